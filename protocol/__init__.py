@@ -1,0 +1,1 @@
+"""Bytes to immutable values and back: the lowest layer, pure, importing nothing of Lethe above it."""

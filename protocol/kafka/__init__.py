@@ -1,0 +1,1 @@
+"""Kafka's wire protocol: versions, frames, headers, messages; kio is named in `codec` alone."""

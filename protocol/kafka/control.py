@@ -1,0 +1,173 @@
+"""The three requests with which a controller rules its brokers, and their answers, independent of version.
+
+A request's body is built once and shared between its receivers; what differs between them is the broker epoch, which
+therefore is not part of these values but of the envelope (`Addressed`). Layouts: facts of Kafka 2.5 to 3.9.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, RecoveryState, TopicId
+
+
+class ApiKey(enum.IntEnum):
+    """The APIs that Lethe speaks."""
+
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    API_VERSIONS = 18
+    DESCRIBE_LOG_DIRS = 35
+
+
+class Node(NamedTuple):
+    """A broker's inter-broker address, as LeaderAndIsr lists the live leaders."""
+
+    id: int
+    host: str
+    port: int
+
+
+# --- LeaderAndIsr -------------------------------------------------------------------------------------------------
+
+
+class LeaderAndIsrPartition(NamedTuple):
+    partition: int
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    is_new: bool = False
+    recovery_state: int = RecoveryState.RECOVERED
+
+
+class LeaderAndIsrTopic(NamedTuple):
+    topic: str
+    topic_id: TopicId | None
+    partitions: tuple[LeaderAndIsrPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrRequest:
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    topics: tuple[LeaderAndIsrTopic, ...]
+    live_leaders: tuple[Node, ...]
+
+
+class TopicIdError(NamedTuple):
+    """One row of an answer. `topic` is known up to v4, `topic_id` from v5 on; the other one is None."""
+
+    topic: str | None
+    topic_id: TopicId | None
+    partition: int
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrResponse:
+    error: int
+    partitions: tuple[TopicIdError, ...]
+
+
+# --- UpdateMetadata -----------------------------------------------------------------------------------------------
+
+
+class UpdateMetadataPartition(NamedTuple):
+    partition: int
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    zk_version: int
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+
+
+class UpdateMetadataTopic(NamedTuple):
+    topic: str
+    topic_id: TopicId | None
+    partitions: tuple[UpdateMetadataPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataRequest:
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    topics: tuple[UpdateMetadataTopic, ...]
+    live_brokers: tuple[Broker, ...]
+    """Their epochs do not travel: a decoded request has NO_EPOCH in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataResponse:
+    error: int
+
+
+# --- StopReplica --------------------------------------------------------------------------------------------------
+
+
+class StopReplicaPartition(NamedTuple):
+    partition: int
+    leader_epoch: int
+    """NO_LEADER_EPOCH in versions below 3, which do not carry it."""
+    delete: bool
+
+
+class StopReplicaTopic(NamedTuple):
+    topic: str
+    partitions: tuple[StopReplicaPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaRequest:
+    controller_id: BrokerId
+    controller_epoch: ControllerEpoch
+    topics: tuple[StopReplicaTopic, ...]
+    """Below version 3 all partitions of one request share one delete flag."""
+
+
+class TopicError(NamedTuple):
+    topic: str
+    partition: int
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaResponse:
+    error: int
+    partitions: tuple[TopicError, ...]
+    """Empty where `error` is a stale epoch."""
+
+
+# --- the envelope -------------------------------------------------------------------------------------------------
+
+ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
+
+
+class Addressed(NamedTuple):
+    """A control request and the broker incarnation it is meant for."""
+
+    request: ControlRequest
+    broker_epoch: BrokerEpoch
+
+
+def api_of(request: ControlRequest) -> ApiKey:
+    """The API that carries the request."""
+    match request:
+        case LeaderAndIsrRequest():
+            return ApiKey.LEADER_AND_ISR
+        case UpdateMetadataRequest():
+            return ApiKey.UPDATE_METADATA
+        case StopReplicaRequest():
+            return ApiKey.STOP_REPLICA

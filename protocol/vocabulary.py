@@ -1,0 +1,213 @@
+"""Kafka's words as types: identities, epochs, partitions, assignments, brokers.
+
+Every value here is immutable. The hot ones (one per partition or replica) are NamedTuples, which cost a third of a
+frozen dataclass to build; 300,000 of them are made while a large cluster is loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+import re
+import uuid
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, NewType
+
+BrokerId = NewType("BrokerId", int)
+"""`broker.id` of a Kafka broker, or of a controller that is none. -1 means "none"."""
+
+BrokerEpoch = NewType("BrokerEpoch", int)
+"""czxid (64 bits) of `/brokers/ids/N`: one incarnation of a broker. -1 means "unknown"."""
+
+ControllerEpoch = NewType("ControllerEpoch", int)
+"""Number of the controller's tenure, as in `/controller_epoch`; the first tenure is 1."""
+
+EpochVersion = NewType("EpochVersion", int)
+"""ZooKeeper data version of `/controller_epoch` at our election: what every write is fenced on."""
+
+TopicId = NewType("TopicId", uuid.UUID)
+"""Identity of one incarnation of a topic (KIP-516)."""
+
+NO_BROKER: Final = BrokerId(-1)
+NO_EPOCH: Final = BrokerEpoch(-1)
+
+LEADER_NONE: Final = -1
+"""Leader id of a partition that has no leader."""
+LEADER_DURING_DELETE: Final = -2
+"""Leader id in UpdateMetadata that makes a broker drop the partition: the tombstone."""
+EPOCH_DURING_DELETE: Final = -2
+"""Leader epoch in StopReplica for a topic queued for deletion: accepted whatever the broker's epoch is."""
+NO_LEADER_EPOCH: Final = -1
+"""Leader epoch in StopReplica where no leadership is known."""
+INITIAL_LEADER_EPOCH: Final = 0
+
+ZERO_TOPIC_ID: Final = TopicId(uuid.UUID(int=0))
+"""On the wire: "this topic has no id"."""
+_RESERVED_TOPIC_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic, printed as Kafka prints it: `orders-3`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionReplica(NamedTuple):
+    """The replica of one partition on one broker."""
+
+    topic: str
+    partition: int
+    broker: BrokerId
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}@{self.broker}"
+
+
+class RecoveryState(enum.IntEnum):
+    """Whether a leader was elected cleanly (KIP-704)."""
+
+    RECOVERED = 0
+    RECOVERING = 1
+
+
+class LeaderAndIsr(NamedTuple):
+    """Leadership of one partition as its state znode has it; `partition_epoch` is that znode's data version."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    partition_epoch: int = 0
+    recovery_state: int = RecoveryState.RECOVERED
+
+
+class ReplicaAssignment(NamedTuple):
+    """Replicas of one partition, preferred first, and the reassignment in progress, if any (KIP-455)."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that remain when the reassignment is done."""
+        return tuple(r for r in self.replicas if r not in self.removing) if self.removing else self.replicas
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas before the reassignment began."""
+        return tuple(r for r in self.replicas if r not in self.adding) if self.adding else self.replicas
+
+    def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
+        """The assignment while moving from the origin to `target` (facts: KIP-455, idempotent)."""
+        origin = self.origin
+        return ReplicaAssignment(
+            replicas=target + tuple(r for r in origin if r not in target),
+            adding=tuple(r for r in target if r not in origin),
+            removing=tuple(r for r in origin if r not in target),
+        )
+
+    def without(self, broker: int) -> ReplicaAssignment:
+        """The assignment less one replica, wherever it is named."""
+        return ReplicaAssignment(
+            tuple(r for r in self.replicas if r != broker),
+            tuple(r for r in self.adding if r != broker),
+            tuple(r for r in self.removing if r != broker),
+        )
+
+
+class SecurityProtocol(enum.IntEnum):
+    """Kafka's security protocols under their wire ids."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+
+class Endpoint(NamedTuple):
+    """Where a broker listens under one listener name."""
+
+    listener: str
+    host: str
+    port: int
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A registered broker: what `/brokers/ids/N` says, and the czxid under which it says so."""
+
+    id: BrokerId
+    epoch: BrokerEpoch
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    features: tuple[tuple[str, int, int], ...] = field(default=())
+    """(feature, min_version, max_version), sorted by feature."""
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """The endpoint under that listener name, or None where the broker has no such listener."""
+        return next((e for e in self.endpoints if e.listener == listener), None)
+
+
+# --- topic ids ----------------------------------------------------------------------------------------------------
+
+
+def topic_id_to_text(topic_id: TopicId) -> str:
+    """22 characters of URL-safe base64 without padding, as Kafka writes ids."""
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")
+
+
+def topic_id_from_text(text: str) -> TopicId:
+    """The id in Kafka's text form. Raises ValueError naming the text where it is none."""
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise ValueError(f"topic id {text!r} is not URL-safe base64: {error}") from error
+    if len(raw) != 16:
+        raise ValueError(f"topic id {text!r} has {len(raw)} bytes instead of 16")
+    return TopicId(uuid.UUID(bytes=raw))
+
+
+def is_usable_topic_id(topic_id: uuid.UUID) -> bool:
+    """False for the ids that Kafka never hands out: the reserved ones and those whose text starts with a dash."""
+    return topic_id not in _RESERVED_TOPIC_IDS and not topic_id_to_text(TopicId(topic_id)).startswith("-")
+
+
+# --- topic names --------------------------------------------------------------------------------------------------
+
+MAX_TOPIC_NAME_LENGTH: Final = 249
+_LEGAL_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Why Kafka would refuse the name (facts 8.6), in words that can be shown; None where it is legal."""
+    if not name:
+        return "a topic name must not be empty"
+    if name in (".", ".."):
+        return f"a topic must not be named {name!r}"
+    if len(name) > MAX_TOPIC_NAME_LENGTH:
+        return f"a topic name has at most {MAX_TOPIC_NAME_LENGTH} characters, this one has {len(name)}"
+    if not _LEGAL_TOPIC_NAME.match(name):
+        return f"topic name {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
+    return None
+
+
+def collides_with(name: str, existing: str) -> bool:
+    """True where the two differ only in '.' against '_', which Kafka's metric names cannot tell apart."""
+    return name != existing and name.replace(".", "_") == existing.replace(".", "_")

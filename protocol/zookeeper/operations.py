@@ -1,0 +1,189 @@
+"""What can be asked of ZooKeeper, and what can come back, as values.
+
+The controller's core names operations, the runtime performs them through an adapter, tests perform them on a model:
+all three speak in these types. Versions are ZooKeeper data versions; ANY_VERSION skips the comparison.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+ANY_VERSION: Final = -1
+
+
+class Acl(enum.Enum):
+    """Which access list a created znode gets when `zookeeper.set.acl` is on (facts 1.0)."""
+
+    DEFAULT = "default"
+    """Creator: all; world: read. Open to all when `zookeeper.set.acl` is off."""
+    SECRET = "secret"
+    """Creator: all; world: nothing."""
+    OPEN = "open"
+    """Everybody: all, whatever the setting."""
+
+
+class ZkError(enum.IntEnum):
+    """ZooKeeper's error codes that a request of ours can meet."""
+
+    RUNTIME_INCONSISTENCY = -2
+    """In a multi: an operation after the one that failed."""
+    MARSHALLING = -5
+    UNIMPLEMENTED = -6
+    BAD_ARGUMENTS = -8
+    NO_NODE = -101
+    NO_AUTH = -102
+    BAD_VERSION = -103
+    NO_CHILDREN_FOR_EPHEMERALS = -108
+    NODE_EXISTS = -110
+    NOT_EMPTY = -111
+    INVALID_ACL = -114
+    AUTH_FAILED = -115
+    SESSION_MOVED = -118
+    NOT_READ_ONLY = -119
+    OTHER = -999
+    """A code that this table does not have."""
+
+
+class Stat(NamedTuple):
+    """The parts of ZooKeeper's Stat that Kafka's protocol uses."""
+
+    czxid: int
+    mzxid: int
+    version: int
+    ephemeral_owner: int
+    """Session id of the owner; 0 for a persistent znode."""
+    num_children: int = 0
+
+
+# --- writes -------------------------------------------------------------------------------------------------------
+
+
+class Create(NamedTuple):
+    path: str
+    data: bytes | None
+    ephemeral: bool = False
+    sequential: bool = False
+    acl: Acl = Acl.DEFAULT
+
+
+class SetData(NamedTuple):
+    path: str
+    data: bytes | None
+    version: int
+
+
+class Delete(NamedTuple):
+    path: str
+    version: int = ANY_VERSION
+
+
+class Check(NamedTuple):
+    path: str
+    version: int
+
+
+Operation = Create | SetData | Delete | Check
+
+
+class MultiDone(NamedTuple):
+    """Every operation was applied. `stats[i]` is the new Stat after a SetData, None for a Check or Delete; a Create
+    gives its Stat where the server sends one (create2). `paths[i]` is the path made by a Create, sequence number
+    included, and the operation's own path otherwise."""
+
+    stats: tuple[Stat | None, ...]
+    paths: tuple[str, ...]
+    zxid: int = -1
+
+
+class MultiFailed(NamedTuple):
+    """Nothing was applied, because operation `index` met `error`."""
+
+    index: int
+    error: ZkError
+
+
+class MultiUnknown(NamedTuple):
+    """The reply was lost: all of it was applied, or nothing."""
+
+    reason: str
+
+
+MultiOutcome = MultiDone | MultiFailed | MultiUnknown
+
+
+# --- reads --------------------------------------------------------------------------------------------------------
+
+
+class GetData(NamedTuple):
+    path: str
+    watch: bool = False
+
+
+class GetChildren(NamedTuple):
+    path: str
+    watch: bool = False
+
+
+class Exists(NamedTuple):
+    path: str
+    watch: bool = False
+    """Unlike the other two, a watch set here is armed also where the znode is missing."""
+
+
+Read = GetData | GetChildren | Exists
+
+
+class Data(NamedTuple):
+    data: bytes | None
+    stat: Stat
+
+
+class Children(NamedTuple):
+    names: tuple[str, ...]
+    """Sorted: ZooKeeper promises no order."""
+
+
+class Present(NamedTuple):
+    """Answer to Exists for a znode that is there."""
+
+    stat: Stat
+
+
+class ReadFailed(NamedTuple):
+    error: ZkError
+
+
+ReadOutcome = Data | Children | Present | ReadFailed
+
+
+# --- watches ------------------------------------------------------------------------------------------------------
+
+
+class WatchKind(enum.Enum):
+    CREATED = 1
+    DELETED = 2
+    DATA_CHANGED = 3
+    CHILDREN_CHANGED = 4
+
+
+class WatchFired(NamedTuple):
+    """A one-shot watch went off; the path is without the chroot."""
+
+    kind: WatchKind
+    path: str
+
+
+# --- sessions -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What `addAuth` sends: scheme `digest` and `user:password`."""
+
+    scheme: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Credentials(scheme={self.scheme!r}, secret=…)"
