@@ -100,7 +100,7 @@ class MultiDone(NamedTuple):
 class MultiFailed(NamedTuple):
     """Nothing was applied, because operation `index` met `error`."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # the name is worth more than tuple.index
     error: ZkError
 
 

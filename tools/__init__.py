@@ -1,0 +1,1 @@
+"""Tools of the developers: generators of documentation pages and checks of the sources."""
