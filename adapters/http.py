@@ -1,0 +1,154 @@
+"""The small HTTP server beside each daemon: metrics, health, readiness, and whatever state a daemon shows.
+
+It only ever reads: there is no route that changes anything, so it needs no authentication; it still listens on loopback
+unless told otherwise. A handler that raises answers 500 with the error's name, and the daemon goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+logger = logging.getLogger(__name__)
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+METRICS_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""Content type of Prometheus' text format."""
+_CLOSE_LIMIT_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a handler may look at: `parts` are the values of `{name}` in its path."""
+
+    path: str
+    query: Mapping[str, str]
+    parts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    body: bytes
+    content_type: str = TEXT
+
+
+Handler = Callable[[Request], Reply | Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path (`/explain/{topic}` has a part) and what answers a GET of it."""
+
+    path: str
+    handler: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether all is well, and if not, why, in sentences for people."""
+
+    ok: bool
+    reasons: tuple[str, ...] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+class AddressUnavailable(Exception):
+    """The daemon cannot listen where it was told to; the message names the address and a remedy."""
+
+
+class HttpServer:
+    """A listening server; `port` is the real one where 0 was asked for."""
+
+    __slots__ = ("host", "port")
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def json_reply(document: object, status: int = 200) -> Reply:
+    """The document as indented JSON."""
+    return Reply(status, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n", JSON)
+
+
+def health_reply(health: Health) -> Reply:
+    """200 where all is well, 503 otherwise; the body says why."""
+    document = {"ok": health.ok, "reasons": list(health.reasons), **health.details}
+    return json_reply(document, 200 if health.ok else 503)
+
+
+def standard_routes(
+    metrics: Callable[[], bytes], health: Callable[[], Health], ready: Callable[[], Health]
+) -> tuple[Route, ...]:
+    """`/metrics` (Prometheus text), `/healthz` (the process works) and `/readyz` (it can do its job now)."""
+    return (
+        Route("/metrics", lambda _: Reply(200, metrics(), METRICS_TEXT)),
+        Route("/healthz", lambda _: health_reply(health())),
+        Route("/readyz", lambda _: health_reply(ready())),
+    )
+
+
+def _serve(handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            found = handler(Request(request.path, dict(request.query), dict(request.match_info)))
+            reply = await found if inspect.isawaitable(found) else found
+        except Exception as error:
+            logger.exception("HTTP GET %s failed", request.path)
+            reply = json_reply({"error": f"{type(error).__name__}: {error}"}, 500)
+        return web.Response(status=reply.status, body=reply.body, headers={"Content-Type": reply.content_type})
+
+    return answer
+
+
+def _index(routes: Sequence[Route]) -> Route:
+    listing = "".join(f"{route.path}\n" for route in routes).encode()
+    return Route("/", lambda _: Reply(200, listing))
+
+
+@asynccontextmanager
+async def serve_http(host: str, port: int, routes: Sequence[Route]) -> AsyncIterator[HttpServer]:
+    """Serve GET of the routes (and `/`, which lists them) until the block is left.
+
+    Raises AddressUnavailable where the address cannot be listened on.
+    """
+    application = web.Application()
+    for route in (*routes, _index(routes)):
+        application.router.add_get(route.path, _serve(route.handler))
+    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=_CLOSE_LIMIT_S)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise AddressUnavailable(_why_not(host, port, error)) from error
+        bound = runner.addresses[0]
+        yield HttpServer(host, int(bound[1]))
+    finally:
+        await runner.cleanup()
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    where = f"cannot serve HTTP on {host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where}: the port is in use by another process; choose another port (0 takes any free one)"
+    if error.errno == errno.EACCES:
+        return f"{where}: not permitted; ports below 1024 need privileges"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{where}: this machine has no such address"
+    return f"{where}: {error.strerror or error}"

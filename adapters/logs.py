@@ -1,0 +1,159 @@
+"""Logging to standard error, as text for people or as JSON lines for machines; one set-up call per process.
+
+Where standard error is a pipe that nobody reads or a file on a stalled disk, a write to it blocks. A controller must
+not wait for its log, so lines go through a bounded queue to a thread; lines that do not fit are counted, and the count
+is written as a line of its own as soon as there is room again.
+
+Fields that a machine wants to filter by travel in `extra=fields(topic="orders")`; the message is a sentence by itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import enum
+import logging
+import queue
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Final, TextIO
+
+import orjson
+
+QUEUE_LINES: Final = 10_000
+"""Lines that may wait for the writing thread."""
+_FLUSH_LIMIT_S: Final = 2.0
+_FIELDS: Final = "lethe_fields"
+
+FieldValue = None | bool | int | float | str
+
+
+class LogFormat(enum.StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def fields(**values: FieldValue) -> Mapping[str, object]:
+    """What to hand to a logging call as `extra`, so that the values come out as fields."""
+    return {_FIELDS: values}
+
+
+def _fields_of(record: logging.LogRecord) -> Mapping[str, FieldValue]:
+    found = getattr(record, _FIELDS, None)
+    return found if isinstance(found, dict) else {}
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-02T03:04:05.678Z INFO    controller.loop: message [topic=orders]`, the traceback below it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_timestamp(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        values = _fields_of(record)
+        if values:
+            line += " [" + " ".join(f"{name}={value}" for name, value in values.items()) + "]"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, the fields, and `exception` with the traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, object] = {
+            "time": _timestamp(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields_of(record),
+        }
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(document, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+class QueuedStreamHandler(logging.Handler):
+    """Formats on the calling thread, writes on its own; never blocks the caller, never raises at it."""
+
+    def __init__(self, stream: TextIO, max_lines: int = QUEUE_LINES) -> None:
+        super().__init__()
+        self._stream = stream
+        self._lines: queue.Queue[str | None] = queue.Queue(max_lines)
+        self._dropped = 0
+        self._count = threading.Lock()
+        self._thread = threading.Thread(target=self._write_lines, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 — a message that cannot be formatted must not take its caller down
+            line = f"a log message of {record.pathname}:{record.lineno} could not be formatted"
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            with self._count:
+                self._dropped += 1
+
+    def _write_lines(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                self._stream.write(line + "\n" + self._loss())
+                if self._lines.empty():
+                    self._stream.flush()
+            except (OSError, ValueError):
+                # The disk is full or the stream was closed: nobody is left who could be told.
+                with self._count:
+                    self._dropped += 1
+
+    def _loss(self) -> str:
+        with self._count:
+            dropped, self._dropped = self._dropped, 0
+        if not dropped:
+            return ""
+        text = f"{dropped} log lines were dropped: they came faster than they could be written"
+        return self.format(logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None)) + "\n"
+
+    def close(self) -> None:
+        """Write what is queued, for two seconds at most."""
+        try:
+            self._lines.put(None, timeout=_FLUSH_LIMIT_S)
+        except queue.Full:
+            return
+        if self._thread is not threading.current_thread():
+            self._thread.join(_FLUSH_LIMIT_S)
+        super().close()
+
+
+def configure_logging(
+    level: str = "INFO", log_format: LogFormat = LogFormat.TEXT, stream: TextIO | None = None
+) -> QueuedStreamHandler:
+    """Send every logger's output to `stream` (standard error); replaces what an earlier call set up.
+
+    Closing the returned handler flushes it; that also happens when the interpreter exits.
+    Raises ValueError naming a level that logging does not know.
+    """
+    handler = QueuedStreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
+    root = logging.getLogger()
+    try:
+        root.setLevel(level.upper())
+    except ValueError as error:
+        handler.close()
+        raise ValueError(f"unknown log level {level!r}: one of DEBUG, INFO, WARNING, ERROR, CRITICAL") from error
+    for old in root.handlers[:]:
+        if isinstance(old, QueuedStreamHandler):
+            root.removeHandler(old)
+            old.close()
+    root.addHandler(handler)
+    # One line per request or connection is a client library's business, not an operator's.
+    for chatty in ("aiohttp.access", "aiozk", "asyncio"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    atexit.register(handler.close)
+    return handler
