@@ -1,0 +1,88 @@
+# Every target does all the set-up it needs: the virtual environment in .venv is made from pinned, hashed packages and
+# made again when the pins change. Prerequisites: Python 3.11 or newer, and Java 17 or newer where a ZooKeeper is run.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+SEEDS ?= 1000
+JOBS ?= 2
+export PYTHON
+DEMO ?=
+BENCH ?=
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --no-header --no-annotate
+
+.PHONY: help
+help: ## show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/find_python.sh
+	@python=$$(tools/find_python.sh); \
+	if [ ! -x $(BIN)/python ]; then echo "making $(VENV) with $$python"; "$$python" -m venv $(VENV); fi
+	@echo "installing the pinned packages into $(VENV) (once; pyspark alone is 450 MB)"
+	@$(PIP) install --require-hashes -r requirements/build.txt
+	@$(PIP) install --require-hashes --no-build-isolation -r requirements/dev.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: install
+install: $(STAMP) ## make the virtual environment in .venv
+
+.PHONY: java
+java:
+	@tools/check_java.sh
+
+.PHONY: check
+check: $(STAMP) ## format, lint, strict types, import layers, stale generated pages
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy --no-error-summary
+	@layers=$$($(BIN)/lint-imports 2>&1) || { echo "$$layers"; exit 1; }
+	$(BIN)/python -m tools.docs --check
+
+.PHONY: test
+test: $(STAMP) java ## all quick tests, with a real ZooKeeper
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow" $(PYTEST)
+
+.PHONY: test-slow
+test-slow: $(STAMP) java ## the tests that take longer: chaos, whole clusters
+	$(BIN)/pytest -m slow $(PYTEST)
+
+.PHONY: simulate
+simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS)
+
+.PHONY: demo
+demo: $(STAMP) java ## ZooKeeper, controllers and agents on this machine: create, delete, prove clean (DEMO="--chaos")
+	@$(BIN)/lethe demo $(DEMO)
+
+.PHONY: bench
+bench: $(STAMP) ## micro benchmarks of the core
+	$(BIN)/python -m benchmarks $(BENCH)
+
+.PHONY: docs
+docs: $(STAMP) ## write the generated pages again
+	$(BIN)/python -m tools.docs
+
+.PHONY: format
+format: $(STAMP) ## format the sources and mend what ruff can mend
+	$(BIN)/ruff format --quiet .
+	$(BIN)/ruff check --quiet --fix .
+
+.PHONY: lock
+lock: $(STAMP) ## resolve the pins again (requirements/*.txt); add UPGRADE=--upgrade to move them
+	$(LOCK) $(UPGRADE) requirements/build.in --output-file requirements/build.txt
+	$(LOCK) $(UPGRADE) --extra dev pyproject.toml --output-file requirements/dev.txt
+	$(LOCK) --constraint requirements/dev.txt pyproject.toml --output-file requirements/runtime.txt
+	$(LOCK) --constraint requirements/dev.txt --extra zookeeper pyproject.toml --output-file requirements/zookeeper.txt
+
+.PHONY: clean
+clean: ## remove the virtual environment, caches and what the demo left
+	rm -rf $(VENV) .lethe .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
