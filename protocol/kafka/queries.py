@@ -1,0 +1,200 @@
+"""Requests that ask rather than rule, and their answers, independent of version.
+
+ApiVersions, Metadata and DescribeLogDirs are what clients and our survey ask a broker; ControlledShutdown is what a
+broker asks its controller. A field that a version does not carry has its default after decoding and is dropped by
+encoding, as Kafka does with what it calls ignorable fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from protocol.kafka.control import Addressed, ApiKey, ControlResponse, api_of
+from protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, TopicId
+
+NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
+"""The bit field of permitted operations where nobody asked for it."""
+
+UNKNOWN_BYTES: Final = -1
+"""Size of a volume that the broker did not tell."""
+
+
+# --- ApiVersions --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersionsRequest:
+    client_software_name: str = ""
+    client_software_version: str = ""
+
+
+class ApiVersion(NamedTuple):
+    """The versions of one API that a broker speaks; the key may be one that Lethe does not know."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+class SupportedFeature(NamedTuple):
+    name: str
+    min_version: int
+    max_version: int
+
+
+class FinalizedFeature(NamedTuple):
+    name: str
+    max_version_level: int
+    min_version_level: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersionsResponse:
+    error: int
+    apis: tuple[ApiVersion, ...]
+    throttle_time_ms: int = 0
+    supported_features: tuple[SupportedFeature, ...] = ()
+    finalized_features_epoch: int = -1
+    finalized_features: tuple[FinalizedFeature, ...] = ()
+    zk_migration_ready: bool = False
+
+
+# --- Metadata -----------------------------------------------------------------------------------------------------
+
+
+class MetadataRequestTopic(NamedTuple):
+    """A topic by name (every version) or by id (version 12)."""
+
+    name: str | None
+    topic_id: TopicId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequest:
+    topics: tuple[MetadataRequestTopic, ...] | None
+    """None asks for every topic; the empty tuple for none, which version 0 cannot say."""
+    allow_auto_topic_creation: bool = True
+    include_cluster_authorized_operations: bool = False
+    include_topic_authorized_operations: bool = False
+
+
+class MetadataBroker(NamedTuple):
+    id: BrokerId
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class MetadataPartition(NamedTuple):
+    error: int
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+
+
+class MetadataTopic(NamedTuple):
+    error: int
+    name: str | None
+    """None only where a topic was asked for by an id that the broker does not know."""
+    topic_id: TopicId | None
+    is_internal: bool
+    partitions: tuple[MetadataPartition, ...]
+    authorized_operations: int = NO_AUTHORIZED_OPERATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponse:
+    brokers: tuple[MetadataBroker, ...]
+    cluster_id: str | None
+    controller_id: BrokerId
+    topics: tuple[MetadataTopic, ...]
+    throttle_time_ms: int = 0
+    cluster_authorized_operations: int = NO_AUTHORIZED_OPERATIONS
+
+
+# --- DescribeLogDirs ----------------------------------------------------------------------------------------------
+
+
+class DescribableTopic(NamedTuple):
+    topic: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsRequest:
+    topics: tuple[DescribableTopic, ...] | None = None
+    """None asks for every replica in every directory."""
+
+
+class LogDirPartition(NamedTuple):
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDirTopic(NamedTuple):
+    topic: str
+    partitions: tuple[LogDirPartition, ...]
+
+
+class LogDir(NamedTuple):
+    error: int
+    path: str
+    topics: tuple[LogDirTopic, ...]
+    total_bytes: int = UNKNOWN_BYTES
+    usable_bytes: int = UNKNOWN_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsResponse:
+    log_dirs: tuple[LogDir, ...]
+    error: int = 0
+    throttle_time_ms: int = 0
+
+
+# --- ControlledShutdown -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownRequest:
+    broker_id: BrokerId = NO_BROKER
+    broker_epoch: BrokerEpoch = NO_EPOCH
+
+
+class RemainingPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownResponse:
+    error: int
+    remaining: tuple[RemainingPartition, ...] = ()
+
+
+# --- all of them --------------------------------------------------------------------------------------------------
+
+QueryRequest = ApiVersionsRequest | MetadataRequest | DescribeLogDirsRequest | ControlledShutdownRequest
+QueryResponse = ApiVersionsResponse | MetadataResponse | DescribeLogDirsResponse | ControlledShutdownResponse
+Request = Addressed | QueryRequest
+Response = ControlResponse | QueryResponse
+
+
+def api_of_request(request: Request) -> ApiKey:
+    """The API that carries the request."""
+    match request:
+        case Addressed(request=control):
+            return api_of(control)
+        case ApiVersionsRequest():
+            return ApiKey.API_VERSIONS
+        case MetadataRequest():
+            return ApiKey.METADATA
+        case DescribeLogDirsRequest():
+            return ApiKey.DESCRIBE_LOG_DIRS
+        case ControlledShutdownRequest():
+            return ApiKey.CONTROLLED_SHUTDOWN

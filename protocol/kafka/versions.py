@@ -1,0 +1,162 @@
+"""Which version of which request a cluster speaks: decided by `inter.broker.protocol.version`, never by handshake.
+
+A ZooKeeper-mode controller sends its three requests in the version that the inter-broker protocol (IBP) selects, and
+asks no broker what it supports. The tables below are Kafka's own, up to 3.9, the last release with ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from protocol.kafka.control import ApiKey
+
+
+class VersionRange(NamedTuple):
+    """The versions of one API that somebody speaks, both ends included."""
+
+    min: int
+    max: int
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.min <= version <= self.max
+
+    def __str__(self) -> str:
+        return f"{self.min}-{self.max}"
+
+
+SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
+    {
+        ApiKey.METADATA: VersionRange(0, 12),
+        ApiKey.LEADER_AND_ISR: VersionRange(0, 7),
+        ApiKey.STOP_REPLICA: VersionRange(0, 4),
+        ApiKey.UPDATE_METADATA: VersionRange(0, 8),
+        ApiKey.CONTROLLED_SHUTDOWN: VersionRange(0, 3),
+        ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
+    }
+)
+"""What `codec` can encode and decode, requests and responses alike."""
+
+_IBP_VERSIONS: Final = (
+    *("0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0-IV0", "0.10.0-IV1", "0.10.1-IV0", "0.10.1-IV1", "0.10.1-IV2"),
+    *("0.10.2-IV0", "0.11.0-IV0", "0.11.0-IV1", "0.11.0-IV2", "1.0-IV0", "1.1-IV0"),
+    *("2.0-IV0", "2.0-IV1", "2.1-IV0", "2.1-IV1", "2.1-IV2", "2.2-IV0", "2.2-IV1", "2.3-IV0", "2.3-IV1"),
+    *("2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0", "2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0", "2.8-IV1"),
+    *("3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0", "3.3-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0"),
+    *("3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2"),
+    *("3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
+)
+"""Every IBP that a ZooKeeper-mode Kafka knows, oldest first."""
+
+_RANKS: Final = {text: rank for rank, text in enumerate(_IBP_VERSIONS)}
+_RANKS_BY_RELEASE: Final = {text.partition("-")[0]: rank for rank, text in enumerate(_IBP_VERSIONS)}
+"""A release without `-IVn` means the last one of that release: later entries win."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InterBrokerProtocol:
+    """A value of `inter.broker.protocol.version`; ordered by age. Build it with `parse`."""
+
+    rank: int
+    text: str = field(compare=False)
+
+    @classmethod
+    def parse(cls, text: str) -> InterBrokerProtocol:
+        """The IBP that Kafka reads from `text`: `2.4` is 2.4-IV1, `2.4.1` too, `2.8-IV0` is exactly that.
+
+        Raises ValueError that names the text and what is accepted.
+        """
+        wanted = text.strip()
+        segments = wanted.split(".")
+        key = ".".join(segments[: 3 if wanted.startswith("0.") else 2])
+        rank = _RANKS.get(key, _RANKS_BY_RELEASE.get(key))
+        if rank is None:
+            raise ValueError(
+                f"inter.broker.protocol.version={text!r} is not one that a ZooKeeper-mode Kafka knows; give a release "
+                f"from 2.2 to 3.9, such as 2.8 or 3.4-IV0"
+            )
+        return cls(rank, _IBP_VERSIONS[rank])
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def has_feature_znode(self) -> bool:
+        """The controller keeps `/feature` (KIP-584): since 2.7-IV0."""
+        return self.rank >= _RANKS["2.7-IV0"]
+
+    @property
+    def has_alter_partition(self) -> bool:
+        """Leaders ask the controller to change an ISR instead of writing it themselves (KIP-497): since 2.7-IV2."""
+        return self.rank >= _RANKS["2.7-IV2"]
+
+    @property
+    def creates_topic_ids(self) -> bool:
+        """The controller gives ids to topics that have none (KIP-516): since 2.8-IV0."""
+        return self.rank >= _RANKS["2.8-IV0"]
+
+    @property
+    def sends_topic_ids(self) -> bool:
+        """LeaderAndIsr and UpdateMetadata carry topic ids: since 2.8-IV1."""
+        return self.rank >= _RANKS["2.8-IV1"]
+
+    @property
+    def allocates_producer_ids(self) -> bool:
+        """Brokers get blocks of producer ids from the controller: since 3.0-IV0."""
+        return self.rank >= _RANKS["3.0-IV0"]
+
+    @property
+    def has_leader_recovery_state(self) -> bool:
+        """State znodes and LeaderAndIsr tell an unclean election (KIP-704): since 3.2-IV0."""
+        return self.rank >= _RANKS["3.2-IV0"]
+
+    @property
+    def has_kraft_controller_epoch(self) -> bool:
+        """`/controller` has version 2 with `kraftControllerEpoch`, and brokers forward (KIP-866): since 3.4-IV0."""
+        return self.rank >= _RANKS["3.4-IV0"]
+
+
+LATEST: Final = InterBrokerProtocol.parse("3.9")
+
+
+class ControlVersions(NamedTuple):
+    """The version of each request between controller and brokers under one IBP."""
+
+    leader_and_isr: int
+    update_metadata: int
+    stop_replica: int
+    controlled_shutdown: int
+
+    def of(self, api: ApiKey) -> int:
+        """The version of one of the four APIs. Raises KeyError for another one."""
+        return {
+            ApiKey.LEADER_AND_ISR: self.leader_and_isr,
+            ApiKey.UPDATE_METADATA: self.update_metadata,
+            ApiKey.STOP_REPLICA: self.stop_replica,
+            ApiKey.CONTROLLED_SHUTDOWN: self.controlled_shutdown,
+        }[api]
+
+
+_CONTROL_VERSIONS: Final = (
+    ("0.8.0", ControlVersions(0, 0, 0, 0)),
+    ("0.9.0", ControlVersions(0, 1, 0, 1)),
+    ("0.10.0-IV1", ControlVersions(0, 2, 0, 1)),
+    ("0.10.2-IV0", ControlVersions(0, 3, 0, 1)),
+    ("1.0-IV0", ControlVersions(1, 4, 0, 1)),
+    ("2.2-IV0", ControlVersions(2, 5, 1, 2)),
+    ("2.4-IV0", ControlVersions(3, 5, 1, 2)),
+    ("2.4-IV1", ControlVersions(4, 6, 2, 3)),
+    ("2.6-IV0", ControlVersions(4, 6, 3, 3)),
+    ("2.8-IV1", ControlVersions(5, 7, 3, 3)),
+    ("3.2-IV0", ControlVersions(6, 7, 3, 3)),
+    ("3.4-IV0", ControlVersions(7, 8, 4, 3)),
+)
+"""(first IBP, versions from there on), oldest first. Lethe promises 2.2 and later."""
+
+
+def control_versions(ibp: InterBrokerProtocol) -> ControlVersions:
+    """The versions that a controller and its brokers use under that IBP."""
+    return next(versions for since, versions in reversed(_CONTROL_VERSIONS) if ibp.rank >= _RANKS[since])
