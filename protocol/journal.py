@@ -2,15 +2,30 @@
 
 Cores name facts, runtimes stamp them with identity and time and write them as CloudEvents lines, metrics and logs are
 fed from the same values, and the pipeline reads the lines back.
+
+A line is one CloudEvents 1.0 object in JSON, UTF-8, ended by a newline. Writing is strict; reading is tolerant: unknown
+attributes and unknown data are kept out of the way, and a line that cannot be used comes back as a value that says why,
+because the last line of a process that was killed is often cut off in the middle. What the data of each type holds is
+in `protocol.journal_schema`.
 """
 
 from __future__ import annotations
 
+import datetime
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import orjson
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+
+SPEC_VERSION: Final = "1.0"
+TYPE_PREFIX: Final = "lethe."
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MILLISECOND: Final = datetime.timedelta(milliseconds=1)
+_SHOWN_BYTES: Final = 80
 
 
 class FactType(enum.StrEnum):
@@ -39,6 +54,128 @@ class Fact:
     data: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
+class Entry(NamedTuple):
+    """A fact as the journal has it."""
+
+    id: str
+    """Unique together with `source`."""
+    source: str
+    """Who wrote it, as a URI reference: `/lethe/controller/1001`."""
+    time_ms: int
+    """Milliseconds since 1970-01-01 UTC."""
+    fact: Fact
+
+
+class Flaw(enum.Enum):
+    """Why a line cannot be used."""
+
+    CUT_OFF = "cut off"
+    """It has no end: its writer was stopped, or the disk was full."""
+    NOT_JSON = "not JSON"
+    NOT_AN_EVENT = "not a CloudEvent of this journal"
+    UNKNOWN_TYPE = "unknown type"
+    """Perhaps written by a later version."""
+
+
+class Unreadable(NamedTuple):
+    """A line that says nothing, and why."""
+
+    flaw: Flaw
+    detail: str
+
+
+class UnencodableFact(ValueError):
+    """A fact whose data is not JSON; the message names the fact."""
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def time_to_text(time_ms: int) -> str:
+    """RFC 3339 in UTC with milliseconds: `2026-01-02T03:04:05.678Z`."""
+    return (_EPOCH + time_ms * _MILLISECOND).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def time_from_text(text: str) -> int:
+    """Milliseconds of an RFC 3339 time. Raises ValueError for what is none, and for one without a zone."""
+    moment = datetime.datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"time {text!r} has no time zone")
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+# --- lines --------------------------------------------------------------------------------------------------------
+
+
+def encode(entry: Entry) -> bytes:
+    """The entry as one line with its newline. Raises UnencodableFact."""
+    fact = entry.fact
+    if not (entry.id and entry.source and fact.subject):
+        raise UnencodableFact(f"a {fact.type} fact needs an id, a source and a subject: {entry!r}")
+    document = {
+        "specversion": SPEC_VERSION,
+        "id": entry.id,
+        "source": entry.source,
+        "type": TYPE_PREFIX + fact.type,
+        "subject": fact.subject,
+        "time": time_to_text(entry.time_ms),
+        "datacontenttype": "application/json",
+        "data": fact.data if isinstance(fact.data, dict) else dict(fact.data),
+    }
+    try:
+        return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError as error:
+        raise UnencodableFact(f"{fact.type} fact about {fact.subject!r} is not JSON: {error}") from error
+
+
+def decode(line: bytes) -> Entry | Unreadable:
+    """The entry that a line holds, with or without its newline; never raises."""
+    try:
+        document = orjson.loads(line)
+    except ValueError as error:
+        shown = line[:_SHOWN_BYTES].decode("utf-8", "replace")
+        whole = line.rstrip().endswith(b"}")
+        flaw = Flaw.NOT_JSON if whole or not line.lstrip().startswith(b"{") else Flaw.CUT_OFF
+        return Unreadable(flaw, f"{error} in {shown!r}")
+    if not isinstance(document, dict):
+        return Unreadable(Flaw.NOT_AN_EVENT, f"a JSON {type(document).__name__} instead of an object")
+    return _entry(document)
+
+
+def _entry(document: dict[str, JsonValue]) -> Entry | Unreadable:
+    if document.get("specversion") != SPEC_VERSION:
+        return Unreadable(Flaw.NOT_AN_EVENT, f"specversion is {document.get('specversion')!r}, not {SPEC_VERSION!r}")
+    texts: list[str] = []
+    for name in ("id", "source", "type", "subject", "time"):
+        value = document.get(name)
+        if not isinstance(value, str) or not value:
+            return Unreadable(Flaw.NOT_AN_EVENT, f"attribute {name!r} is {value!r} instead of a text")
+        texts.append(value)
+    identity, source, kind, subject, time = texts
+    try:
+        time_ms = time_from_text(time)
+    except ValueError as error:
+        return Unreadable(Flaw.NOT_AN_EVENT, str(error))
+    data = document.get("data", {})
+    if not isinstance(data, dict):
+        return Unreadable(Flaw.NOT_AN_EVENT, f"data is a JSON {type(data).__name__} instead of an object")
+    try:
+        fact_type = FactType(kind.removeprefix(TYPE_PREFIX))
+    except ValueError:
+        return Unreadable(Flaw.UNKNOWN_TYPE, kind)
+    return Entry(identity, source, time_ms, Fact(fact_type, subject, data))
+
+
+def decode_lines(lines: Iterable[bytes]) -> Iterator[Entry | Unreadable]:
+    """What each line holds; empty lines, with which a writer closes a line that it found cut off, are passed over."""
+    for line in lines:
+        if line.strip():
+            yield decode(line)
+
+
+# --- partitions ---------------------------------------------------------------------------------------------------
+
+
 def partition_ranges(partitions: Iterable[int]) -> str:
     """`0-3,7` for partitions 0, 1, 2, 3 and 7: how one line names many partitions of one topic."""
     ranges: list[list[int]] = []
@@ -48,3 +185,14 @@ def partition_ranges(partitions: Iterable[int]) -> str:
         elif not ranges or partition != ranges[-1][1]:
             ranges.append([partition, partition])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+
+
+def partitions_in(ranges: str) -> tuple[int, ...]:
+    """The partitions that `partition_ranges` put into the text. Raises ValueError naming a text that is none."""
+    found: list[int] = []
+    for part in ranges.split(",") if ranges else ():
+        first, dash, last = part.partition("-")
+        if not (first.isdecimal() and (last.isdecimal() if dash else True)):
+            raise ValueError(f"{part!r} in {ranges!r} is no range of partitions")
+        found.extend(range(int(first), int(last if dash else first) + 1))
+    return tuple(found)
