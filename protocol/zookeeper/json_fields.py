@@ -1,0 +1,144 @@
+"""Reading foreign JSON field by field: every surprise becomes one typed error that names the znode and the field.
+
+Kafka's own readers are strict about types (an int is an int of 32 bits, never a string, a float or a boolean) and
+tolerant about everything that they do not look at; so are these.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+import orjson
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+INT32_MAX: Final = 0x7FFFFFFF
+INT32_MIN: Final = -0x80000000
+INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
+_SHOWN_BYTES: Final = 120
+
+
+class MalformedZnode(ValueError):
+    """A znode holds something that Kafka would not have written. `path` says where, `reason` what is wrong with it."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"znode {path} cannot be understood: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def malformed(path: str, reason: str) -> NoReturn:
+    """Raises MalformedZnode."""
+    raise MalformedZnode(path, reason)
+
+
+def shown(data: bytes) -> str:
+    """The data as it can be put into a message: printable and short."""
+    text = ascii(data[:_SHOWN_BYTES])[1:]
+    return text if len(data) <= _SHOWN_BYTES else f"{text}… ({len(data)} bytes)"
+
+
+def dump(value: object) -> bytes:
+    """Compact JSON in UTF-8, keys in the order given."""
+    return orjson.dumps(value)
+
+
+def parse_object(path: str, data: bytes | None) -> dict[str, Json]:
+    """The JSON object that is the znode's data."""
+    if not data:
+        malformed(path, "it has no data")
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        malformed(path, f"not JSON ({error}): {shown(data)}")
+    if not isinstance(value, dict):
+        malformed(path, f"expected a JSON object, found {kind_of(value)}: {shown(data)}")
+    return value
+
+
+def kind_of(value: object) -> str:
+    """What the value is, in JSON's words, with small values shown."""
+    match value:
+        case None:
+            return "null"
+        case bool() | int() | float():
+            return f"{str(value).lower():.40}"
+        case str():
+            return f"the string {value[:40]!r}"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return type(value).__name__
+
+
+def integer(
+    path: str,
+    where: str,
+    value: object,
+    *,
+    minimum: int = INT32_MIN,
+    maximum: int = INT32_MAX,
+    default: int | None = None,
+) -> int:
+    """A whole number in the given range; `default` where the key is missing or null."""
+    if value is None and default is not None:
+        return default
+    if type(value) is not int:
+        malformed(path, f"{where} must be a whole number, found {kind_of(value)}")
+    if not minimum <= value <= maximum:
+        malformed(path, f"{where} must be between {minimum} and {maximum}, found {value}")
+    return value
+
+
+def string(path: str, where: str, value: object) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        malformed(path, f"{where} must be a string, found {kind_of(value)}")
+    return value
+
+
+def number_text(path: str, where: str, value: object, *, default: int | None = None) -> int:
+    """A whole number that is written as a string, as Kafka writes times and producer ids."""
+    if value is None and default is not None:
+        return default
+    text = string(path, where, value)
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > INT64_MAX:
+        malformed(path, f"{where} must be a string of digits, found {kind_of(text)}")
+    return int(text)
+
+
+def mapping(path: str, where: str, value: object) -> dict[str, Json]:
+    """An object; empty where the key is missing or null."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        malformed(path, f"{where} must be an object, found {kind_of(value)}")
+    return value
+
+
+def array(path: str, where: str, value: object) -> list[Json]:
+    """An array, which must be there."""
+    if not isinstance(value, list):
+        malformed(path, f"{where} must be an array, found {kind_of(value)}")
+    return value
+
+
+def brokers(path: str, where: str, value: object) -> tuple[int, ...]:
+    """A list of different broker ids."""
+    found = tuple([integer(path, f"a broker id in {where}", item, minimum=0) for item in array(path, where, value)])
+    if len(found) > 1 and len(set(found)) != len(found):
+        malformed(path, f"{where} names a broker twice: {list(found)[:20]}")
+    return found
+
+
+def partition_number(path: str, where: str, text: str) -> int:
+    """The partition that an object's key names."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or (len(text) > 1 and text[0] == "0"):
+        malformed(path, f"{where} has the key {text[:40]!r}, which is no partition number")
+    number = int(text)
+    if number > INT32_MAX:
+        malformed(path, f"{where} has the key {text[:40]!r}, which is no partition number")
+    return number

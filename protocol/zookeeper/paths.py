@@ -1,0 +1,323 @@
+"""Every znode path of Kafka, one function each, and what a watched path is about.
+
+Paths are absolute and without the chroot: the adapter adds and strips it. The reverse functions answer None for a
+path that is about something else, so that a caller can ask them one after another.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocol.vocabulary import BrokerId, TopicPartition
+
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+BROKER_IDS: Final = "/brokers/ids"
+BROKER_TOPICS: Final = "/brokers/topics"
+BROKER_SEQID: Final = "/brokers/seqid"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
+ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
+LOG_DIR_EVENT_NOTIFICATION: Final = "/log_dir_event_notification"
+CONFIG_CHANGES: Final = "/config/changes"
+FEATURE: Final = "/feature"
+PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+CLUSTER_ID: Final = "/cluster/id"
+MIGRATION: Final = "/migration"
+
+DEFAULT_ENTITY: Final = "<default>"
+"""Name under which the default of an entity type is configured."""
+
+ISR_CHANGE_PREFIX: Final = "isr_change_"
+LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
+CONFIG_CHANGE_PREFIX: Final = "config_change_"
+
+PERSISTENT_ROOTS: Final = (
+    "/consumers",
+    BROKER_IDS,
+    BROKER_TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    BROKER_SEQID,
+    ISR_CHANGE_NOTIFICATION,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENT_NOTIFICATION,
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+)
+"""What every Kafka 3.9 broker creates (null data, persistent, parents included) when it starts and finds it missing."""
+
+SENSITIVE_ROOTS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+"""With `zookeeper.set.acl` on, the world may not read these and what is under them."""
+
+
+# --- paths --------------------------------------------------------------------------------------------------------
+
+
+def controller() -> str:
+    """Ephemeral: who is the active controller."""
+    return CONTROLLER
+
+
+def controller_epoch() -> str:
+    """The number of the controller's tenure; its znode version is what every controller write is fenced on."""
+    return CONTROLLER_EPOCH
+
+
+def broker_ids() -> str:
+    """Parent of the live brokers' registrations."""
+    return BROKER_IDS
+
+
+def broker_id(broker: int) -> str:
+    """Ephemeral: the registration of one live broker; its czxid is the broker's epoch."""
+    return f"{BROKER_IDS}/{broker}"
+
+
+def broker_topics() -> str:
+    """Parent of all topics."""
+    return BROKER_TOPICS
+
+
+def broker_seqid() -> str:
+    """Counter (by its version) from which broker ids are generated."""
+    return BROKER_SEQID
+
+
+def topic(name: str) -> str:
+    """The topic's id and replica assignment."""
+    return f"{BROKER_TOPICS}/{name}"
+
+
+def topic_partitions(name: str) -> str:
+    """Parent of the topic's partitions."""
+    return f"{BROKER_TOPICS}/{name}/partitions"
+
+
+def topic_partition(name: str, partition: int) -> str:
+    """Parent of one partition's state."""
+    return f"{BROKER_TOPICS}/{name}/partitions/{partition}"
+
+
+def partition_state(name: str, partition: int) -> str:
+    """Leader and ISR of one partition; its version is the partition epoch."""
+    return f"{BROKER_TOPICS}/{name}/partitions/{partition}/state"
+
+
+def delete_topics() -> str:
+    """Parent of the deletion markers."""
+    return DELETE_TOPICS
+
+
+def delete_topic(name: str) -> str:
+    """The topic's deletion marker."""
+    return f"{DELETE_TOPICS}/{name}"
+
+
+def reassign_partitions() -> str:
+    """Legacy request to move replicas."""
+    return REASSIGN_PARTITIONS
+
+
+def preferred_replica_election() -> str:
+    """Legacy request to elect preferred leaders."""
+    return PREFERRED_REPLICA_ELECTION
+
+
+def isr_change_notifications() -> str:
+    """Parent of the notifications by which leaders tell of ISR changes (IBP < 2.7-IV2)."""
+    return ISR_CHANGE_NOTIFICATION
+
+
+def isr_change_notification(sequence: str = "") -> str:
+    """One notification by its ten-digit suffix; without it, the path to create a sequential one."""
+    return f"{ISR_CHANGE_NOTIFICATION}/{ISR_CHANGE_PREFIX}{sequence}"
+
+
+def log_dir_event_notifications() -> str:
+    """Parent of the notifications by which brokers tell of failed log directories."""
+    return LOG_DIR_EVENT_NOTIFICATION
+
+
+def log_dir_event_notification(sequence: str = "") -> str:
+    """One notification by its ten-digit suffix; without it, the path to create a sequential one."""
+    return f"{LOG_DIR_EVENT_NOTIFICATION}/{LOG_DIR_EVENT_PREFIX}{sequence}"
+
+
+def config_entities(entity_type: str) -> str:
+    """Parent of the configs of one entity type: `topics`, `brokers`, `clients`, `users` or `ips`."""
+    return f"/config/{entity_type}"
+
+
+def config_entity(entity_type: str, entity: str) -> str:
+    """The dynamic configuration of one entity; `entity` is already sanitized as Kafka does."""
+    return f"/config/{entity_type}/{entity}"
+
+
+def config_topics() -> str:
+    """Parent of the topics' configs."""
+    return "/config/topics"
+
+
+def config_topic(name: str) -> str:
+    """The overrides of one topic."""
+    return f"/config/topics/{name}"
+
+
+def config_brokers() -> str:
+    """Parent of the brokers' dynamic configs."""
+    return "/config/brokers"
+
+
+def config_broker(broker: int) -> str:
+    """The dynamic configuration of one broker."""
+    return f"/config/brokers/{broker}"
+
+
+def config_broker_default() -> str:
+    """The dynamic configuration of all brokers."""
+    return f"/config/brokers/{DEFAULT_ENTITY}"
+
+
+def config_changes() -> str:
+    """Parent of the config change notifications."""
+    return CONFIG_CHANGES
+
+
+def config_change(sequence: str = "") -> str:
+    """One notification by its ten-digit suffix; without it, the path to create a sequential one."""
+    return f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}{sequence}"
+
+
+def feature() -> str:
+    """Finalized features (KIP-584)."""
+    return FEATURE
+
+
+def producer_id_block() -> str:
+    """The block of producer ids handed out last."""
+    return PRODUCER_ID_BLOCK
+
+
+def cluster_id() -> str:
+    """The cluster's id."""
+    return CLUSTER_ID
+
+
+def migration() -> str:
+    """State of a migration to KRaft (KIP-866)."""
+    return MIGRATION
+
+
+# --- what a path is about -----------------------------------------------------------------------------------------
+
+
+def child_of(parent: str, path: str) -> str | None:
+    """The name of `path` directly under `parent`; None where it is not a direct child."""
+    prefix = parent if parent.endswith("/") else parent + "/"
+    if not path.startswith(prefix):
+        return None
+    name = path[len(prefix) :]
+    return name if name and "/" not in name else None
+
+
+def broker_of(path: str) -> BrokerId | None:
+    """The broker whose registration the path is."""
+    name = child_of(BROKER_IDS, path)
+    return None if name is None else broker_named(name)
+
+
+def broker_named(name: str) -> BrokerId | None:
+    """The broker id that a child of `/brokers/ids` spells; None for a foreign name."""
+    number = _natural(name)
+    return None if number is None else BrokerId(number)
+
+
+def topic_of(path: str) -> str | None:
+    """The topic whose znode (not one below it) the path is."""
+    return child_of(BROKER_TOPICS, path)
+
+
+def deleted_topic_of(path: str) -> str | None:
+    """The topic whose deletion marker the path is."""
+    return child_of(DELETE_TOPICS, path)
+
+
+def config_topic_of(path: str) -> str | None:
+    """The topic whose overrides the path holds."""
+    return child_of("/config/topics", path)
+
+
+def partition_of(path: str) -> TopicPartition | None:
+    """The partition whose znode, or state znode, the path is."""
+    parts = path.split("/")
+    if len(parts) not in (6, 7) or path[: len(BROKER_TOPICS) + 1] != BROKER_TOPICS + "/" or parts[4] != "partitions":
+        return None
+    number = _natural(parts[5])
+    if number is None or not parts[3] or (len(parts) == 7 and parts[6] != "state"):
+        return None
+    return TopicPartition(parts[3], number)
+
+
+def state_of(path: str) -> TopicPartition | None:
+    """The partition whose state znode the path is."""
+    return partition_of(path) if path.endswith("/state") else None
+
+
+def sequence_of(path: str, prefix: str) -> str | None:
+    """The ten-digit suffix of a notification such as `/config/changes/config_change_0000000007`."""
+    name = path.rsplit("/", 1)[-1]
+    suffix = name[len(prefix) :]
+    return suffix if name.startswith(prefix) and _is_ascii_digits(suffix) else None
+
+
+def parent_of(path: str) -> str:
+    """The parent's path; that of a top-level znode is `/`."""
+    return path[: path.rindex("/")] or "/"
+
+
+def ancestors_of(path: str) -> tuple[str, ...]:
+    """All proper ancestors below the root, topmost first: what has to exist before the path can be created."""
+    found = []
+    at = path.find("/", 1)
+    while at != -1:
+        found.append(path[:at])
+        at = path.find("/", at + 1)
+    return tuple(found)
+
+
+def is_sensitive(path: str) -> bool:
+    """True where the world may not read the znode when `zookeeper.set.acl` is on."""
+    return path.startswith(SENSITIVE_ROOTS)
+
+
+def path_problem(path: str) -> str | None:
+    """Why ZooKeeper would refuse the path, in words that can be shown; None where it is legal."""
+    if path == "/":
+        return None
+    if not path.startswith("/") or path.endswith("/"):
+        return f"path {path!r} must start with '/' and must not end with it"
+    for name in path[1:].split("/"):
+        if name in ("", ".", ".."):
+            return f"path {path!r} has an empty or relative part"
+    if any(
+        c <= "\x1f" or "\x7f" <= c <= "\x9f" or "\ud800" <= c <= "\uf8ff" or "\ufff0" <= c <= "\uffff" for c in path
+    ):
+        return f"path {path!r} has a character that ZooKeeper does not allow"
+    return None
+
+
+def _natural(text: str) -> int | None:
+    """A canonical decimal number of at most 31 bits; None for anything else (signs, leading zeros, other digits)."""
+    if not _is_ascii_digits(text) or len(text) > 10 or (len(text) > 1 and text[0] == "0"):
+        return None
+    number = int(text)
+    return number if number <= 0x7FFFFFFF else None
+
+
+def _is_ascii_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()

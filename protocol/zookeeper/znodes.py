@@ -1,0 +1,86 @@
+"""Every znode of Kafka's ZooKeeper mode, both ways: exact when written, tolerant when read.
+
+Written bytes have the field order of Kafka 3.9's own writer (Jackson over Scala 2.13 maps), except that a topic's
+partitions are in ascending order. Readers ignore what they do not know and accept every version that Kafka 0.8 to 3.9
+wrote; whatever else is found raises MalformedZnode(path, reason), never another exception. This module only gathers
+the names; the rules are in the module of each subject.
+"""
+
+from protocol.zookeeper.json_fields import MalformedZnode
+from protocol.zookeeper.znodes_admin import (
+    ConfigChange,
+    decode_config,
+    decode_config_change,
+    decode_isr_change,
+    decode_log_dir_event,
+    decode_preferred_replica_election,
+    decode_reassignment,
+    encode_config,
+    encode_config_change,
+    encode_isr_change,
+    encode_log_dir_event,
+    encode_preferred_replica_election,
+    encode_reassignment,
+)
+from protocol.zookeeper.znodes_broker import decode_broker, encode_broker
+from protocol.zookeeper.znodes_controller import (
+    PRODUCER_ID_BLOCK_SIZE,
+    ControllerZnode,
+    FeatureZnode,
+    MigrationZnode,
+    ProducerIdBlock,
+    decode_cluster_id,
+    decode_controller,
+    decode_controller_epoch,
+    decode_feature,
+    decode_migration,
+    decode_producer_id_block,
+    encode_cluster_id,
+    encode_controller,
+    encode_controller_epoch,
+    encode_feature,
+    encode_migration,
+    encode_producer_id_block,
+)
+from protocol.zookeeper.znodes_topic import TopicZnode, decode_state, decode_topic, encode_state, encode_topic
+
+__all__ = [
+    "PRODUCER_ID_BLOCK_SIZE",
+    "ConfigChange",
+    "ControllerZnode",
+    "FeatureZnode",
+    "MalformedZnode",
+    "MigrationZnode",
+    "ProducerIdBlock",
+    "TopicZnode",
+    "decode_broker",
+    "decode_cluster_id",
+    "decode_config",
+    "decode_config_change",
+    "decode_controller",
+    "decode_controller_epoch",
+    "decode_feature",
+    "decode_isr_change",
+    "decode_log_dir_event",
+    "decode_migration",
+    "decode_preferred_replica_election",
+    "decode_producer_id_block",
+    "decode_reassignment",
+    "decode_state",
+    "decode_topic",
+    "encode_broker",
+    "encode_cluster_id",
+    "encode_config",
+    "encode_config_change",
+    "encode_controller",
+    "encode_controller_epoch",
+    "encode_feature",
+    "encode_isr_change",
+    "encode_log_dir_event",
+    "encode_migration",
+    "encode_preferred_replica_election",
+    "encode_producer_id_block",
+    "encode_reassignment",
+    "encode_state",
+    "encode_topic",
+]

@@ -1,0 +1,123 @@
+"""Requests and notifications that pass through ZooKeeper, and dynamic configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from protocol.vocabulary import BrokerId, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.json_fields import Json, array, brokers, dump, integer, malformed, mapping, parse_object, string
+
+LOG_DIR_FAILURE: Final = 1
+"""The one event that a log directory notification tells of."""
+
+
+def _partition(path: str, item: Json) -> tuple[TopicPartition, dict[str, Json]]:
+    if not isinstance(item, dict):
+        malformed(path, "an item of 'partitions' is not an object")
+    topic = string(path, "'topic'", item.get("topic"))
+    return TopicPartition(topic, integer(path, "'partition'", item.get("partition"), minimum=0)), item
+
+
+def _partitions(path: str, data: bytes | None) -> list[tuple[TopicPartition, dict[str, Json]]]:
+    listed = array(path, "'partitions'", parse_object(path, data).get("partitions"))
+    return [_partition(path, item) for item in listed]
+
+
+def _distinct(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
+    return tuple(dict.fromkeys(partition for partition, _ in _partitions(path, data)))
+
+
+def _encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
+    listed = [{"topic": topic, "partition": partition} for topic, partition in partitions]
+    return dump({"version": 1, "partitions": listed})
+
+
+# --- /admin -------------------------------------------------------------------------------------------------------
+
+
+def encode_reassignment(targets: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
+    """The data of `/admin/reassign_partitions`: the wanted replicas of each partition."""
+    listed = [{"topic": tp.topic, "partition": tp.partition, "replicas": r} for tp, r in targets.items()]
+    return dump({"version": 1, "partitions": listed})
+
+
+def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
+    """The wanted replicas of each partition, in the order given; of a partition that is named twice, the last."""
+    path = paths.REASSIGN_PARTITIONS
+    return {tp: brokers(path, f"'replicas' of {tp}", item.get("replicas")) for tp, item in _partitions(path, data)}
+
+
+def encode_preferred_replica_election(partitions: Iterable[TopicPartition]) -> bytes:
+    """The data of `/admin/preferred_replica_election`."""
+    return _encode_partitions(partitions)
+
+
+def decode_preferred_replica_election(data: bytes | None) -> tuple[TopicPartition, ...]:
+    """The partitions whose preferred replica is to lead, without repetitions."""
+    return _distinct(paths.PREFERRED_REPLICA_ELECTION, data)
+
+
+# --- notifications ------------------------------------------------------------------------------------------------
+
+
+def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
+    """The data of one `/isr_change_notification/isr_change_*`."""
+    return _encode_partitions(partitions)
+
+
+def decode_isr_change(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
+    """The partitions whose ISR a leader has changed."""
+    return _distinct(path, data)
+
+
+def encode_log_dir_event(broker: int) -> bytes:
+    """The data of one `/log_dir_event_notification/log_dir_event_*`."""
+    return dump({"version": 1, "broker": broker, "event": LOG_DIR_FAILURE})
+
+
+def decode_log_dir_event(path: str, data: bytes | None) -> BrokerId:
+    """The broker that has lost a log directory."""
+    return BrokerId(integer(path, "'broker'", parse_object(path, data).get("broker"), minimum=0))
+
+
+# --- configuration ------------------------------------------------------------------------------------------------
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """The data of `/config/<type>/<entity>`."""
+    return dump({"version": 1, "config": dict(config)})
+
+
+def decode_config(path: str, data: bytes | None) -> dict[str, str]:
+    """The overrides of one entity; none where the znode is empty or has no `config`, as Kafka reads it."""
+    if not data:
+        return {}
+    config = mapping(path, "'config'", parse_object(path, data).get("config"))
+    return {key: string(path, f"config {key[:60]!r}", value) for key, value in config.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """Which entity's configuration has changed: `entity_path` such as `topics/orders` or `users/u/clients/c`."""
+
+    entity_path: str
+
+
+def encode_config_change(change: ConfigChange) -> bytes:
+    """The data of one `/config/changes/config_change_*`, in version 2."""
+    return dump({"version": 2, "entity_path": change.entity_path})
+
+
+def decode_config_change(path: str, data: bytes | None) -> ConfigChange:
+    """Versions 1 (type and name apart) and 2."""
+    fields = parse_object(path, data)
+    if integer(path, "'version'", fields.get("version"), minimum=1, maximum=2) == 2:
+        return ConfigChange(string(path, "'entity_path'", fields.get("entity_path")))
+    entity_type = string(path, "'entity_type'", fields.get("entity_type"))
+    if entity_type not in ("topics", "clients"):
+        malformed(path, f"'entity_type' must be topics or clients in version 1, found {entity_type[:40]!r}")
+    name = string(path, "'entity_name'", fields.get("entity_name"))
+    return ConfigChange(f"{entity_type}/{name}")

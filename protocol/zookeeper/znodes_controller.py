@@ -1,0 +1,221 @@
+"""The znodes about the cluster as a whole: the controller, its epoch, cluster id, features, producer ids, migration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from protocol.vocabulary import BrokerId, ControllerEpoch
+from protocol.zookeeper import paths
+from protocol.zookeeper.json_fields import (
+    INT32_MAX,
+    INT64_MAX,
+    dump,
+    integer,
+    malformed,
+    mapping,
+    number_text,
+    parse_object,
+    shown,
+    string,
+)
+
+NO_KRAFT_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerZnode:
+    """Who is the active controller, since when, and the KRaft controller's epoch during a migration (else -1)."""
+
+    broker_id: BrokerId
+    timestamp_ms: int = -1
+    kraft_epoch: int = NO_KRAFT_EPOCH
+
+    @property
+    def is_kraft(self) -> bool:
+        """True where a KRaft controller has taken the cluster over: ZooKeeper controllers must not compete."""
+        return self.kraft_epoch > 0
+
+
+def encode_controller(znode: ControllerZnode, *, version: int = 2) -> bytes:
+    """The data of `/controller`: version 2 from 3.4 on, version 1 (without the KRaft epoch) before."""
+    fields: dict[str, object] = {
+        "version": version,
+        "brokerid": znode.broker_id,
+        "timestamp": str(znode.timestamp_ms),
+    }
+    if version >= 2:
+        fields["kraftControllerEpoch"] = znode.kraft_epoch
+    return dump(fields)
+
+
+def decode_controller(data: bytes | None) -> ControllerZnode:
+    """What `/controller` says; only `brokerid` is demanded."""
+    path = paths.CONTROLLER
+    fields = parse_object(path, data)
+    return ControllerZnode(
+        broker_id=BrokerId(integer(path, "'brokerid'", fields.get("brokerid"), minimum=0)),
+        timestamp_ms=_timestamp(fields.get("timestamp")),
+        kraft_epoch=integer(
+            path, "'kraftControllerEpoch'", fields.get("kraftControllerEpoch"), minimum=-1, default=NO_KRAFT_EPOCH
+        ),
+    )
+
+
+def _timestamp(value: object) -> int:
+    """Nothing depends on the time of election, so an odd one is taken for an unknown one."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else -1
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    """Plain decimal text."""
+    return b"%d" % epoch
+
+
+def decode_controller_epoch(data: bytes | None) -> ControllerEpoch:
+    """The epoch in `/controller_epoch`."""
+    if not data or not data.isdigit() or len(data) > 10 or int(data) > INT32_MAX:
+        malformed(paths.CONTROLLER_EPOCH, f"expected decimal digits, found {shown(data or b'')}")
+    return ControllerEpoch(int(data))
+
+
+# --- cluster id ---------------------------------------------------------------------------------------------------
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """The version is a string here, as Kafka writes it."""
+    return dump({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes | None) -> str:
+    """The cluster's id, as text."""
+    return string(paths.CLUSTER_ID, "'id'", parse_object(paths.CLUSTER_ID, data).get("id"))
+
+
+# --- features -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureZnode:
+    """Finalized features (KIP-584): version 2 from IBP 3.3 on, 1 before; levels by feature, sorted by name."""
+
+    version: int
+    enabled: bool
+    features: Mapping[str, int] = field(default_factory=dict)
+
+
+def encode_feature(znode: FeatureZnode) -> bytes:
+    """The data of `/feature`."""
+    levels: dict[str, object] = {}
+    for name, level in sorted(znode.features.items()):
+        levels[name] = {"max_version_level": level}
+        if znode.version == 1:
+            levels[name] = {"max_version_level": level, "min_version_level": level}
+    return dump({"features": levels, "version": znode.version, "status": int(znode.enabled)})
+
+
+def decode_feature(data: bytes | None) -> FeatureZnode:
+    """What `/feature` says."""
+    path = paths.FEATURE
+    fields = parse_object(path, data)
+    version = integer(path, "'version'", fields.get("version"), minimum=1, maximum=2)
+    status = integer(path, "'status'", fields.get("status"), minimum=0, maximum=1)
+    if fields.get("features") is None:
+        malformed(path, "it has no 'features'")
+    levels = {
+        name: _feature_level(path, name, version, value)
+        for name, value in sorted(mapping(path, "'features'", fields["features"]).items())
+    }
+    return FeatureZnode(version, bool(status), levels)
+
+
+def _feature_level(path: str, name: str, version: int, value: object) -> int:
+    where = f"feature {name[:40]!r}"
+    if value is None:
+        malformed(path, f"{where} has no levels")
+    levels = mapping(path, where, value)
+    high = integer(path, f"'max_version_level' of {where}", levels.get("max_version_level"), minimum=1, maximum=0x7FFF)
+    if version == 1:
+        integer(path, f"'min_version_level' of {where}", levels.get("min_version_level"), minimum=1, maximum=high)
+    return high
+
+
+# --- producer ids -------------------------------------------------------------------------------------------------
+
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """Producer ids `start` to `end`, both included, given to one broker."""
+
+    broker_id: BrokerId
+    start: int
+    end: int
+
+
+def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
+    """The data of `/latest_producer_id_block`."""
+    return dump({"version": 1, "broker": block.broker_id, "block_start": str(block.start), "block_end": str(block.end)})
+
+
+def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock | None:
+    """The block handed out last; None where the znode has no data, which means "none yet"."""
+    if not data:
+        return None
+    path = paths.PRODUCER_ID_BLOCK
+    fields = parse_object(path, data)
+    start = number_text(path, "'block_start'", fields.get("block_start"))
+    end = number_text(path, "'block_end'", fields.get("block_end"))
+    if not 0 <= start <= end:
+        malformed(path, f"the block from {start} to {end} is none")
+    return ProducerIdBlock(BrokerId(integer(path, "'broker'", fields.get("broker"))), start, end)
+
+
+# --- migration to KRaft -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationZnode:
+    """How far a migration to KRaft is (KIP-866). All -1: prepared, but no KRaft controller has claimed it yet."""
+
+    kraft_controller_id: int = -1
+    kraft_controller_epoch: int = -1
+    kraft_metadata_offset: int = -1
+    kraft_metadata_epoch: int = -1
+
+    @property
+    def has_begun(self) -> bool:
+        """True once a KRaft controller has claimed the cluster."""
+        return self.kraft_controller_id >= 0 or self.kraft_metadata_offset >= 0
+
+
+def encode_migration(znode: MigrationZnode) -> bytes:
+    """The data of `/migration`."""
+    return dump(
+        {
+            "version": 0,
+            "kraft_metadata_offset": znode.kraft_metadata_offset,
+            "kraft_controller_id": znode.kraft_controller_id,
+            "kraft_metadata_epoch": znode.kraft_metadata_epoch,
+            "kraft_controller_epoch": znode.kraft_controller_epoch,
+        }
+    )
+
+
+def decode_migration(data: bytes | None) -> MigrationZnode:
+    """What `/migration` says."""
+    path = paths.MIGRATION
+    fields = parse_object(path, data)
+    integer(path, "'version'", fields.get("version"), minimum=0, maximum=0)
+
+    def number(key: str, maximum: int = INT32_MAX) -> int:
+        return integer(path, f"'{key}'", fields.get(key), minimum=-1, maximum=maximum)
+
+    return MigrationZnode(
+        kraft_controller_id=number("kraft_controller_id"),
+        kraft_controller_epoch=number("kraft_controller_epoch"),
+        kraft_metadata_offset=number("kraft_metadata_offset", INT64_MAX),
+        kraft_metadata_epoch=number("kraft_metadata_epoch"),
+    )

@@ -1,0 +1,180 @@
+"""`/brokers/topics/T` (versions 1 to 3) and the partition state znodes.
+
+States are the hot ones: a cluster has one per partition, and all are read when a controller takes over. They are
+written with one format string and read with one look at each field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import orjson
+
+from protocol.vocabulary import (
+    LeaderAndIsr,
+    RecoveryState,
+    ReplicaAssignment,
+    TopicId,
+    topic_id_from_text,
+    topic_id_to_text,
+)
+from protocol.zookeeper import paths
+from protocol.zookeeper.json_fields import (
+    INT32_MAX,
+    brokers,
+    dump,
+    integer,
+    kind_of,
+    malformed,
+    mapping,
+    parse_object,
+    partition_number,
+    shown,
+    string,
+)
+
+_NO_REPLICAS: dict[int, tuple[int, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicZnode:
+    """What a topic's znode says: the assignment of each partition (in ascending order) and the topic's id, if any."""
+
+    assignments: Mapping[int, ReplicaAssignment] = field(default_factory=dict)
+    topic_id: TopicId | None = None
+
+
+def encode_topic(znode: TopicZnode, *, version: int = 3) -> bytes:
+    """The topic's data. Version 3 is what 2.8 and later write, with or without an id; 2 has no id; 1 has no
+    reassignment either, so encoding an assignment that is being moved in version 1 raises ValueError."""
+    if not 1 <= version <= 3:
+        raise ValueError(f"a topic's znode has version 1, 2 or 3, not {version}")
+    ordered = sorted(znode.assignments.items())
+    fields: dict[str, object] = {"partitions": {str(p): a.replicas for p, a in ordered}}
+    if version >= 3 and znode.topic_id is not None:
+        fields["topic_id"] = topic_id_to_text(znode.topic_id)
+    if version >= 2:
+        fields["adding_replicas"] = {str(p): a.adding for p, a in ordered if a.adding}
+        fields["removing_replicas"] = {str(p): a.removing for p, a in ordered if a.removing}
+    elif any(a.is_being_reassigned for _, a in ordered):
+        raise ValueError("version 1 of a topic's znode cannot hold a reassignment")
+    fields["version"] = version
+    return dump(fields)
+
+
+def decode_topic(topic: str, data: bytes | None) -> TopicZnode:
+    """What the data of `/brokers/topics/<topic>` says, of any version; raises MalformedZnode.
+
+    No data, or no `partitions`, is malformed: to believe in a topic without partitions would mean to forget replicas
+    that may exist. An empty `partitions` object is believed.
+    """
+    path = paths.topic(topic)
+    fields = parse_object(path, data)
+    if "partitions" not in fields or fields["partitions"] is None:
+        malformed(path, "it has no 'partitions'")
+    adding = _replica_lists(path, "adding_replicas", fields)
+    removing = _replica_lists(path, "removing_replicas", fields)
+    assignments = {
+        partition: ReplicaAssignment(replicas, adding.get(partition, ()), removing.get(partition, ()))
+        for partition, replicas in sorted(_replica_lists(path, "partitions", fields).items())
+    }
+    return TopicZnode(assignments, _topic_id(path, fields.get("topic_id")))
+
+
+def _replica_lists(path: str, key: str, fields: Mapping[str, object]) -> Mapping[int, tuple[int, ...]]:
+    lists = mapping(path, f"'{key}'", fields.get(key))
+    if not lists:
+        return _NO_REPLICAS
+    return {
+        partition_number(path, f"'{key}'", text): brokers(path, f"partition {text} of '{key}'", replicas)
+        for text, replicas in lists.items()
+    }
+
+
+def _topic_id(path: str, value: object) -> TopicId | None:
+    if value is None:
+        return None
+    text = string(path, "'topic_id'", value)
+    try:
+        return topic_id_from_text(text)
+    except ValueError as error:
+        malformed(path, f"'topic_id' {text[:40]!r} is none: {error}")
+
+
+# --- partition state ----------------------------------------------------------------------------------------------
+
+
+def encode_state(state: LeaderAndIsr) -> bytes:
+    """The data of a partition's state znode; `partition_epoch` is not part of it (it is the znode's version)."""
+    if state.recovery_state:
+        return (
+            b'{"controller_epoch":%d,"leader":%d,"version":1,"leader_recovery_state":%d,"leader_epoch":%d,"isr":[%s]}'
+            % (
+                state.controller_epoch,
+                state.leader,
+                state.recovery_state,
+                state.leader_epoch,
+                ",".join(map(str, state.isr)).encode(),
+            )
+        )
+    return b'{"controller_epoch":%d,"leader":%d,"version":1,"leader_epoch":%d,"isr":[%s]}' % (
+        state.controller_epoch,
+        state.leader,
+        state.leader_epoch,
+        ",".join(map(str, state.isr)).encode(),
+    )
+
+
+def decode_state(topic: str, partition: int, data: bytes | None, version: int) -> LeaderAndIsr | None:
+    """Leadership as the state znode of `version` says it; None where the znode has no data, which means "no state".
+
+    Raises MalformedZnode for anything else that Kafka would not have written. (Kafka takes what is not JSON for "no
+    state" too; whoever wants that catches the error.)
+    """
+    if not data:
+        return None
+    try:
+        fields = orjson.loads(data)
+        isr = fields["isr"]
+        state = LeaderAndIsr(
+            fields["leader"],
+            fields["leader_epoch"],
+            tuple(isr),
+            fields["controller_epoch"],
+            version,
+            fields.get("leader_recovery_state", 0),
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        _explain_state(paths.partition_state(topic, partition), data)
+    if type(isr) is not list or not _is_plausible(state):
+        _explain_state(paths.partition_state(topic, partition), data)
+    return state
+
+
+def _is_plausible(state: LeaderAndIsr) -> bool:
+    """True where all fields are what Kafka writes: numbers in range, different brokers, a known recovery state."""
+    leader, leader_epoch, isr, controller_epoch, _, recovery = state
+    for number in (leader, leader_epoch, controller_epoch, recovery, *isr):
+        if type(number) is not int or number > INT32_MAX:
+            return False
+    return (
+        leader >= -1
+        and leader_epoch >= 0
+        and controller_epoch >= 0
+        and 0 <= recovery <= 1
+        and (not isr or (min(isr) >= 0 and len(set(isr)) == len(isr)))
+    )
+
+
+def _explain_state(path: str, data: bytes) -> NoReturn:
+    """Raises MalformedZnode saying what is wrong; slow, so only called when something is."""
+    fields = parse_object(path, data)
+    for name, minimum in (("leader", -1), ("leader_epoch", 0), ("controller_epoch", 0)):
+        integer(path, f"'{name}'", fields.get(name), minimum=minimum)
+    brokers(path, "'isr'", fields.get("isr"))
+    recovery = fields.get("leader_recovery_state", 0)
+    if recovery not in tuple(RecoveryState) or type(recovery) is not int:
+        malformed(path, f"'leader_recovery_state' must be 0 or 1, found {kind_of(recovery)}")
+    malformed(path, f"unexpected content: {shown(data)}")
