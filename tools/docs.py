@@ -35,7 +35,10 @@ class Page(NamedTuple):
         return text.rstrip("\n") + "\n"
 
 
-PAGES: Final = (Page("docs/cli.md", "tools.cli_page:page"),)
+PAGES: Final = (
+    Page("docs/cli.md", "tools.cli_page:page"),
+    Page("docs/state-machines.md", "tools.state_machines_page:page"),
+)
 
 
 def stale(page: Page, root: Path = ROOT) -> str:
