@@ -1,0 +1,53 @@
+"""What a command has to say, as values: commands return an Answer or raise a Refusal, and `cli.render` shows either."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from protocol.journal import JsonValue
+
+
+class Exit(enum.IntEnum):
+    """Exit codes. They are part of the command line's contract and stand in docs/cli.md."""
+
+    OK = 0
+    NO = 1
+    """It was asked and the answer is no: not there, refused, something left over."""
+    USAGE = 2
+    """The command line or a file that it names is wrong; nothing was done."""
+    UNREACHABLE = 3
+    """ZooKeeper, or a broker that had to answer, could not be reached."""
+    TIMED_OUT = 4
+    """What was asked for has begun, and was not done in the time allowed."""
+    FAULT = 70
+    """A fault in Lethe itself, with a traceback."""
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows to be shown under each other; cells are text already."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`data` is what `--json` prints; otherwise the lines are printed, then the tables."""
+
+    data: JsonValue
+    lines: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = field(default=())
+    exit: Exit = Exit.OK
+
+
+class Refusal(Exception):
+    """The command did not do what was asked, for a reason that its user can understand and act on."""
+
+    def __init__(self, message: str, exit: Exit = Exit.NO, data: dict[str, JsonValue] | None = None) -> None:
+        super().__init__(message)
+        self.exit = exit
+        self.data = data or {}

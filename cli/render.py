@@ -1,0 +1,55 @@
+"""The one place where the command line prints: an answer as text and tables, or as one line of JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import orjson
+
+from cli.answer import Answer, Refusal, Table
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+def show(answer: Answer, *, as_json: bool) -> None:
+    """Prints an answer on standard output."""
+    if as_json:
+        sys.stdout.write(orjson.dumps(answer.data).decode() + "\n")
+        return
+    for line in answer.lines:
+        sys.stdout.write(line + "\n")
+    if answer.tables:
+        from rich.console import Console
+
+        console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+        for table in answer.tables:
+            console.print(_rich(table))
+
+
+def show_refusal(refusal: Refusal, *, as_json: bool) -> None:
+    """Prints why a command did not do what was asked: as JSON on standard output, else as text on standard error."""
+    if as_json:
+        body = {"error": str(refusal), "exit": int(refusal.exit), **refusal.data}
+        sys.stdout.write(orjson.dumps(body).decode() + "\n")
+    else:
+        sys.stderr.write(f"lethe: {refusal}\n")
+
+
+def note(text: str) -> None:
+    """Says something on standard error that is no part of the answer."""
+    sys.stderr.write(text + "\n")
+
+
+def _rich(table: Table) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(title=table.title or None, box=box.SIMPLE, title_justify="left", pad_edge=False)
+    for column in table.columns:
+        shown.add_column(column, overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(cell) for cell in row))
+    return shown
