@@ -1,0 +1,205 @@
+"""The broker agent's rules: one function, `step`. Everything else in this package serves it.
+
+Driving contract, for the runtime and for a simulator alike:
+
+* A run begins with `AgentState(Settings(...))` and the input `InventoryLoaded`. `naming_seed` differs from run to run.
+* `step(state, input, now_ms)` changes `state` and returns the effects to perform, in order. It raises nothing on any
+  request, whatever is in it. `now_ms` never goes back; it is used for timers only.
+* Results come back as inputs: `PerformDisk` → `DiskPerformed`, `AskTopicIds` → `TopicIdsAnswered`, `RemoveDirectories`
+  → `DirectoriesRemoved`, `SetTimer` → `TimerFired`. Other inputs may come in between: a control request that arrives
+  while another one waits for its result is kept and taken in its turn (Kafka: one lock per broker).
+* At most one of `PerformDisk` and `AskTopicIds` is outstanding, and at most one `RemoveDirectories` besides. The
+  directories of a removal are never named by a `PerformDisk`, so the two may run at the same time.
+* A disk operation is atomic; a crash may cut the list anywhere, and nothing after the cut happened. A crash loses the
+  state and keeps the disk: the next run reads it and starts again. An unanswered request was perhaps carried out.
+* For each `ControlReceived` exactly one `Reply` or `Refuse` with its token follows, then or later.
+* After `Halt` the process ends; further inputs have no effect.
+
+    input               what it means                                   file
+    InventoryLoaded     the disk as found                               storage
+    BrokerRegistered    a new broker epoch                              here
+    ControlReceived     LeaderAndIsr, UpdateMetadata, StopReplica       epochs, then leader_and_isr, here, stop_replica
+    DiskPerformed       directories made, identified, renamed           leader_and_isr, stop_replica
+    TopicIdsAnswered    what ZooKeeper says about topics                stop_replica
+    TimerFired          directories are due for removal                 removal
+    DirectoriesRemoved  bytes are gone, or not yet                      removal
+    LogDirFailed        a log directory cannot be used any more         storage
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from broker.core import leader_and_isr, stop_replica
+from broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
+from broker.core.epochs import check_epochs, refusal
+from broker.core.inputs import (
+    BrokerRegistered,
+    ControlReceived,
+    DirectoriesRemoved,
+    DiskOutcome,
+    DiskPerformed,
+    Input,
+    InventoryLoaded,
+    LogDirFailed,
+    TimerFired,
+    TopicIdAnswer,
+    TopicIdsAnswered,
+)
+from broker.core.records import record_answers, record_refusal
+from broker.core.state import AgentState
+from broker.core.storage import DuplicatesStage, duplicates_set_aside, fail_log_dir, take_inventory
+from protocol.journal import Fact, FactType, JsonValue
+from protocol.kafka.control import (
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    api_of,
+)
+from protocol.kafka.errors import ErrorCode, error_name
+
+MAX_WAITING_REQUESTS: Final = 1024
+"""Control requests that wait for the one in progress. A controller has one in flight, so this many mean a flood."""
+
+
+def step(state: AgentState, happened: Input, now_ms: int) -> tuple[Effect, ...]:
+    """Change `state` by what happened; returns what is to be done about it, in order."""
+    if state.halted:
+        return ()
+    effects = _react(state, happened, now_ms)
+    while state.stage is None and state.waiting and not state.halted:
+        effects += _take(state, state.waiting.popleft())
+    if not state.halted:
+        effects += _removals(state, now_ms)
+    return tuple(effects)
+
+
+def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
+    match happened:
+        case InventoryLoaded():
+            return take_inventory(state, happened, now_ms)
+        case BrokerRegistered(broker_epoch):
+            state.broker_epoch = broker_epoch
+            data: dict[str, JsonValue] = {"happened": "registered", "broker_epoch": int(broker_epoch)}
+            return [Record(Fact(FactType.BROKER, f"broker/{state.settings.broker_id}", data))]
+        case ControlReceived():
+            return _queue(state, happened)
+        case DiskPerformed(outcomes):
+            return _disk_performed(state, outcomes, now_ms)
+        case TopicIdsAnswered(answers):
+            return _topic_ids_answered(state, answers)
+        case DirectoriesRemoved():
+            return _directories_removed(state, happened, now_ms)
+        case TimerFired():
+            state.timer_ms = None
+            return []
+        case LogDirFailed(log_dir, error):
+            return fail_log_dir(state, log_dir, error)
+        case _:
+            assert_never(happened)
+
+
+# --- control requests ---------------------------------------------------------------------------------------------
+
+
+def _queue(state: AgentState, received: ControlReceived) -> list[Effect]:
+    if len(state.waiting) >= MAX_WAITING_REQUESTS:
+        return [Refuse(received.token, f"{MAX_WAITING_REQUESTS} control requests are waiting already")]
+    state.waiting.append(received)
+    return []
+
+
+def _take(state: AgentState, received: ControlReceived) -> list[Effect]:
+    request = received.addressed.request
+    error = check_epochs(state, received.addressed)
+    if error is not ErrorCode.NONE:
+        api = api_of(request).name
+        ours = state.broker_epoch if error is ErrorCode.STALE_BROKER_EPOCH else state.controller_epoch
+        theirs = received.addressed.broker_epoch if error is ErrorCode.STALE_BROKER_EPOCH else request.controller_epoch
+        details = {"controller": int(request.controller_id), "epoch": int(theirs), "known_epoch": int(ours)}
+        return [Reply(received.token, refusal(request, error)), record_refusal(state, api, error.name, details)]
+    match request:
+        case LeaderAndIsrRequest():
+            return leader_and_isr.begin(state, received.token, request)
+        case StopReplicaRequest():
+            return stop_replica.begin(state, received.token, request)
+        case UpdateMetadataRequest():
+            return _update_metadata(state, received.token, request)
+
+
+def _update_metadata(state: AgentState, token: int, request: UpdateMetadataRequest) -> list[Effect]:
+    for topic in request.topics:
+        if topic.topic_id is not None:
+            state.incarnations[topic.topic] = topic.topic_id
+    removed = state.cache.apply(request)
+    for topic_name in removed:
+        state.forget_incarnation_if_gone(topic_name)
+    for topic in request.topics:
+        state.forget_incarnation_if_gone(topic.topic)
+    partitions = sum(len(topic.partitions) for topic in request.topics)
+    answered = record_answers(state, "UpdateMetadata", request, {error_name(ErrorCode.NONE): partitions})
+    return [Reply(token, UpdateMetadataResponse(ErrorCode.NONE)), answered]
+
+
+# --- results ------------------------------------------------------------------------------------------------------
+
+
+def _disk_performed(state: AgentState, outcomes: tuple[DiskOutcome, ...], now_ms: int) -> list[Effect]:
+    stage, state.stage = state.stage, None
+    match stage:
+        case leader_and_isr.LeaderAndIsrStage():
+            return leader_and_isr.resume(state, stage, outcomes)
+        case stop_replica.StopReplicaStage():
+            return stop_replica.resume_after_disk(state, stage, outcomes, now_ms)
+        case DuplicatesStage():
+            return duplicates_set_aside(state, stage, outcomes)
+        case None:
+            raise TypeError("operations on disk were performed though nothing waits for them")
+
+
+def _topic_ids_answered(state: AgentState, answers: tuple[TopicIdAnswer, ...]) -> list[Effect]:
+    stage, state.stage = state.stage, None
+    if not isinstance(stage, stop_replica.StopReplicaStage):
+        raise TypeError("topic ids were answered though no StopReplica waits for them")
+    return stop_replica.resume_with_topic_ids(state, stage, answers)
+
+
+# --- removal ------------------------------------------------------------------------------------------------------
+
+
+def _directories_removed(state: AgentState, happened: DirectoriesRemoved, now_ms: int) -> list[Effect]:
+    effects: list[Effect] = []
+    directories = state.removal.in_flight
+    state.removal.finish_round(happened.outcomes, now_ms)
+    for directory, outcome in zip(directories, happened.outcomes, strict=True):
+        effects.append(
+            Record(
+                Fact(
+                    FactType.BYTES_FREED,
+                    f"broker/{state.settings.broker_id}",
+                    {
+                        "log_dir": directory.log_dir,
+                        "directory": directory.name,
+                        "size_bytes": outcome.size_bytes,
+                        "files": outcome.files,
+                        "error": outcome.error,
+                    },
+                )
+            )
+        )
+        if outcome.error is not None and outcome.log_dir_failed:
+            effects += fail_log_dir(state, directory.log_dir, outcome.error)
+    return effects
+
+
+def _removals(state: AgentState, now_ms: int) -> list[Effect]:
+    """Start a round if one is due; else make sure that the timer is set for the next one."""
+    directories = state.removal.start_round(now_ms)
+    if directories:
+        return [RemoveDirectories(directories)]
+    due_ms = state.removal.next_due_ms()
+    if due_ms is None or due_ms == state.timer_ms:
+        return []
+    state.timer_ms = due_ms
+    return [SetTimer(due_ms)]

@@ -1,0 +1,136 @@
+"""What the core asks the runtime to do. Imperative, immutable, performed in the order given.
+
+The runtime proves before each disk operation that its path lies inside the log directory: the core's word is not
+enough where bytes are at stake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from protocol.journal import Fact
+from protocol.kafka.control import ControlResponse
+from protocol.vocabulary import TopicId, TopicPartition
+
+# --- operations on log directories --------------------------------------------------------------------------------
+
+
+class CreateReplica(NamedTuple):
+    """Make the replica's directory, write its topic id durably where it has one, then fill it with segments.
+
+    A directory of that name that holds nothing but its `partition.metadata` is taken over; any other is a failure.
+    """
+
+    log_dir: str
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+
+
+class AssignTopicId(NamedTuple):
+    """Write the id durably into a replica's directory that has none."""
+
+    log_dir: str
+    topic_partition: TopicPartition
+    topic_id: TopicId
+
+
+class RenameForDeletion(NamedTuple):
+    """Rename a replica's directory to `new_name`, durably, provided its `partition.metadata` still says `topic_id`."""
+
+    log_dir: str
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    new_name: str
+
+
+class SetAside(NamedTuple):
+    """Rename a replica's directory of another incarnation to `new_name`, durably; its content is not looked at."""
+
+    log_dir: str
+    topic_partition: TopicPartition
+    new_name: str
+
+
+DiskOperation = CreateReplica | AssignTopicId | RenameForDeletion | SetAside
+
+
+class DirectoryRef(NamedTuple):
+    """A directory directly inside a log directory."""
+
+    log_dir: str
+    name: str
+
+
+# --- effects ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer the request that came with this token. Exactly one Reply or Refuse is given per token."""
+
+    token: int
+    response: ControlResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Give no answer to the request that came with this token: close its connection, whose peer will try again."""
+
+    token: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PerformDisk:
+    """Perform them in order, going on after one that fails; the result is `DiskPerformed`, one outcome each.
+
+    Each operation is atomic for a crash: after it the directory has its old name or its new one. Checkpoint files
+    are brought up to date once per log directory, after the last operation and before the result.
+    """
+
+    operations: tuple[DiskOperation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskTopicIds:
+    """Read `/brokers/topics/T` of each topic; the result is `TopicIdsAnswered`, one answer each, in this order."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveDirectories:
+    """Remove these renamed directories with all they hold, paced, in the background: requests go on meanwhile. The
+    result is `DirectoriesRemoved`, one outcome each. At most one such effect is outstanding."""
+
+    directories: tuple[DirectoryRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Feed `TimerFired` once at `at_ms` on the clock that gives the steps their `now_ms`; replaces the one before."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyLogDirFailure:
+    """Create `/log_dir_event_notification/log_dir_event_*`, so that the controller asks again with LeaderAndIsr."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """No log directory is left: stop the process with this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Give the fact to log, metrics and journal alike."""
+
+    fact: Fact
+
+
+Effect = Reply | Refuse | PerformDisk | AskTopicIds | RemoveDirectories | SetTimer | NotifyLogDirFailure | Halt | Record

@@ -1,0 +1,150 @@
+"""What can happen to an agent. Past tense, immutable."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from protocol.kafka.control import Addressed
+from protocol.vocabulary import BrokerEpoch, TopicId, TopicPartition
+
+# --- the disk as found --------------------------------------------------------------------------------------------
+
+
+class FoundReplica(NamedTuple):
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    """None where there is no `partition.metadata`."""
+    id_readable: bool
+    """False where there is a `partition.metadata` that cannot be read: nobody knows whose bytes these are."""
+    size_bytes: int
+    files: int
+    """Directory entries other than `partition.metadata`; 0 means that nothing was ever stored here."""
+
+
+class FoundDirectory(NamedTuple):
+    name: str
+    size_bytes: int
+    files: int
+
+
+class FoundLogDir(NamedTuple):
+    log_dir: str
+    error: str | None
+    """Why the directory cannot be used; its lists are empty then."""
+    replicas: tuple[FoundReplica, ...] = ()
+    deleted: tuple[FoundDirectory, ...] = ()
+    strays: tuple[FoundDirectory, ...] = ()
+    unknown: tuple[FoundDirectory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryLoaded:
+    """The log directories were read, in the order of the configuration. The first input of every run."""
+
+    log_dirs: tuple[FoundLogDir, ...]
+
+
+# --- requests and registration ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistered:
+    """`/brokers/ids/N` is ours; its czxid is the broker epoch that requests must name from now on."""
+
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class ControlReceived:
+    """A control request arrived. `token` names it in the Reply and is used once."""
+
+    token: int
+    addressed: Addressed
+
+
+# --- results of effects -------------------------------------------------------------------------------------------
+
+
+class DiskOutcome(NamedTuple):
+    """How one disk operation ended."""
+
+    error: str | None = None
+    log_dir_failed: bool = False
+    """The error says that the whole log directory cannot be used any more."""
+    size_bytes: int = 0
+    """After CreateReplica: what the directory holds."""
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiskPerformed:
+    """Result of PerformDisk."""
+
+    outcomes: tuple[DiskOutcome, ...]
+
+
+class TopicAbsence(enum.Enum):
+    """Why ZooKeeper names no id for a topic."""
+
+    NO_ID = "the topic has no id"
+    NO_TOPIC = "there is no such topic"
+
+
+class TopicIdUnavailable(NamedTuple):
+    """ZooKeeper could not be asked, or what it has cannot be read."""
+
+    reason: str
+
+
+TopicIdAnswer = TopicId | TopicAbsence | TopicIdUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdsAnswered:
+    """Result of AskTopicIds."""
+
+    answers: tuple[TopicIdAnswer, ...]
+
+
+class RemovalOutcome(NamedTuple):
+    """How the removal of one directory ended. A directory that was gone already counts as removed, with 0 bytes."""
+
+    error: str | None
+    size_bytes: int = 0
+    """Bytes freed, also where the removal failed half way."""
+    files: int = 0
+    log_dir_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoriesRemoved:
+    """Result of RemoveDirectories."""
+
+    outcomes: tuple[RemovalOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """The time of the last SetTimer has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirFailed:
+    """A log directory was found unusable outside of any operation."""
+
+    log_dir: str
+    error: str
+
+
+Input = (
+    InventoryLoaded
+    | BrokerRegistered
+    | ControlReceived
+    | DiskPerformed
+    | TopicIdsAnswered
+    | DirectoriesRemoved
+    | TimerFired
+    | LogDirFailed
+)

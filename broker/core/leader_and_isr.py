@@ -1,0 +1,306 @@
+"""LeaderAndIsr: which replicas this broker takes up, with Kafka 3.9's errors per partition.
+
+Per partition, the first rule that applies:
+
+    situation                                                        answer
+    its name cannot be a directory's                                 INVALID_TOPIC_EXCEPTION
+    named before in the same request                                 INVALID_REQUEST
+    hosted, but in an offline log directory                          KAFKA_STORAGE_ERROR
+    the directory is another incarnation's (broker.core.identity)    INCONSISTENT_TOPIC_ID, or it is set aside
+    leader epoch above ours (-1 where not hosted)                    taken up, NONE
+      ... but this broker is not in the replica list                 UNKNOWN_TOPIC_OR_PARTITION
+      ... but the partition epoch is below ours                      ignored, NONE
+      ... not new, nothing on disk, some log directory offline       KAFKA_STORAGE_ERROR, nothing is created
+    leader epoch below ours                                          STALE_CONTROLLER_EPOCH
+    leader epoch ours, and only the request has a topic id           id written, NONE
+    leader epoch ours, only the directory has one, follower          NONE
+    leader epoch ours, otherwise                                     STALE_CONTROLLER_EPOCH
+
+The work on disk is done in two rounds, so that nothing is created where a directory could not be set aside: first what
+is set aside, then what is created and identified. A replica is hosted only after its round is known to have succeeded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from broker.core.effects import AssignTopicId, CreateReplica, DiskOperation, Effect, PerformDisk, Reply, SetAside
+from broker.core.identity import OpenVerdict, judge_opening
+from broker.core.inputs import DiskOutcome
+from broker.core.naming import partition_problem, stray_name
+from broker.core.records import count_errors, record_answers, record_problem
+from broker.core.state import NO_CURRENT_LEADER_EPOCH, AgentState, Replica, ReplicaState
+from broker.core.storage import choose_log_dir, fail_log_dir, keep_stray, offline_replica
+from protocol.kafka.control import (
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopic,
+    TopicIdError,
+)
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import TopicId, TopicPartition
+
+
+class Opening(NamedTuple):
+    """A partition that is to be taken up."""
+
+    row: int
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    partition: LeaderAndIsrPartition
+    verdict: OpenVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrStage:
+    """A request that waits for its round on disk."""
+
+    token: int
+    request: LeaderAndIsrRequest
+    errors: tuple[int, ...]
+    """One per partition of the request, in its order; that of an opening is not final."""
+    openings: tuple[Opening, ...]
+    operations: tuple[DiskOperation, ...]
+    """The round in flight."""
+    performed_for: tuple[int, ...]
+    """For each operation the index of its opening."""
+    setting_aside: bool
+
+
+def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[Effect]:
+    """Judge every partition and start the first round, or answer at once where nothing is to be done on disk."""
+    effects: list[Effect] = []
+    errors: list[int] = []
+    openings: list[Opening] = []
+    seen: set[TopicPartition] = set()
+    for topic in request.topics:
+        _remember_incarnation(state, topic)
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.topic, partition.partition)
+            if topic_partition in seen:
+                errors.append(ErrorCode.INVALID_REQUEST)
+                continue
+            seen.add(topic_partition)
+            if problem := partition_problem(topic_partition):
+                effects.append(record_problem(state, "LeaderAndIsr", topic_partition, problem))
+                errors.append(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                continue
+            verdict = _judge(state, topic_partition, topic, partition)
+            if isinstance(verdict, OpenVerdict):
+                openings.append(Opening(len(errors), topic_partition, topic.topic_id, partition, verdict))
+                errors.append(ErrorCode.NONE)
+            else:
+                errors.append(verdict)
+    stage = LeaderAndIsrStage(token, request, tuple(errors), tuple(openings), (), (), setting_aside=True)
+    return effects + _set_aside_round(state, stage)
+
+
+def resume(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
+    """Go on after a round on disk."""
+    if stage.setting_aside:
+        return _after_set_aside(state, stage, outcomes)
+    return _after_creation(state, stage, outcomes)
+
+
+# --- judging ------------------------------------------------------------------------------------------------------
+
+
+def _remember_incarnation(state: AgentState, topic: LeaderAndIsrTopic) -> None:
+    if topic.topic_id is None:
+        state.incarnations.pop(topic.topic, None)
+    else:
+        state.incarnations[topic.topic] = topic.topic_id
+
+
+def _judge(
+    state: AgentState, topic_partition: TopicPartition, topic: LeaderAndIsrTopic, partition: LeaderAndIsrPartition
+) -> OpenVerdict | ErrorCode:
+    """How to take the partition up, or why not (NONE: there is nothing to do)."""
+    replica = state.replicas.get(topic_partition)
+    broker_id = state.settings.broker_id
+    is_member = broker_id in partition.replicas
+    identity = OpenVerdict.OPEN
+    if replica is not None:
+        if replica.state is ReplicaState.OFFLINE:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        counts_on_bytes = not is_member or (broker_id in partition.isr and not partition.is_new)
+        identity = judge_opening(
+            replica, topic.topic_id, counts_on_bytes=counts_on_bytes, is_new=partition.is_new and is_member
+        )
+        if identity is OpenVerdict.INCONSISTENT:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+    hosted = replica is not None and replica.state is ReplicaState.HOSTED and identity is not OpenVerdict.REPLACE
+    current_epoch = replica.leader_epoch if replica is not None and hosted else NO_CURRENT_LEADER_EPOCH
+    if partition.leader_epoch > current_epoch:
+        if not is_member:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if replica is not None and hosted and partition.partition_epoch < replica.partition_epoch:
+            return ErrorCode.NONE
+        if replica is None and not partition.is_new and state.has_offline_log_dir:
+            state.put_replica(topic_partition, offline_replica(topic_partition, state))
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return identity
+    if partition.leader_epoch < current_epoch or replica is None or not hosted:
+        return ErrorCode.STALE_CONTROLLER_EPOCH
+    if topic.topic_id is not None and replica.topic_id is None:
+        return OpenVerdict.ASSIGN_ID
+    if topic.topic_id is None and replica.topic_id is not None and partition.leader != broker_id:
+        return ErrorCode.NONE
+    return ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+# --- first round: setting aside -----------------------------------------------------------------------------------
+
+
+def _set_aside_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]:
+    operations: list[DiskOperation] = []
+    performed_for: list[int] = []
+    for index, opening in enumerate(stage.openings):
+        replica = state.replicas.get(opening.topic_partition)
+        if opening.verdict is OpenVerdict.REPLACE and replica is not None and replica.log_dir is not None:
+            new_name = stray_name(opening.topic_partition, state.make_unique())
+            operations.append(SetAside(replica.log_dir, opening.topic_partition, new_name))
+            performed_for.append(index)
+    return _perform(state, replace(stage, operations=tuple(operations), performed_for=tuple(performed_for)))
+
+
+def _after_set_aside(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
+    effects = _failed_log_dirs(state, stage, outcomes)
+    errors = list(stage.errors)
+    for index, operation, outcome in zip(stage.performed_for, stage.operations, outcomes, strict=True):
+        opening = stage.openings[index]
+        assert isinstance(operation, SetAside)
+        if _has_failed(state, opening, operation, outcome, effects):
+            errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
+            continue
+        replica = state.drop_replica(opening.topic_partition)
+        assert replica is not None
+        effects.append(keep_stray(state, operation, replica, "LeaderAndIsr named another incarnation of the topic"))
+    left = tuple(o for o in stage.openings if errors[o.row] == ErrorCode.NONE)
+    return effects + _creation_round(state, replace(stage, errors=tuple(errors), openings=left))
+
+
+# --- second round: creating and identifying -----------------------------------------------------------------------
+
+
+def _creation_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]:
+    operations: list[DiskOperation] = []
+    performed_for: list[int] = []
+    errors = list(stage.errors)
+    planned: dict[str, int] = {}
+    for index, opening in enumerate(stage.openings):
+        replica = state.replicas.get(opening.topic_partition)
+        if replica is not None and replica.state is ReplicaState.OFFLINE:
+            errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
+        elif replica is None:
+            log_dir = choose_log_dir(state, planned)
+            if log_dir is None or _may_be_elsewhere(state, opening):
+                state.put_replica(opening.topic_partition, offline_replica(opening.topic_partition, state))
+                errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
+                continue
+            planned[log_dir] = planned.get(log_dir, 0) + 1
+            operations.append(CreateReplica(log_dir, opening.topic_partition, opening.topic_id))
+            performed_for.append(index)
+        elif opening.verdict is OpenVerdict.ASSIGN_ID and replica.log_dir is not None and opening.topic_id is not None:
+            operations.append(AssignTopicId(replica.log_dir, opening.topic_partition, opening.topic_id))
+            performed_for.append(index)
+    return _perform(
+        state,
+        replace(
+            stage,
+            errors=tuple(errors),
+            operations=tuple(operations),
+            performed_for=tuple(performed_for),
+            setting_aside=False,
+        ),
+    )
+
+
+def _after_creation(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
+    effects = _failed_log_dirs(state, stage, outcomes)
+    errors = list(stage.errors)
+    by_opening = dict(zip(stage.performed_for, zip(stage.operations, outcomes, strict=True), strict=True))
+    for index, opening in enumerate(stage.openings):
+        if errors[opening.row] != ErrorCode.NONE:
+            continue
+        replica = state.replicas.get(opening.topic_partition)
+        if index in by_opening:
+            operation, outcome = by_opening[index]
+            if _has_failed(state, opening, operation, outcome, effects):
+                errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
+                continue
+            if isinstance(operation, CreateReplica):
+                replica = _created(operation, outcome)
+            elif replica is not None:
+                replica = replica._replace(topic_id=opening.topic_id)
+        if replica is None or replica.state is ReplicaState.OFFLINE:
+            errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
+            continue
+        state.put_replica(opening.topic_partition, _hosted(replica, opening.partition))
+    rows = tuple(_rows(stage.request, errors))
+    effects.append(Reply(stage.token, LeaderAndIsrResponse(ErrorCode.NONE, rows)))
+    effects.append(record_answers(state, "LeaderAndIsr", stage.request, count_errors(row.error for row in rows)))
+    return effects
+
+
+def _hosted(replica: Replica, partition: LeaderAndIsrPartition) -> Replica:
+    return replica._replace(
+        state=ReplicaState.HOSTED,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def _may_be_elsewhere(state: AgentState, opening: Opening) -> bool:
+    """True where the replica may lie in a log directory that cannot be read, so that none must be made."""
+    replaced = opening.verdict is OpenVerdict.REPLACE
+    return state.has_offline_log_dir and not opening.partition.is_new and not replaced
+
+
+# --- both rounds --------------------------------------------------------------------------------------------------
+
+
+def _perform(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]:
+    """Start the round, or go straight on where it is empty."""
+    if not stage.operations:
+        return resume(state, stage, ())
+    state.stage = stage
+    return [PerformDisk(stage.operations)]
+
+
+def _failed_log_dirs(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
+    """Before anything is booked, take the log directories offline that failed in this round."""
+    effects: list[Effect] = []
+    for operation, outcome in zip(stage.operations, outcomes, strict=True):
+        if outcome.error is not None and outcome.log_dir_failed:
+            effects += fail_log_dir(state, operation.log_dir, outcome.error)
+    return effects
+
+
+def _has_failed(
+    state: AgentState, opening: Opening, operation: DiskOperation, outcome: DiskOutcome, effects: list[Effect]
+) -> bool:
+    """Whether the operation failed, or its log directory has since: then the replica is offline. A log directory is
+    recorded once, not once for each of its replicas."""
+    if state.log_dirs[operation.log_dir] is not None:
+        state.put_replica(opening.topic_partition, offline_replica(opening.topic_partition, state))
+        return True
+    if outcome.error is not None:
+        effects.append(record_problem(state, "LeaderAndIsr", opening.topic_partition, outcome.error))
+    return outcome.error is not None
+
+
+def _created(operation: CreateReplica, outcome: DiskOutcome) -> Replica:
+    return Replica(ReplicaState.LOADED, operation.log_dir, operation.topic_id, True, outcome.size_bytes, outcome.files)
+
+
+def _rows(request: LeaderAndIsrRequest, errors: list[int]) -> list[TopicIdError]:
+    numbered = iter(errors)
+    return [
+        TopicIdError(topic.topic, topic.topic_id, partition.partition, next(numbered))
+        for topic in request.topics
+        for partition in topic.partitions
+    ]

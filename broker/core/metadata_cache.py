@@ -1,0 +1,64 @@
+"""What controllers said about the cluster: brokers, topics, leaders. Rules of UpdateMetadata as in Kafka 3.9.
+
+The live brokers of a request replace the ones before; partitions are merged, one by one; leader -2 removes a
+partition, and the last one of a topic removes the topic with its id. A request that names a topic without an id wipes
+the id that was known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest
+from protocol.vocabulary import LEADER_DURING_DELETE, Broker, TopicId
+
+
+@dataclass(slots=True)
+class MetadataCache:
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    controller_id: int | None = None
+    topics: dict[str, dict[int, UpdateMetadataPartition]] = field(default_factory=dict)
+    topic_ids: dict[str, TopicId] = field(default_factory=dict)
+    topic_names: dict[TopicId, str] = field(default_factory=dict)
+
+    def copy(self) -> MetadataCache:
+        return MetadataCache(
+            dict(self.brokers),
+            self.controller_id,
+            {topic: dict(partitions) for topic, partitions in self.topics.items()},
+            dict(self.topic_ids),
+            dict(self.topic_names),
+        )
+
+    def apply(self, request: UpdateMetadataRequest) -> tuple[str, ...]:
+        """Take over the request; returns the topics that left the cache by it, in its order."""
+        self.controller_id = request.controller_id if request.controller_id >= 0 else None
+        self.brokers = {broker.id: broker for broker in request.live_brokers}
+        removed: list[str] = []
+        for topic in request.topics:
+            self._set_topic_id(topic.topic, topic.topic_id)
+            partitions = self.topics.setdefault(topic.topic, {})
+            known = bool(partitions)
+            for partition in topic.partitions:
+                if partition.leader == LEADER_DURING_DELETE:
+                    partitions.pop(partition.partition, None)
+                else:
+                    partitions[partition.partition] = partition
+            if not partitions:
+                del self.topics[topic.topic]
+                self._set_topic_id(topic.topic, None)
+                if known:
+                    removed.append(topic.topic)
+        return tuple(removed)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(map(len, self.topics.values()))
+
+    def _set_topic_id(self, topic: str, topic_id: TopicId | None) -> None:
+        before = self.topic_ids.pop(topic, None)
+        if before is not None and self.topic_names.get(before) == topic:
+            del self.topic_names[before]
+        if topic_id is not None:
+            self.topic_ids[topic] = topic_id
+            self.topic_names[topic_id] = topic

@@ -1,0 +1,103 @@
+"""The queue of renamed directories that wait for their removal.
+
+A directory is due a delay after its rename, as in Kafka; one found at start, a delay after the start, for nobody knows
+when it was renamed. Due ones go out in rounds, one round at a time; what failed comes back with a growing delay, for
+ever: bytes whose deletion was acknowledged are owed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from broker.core.effects import DirectoryRef
+from broker.core.inputs import RemovalOutcome
+
+MAX_DIRECTORIES_PER_ROUND: Final = 256
+FIRST_RETRY_MS: Final = 1_000
+MAX_RETRY_MS: Final = 300_000
+
+
+class PendingRemoval(NamedTuple):
+    size_bytes: int
+    files: int
+    attempts: int = 0
+    error: str | None = None
+    """Of the last attempt."""
+
+
+@dataclass(slots=True)
+class RemovalQueue:
+    pending: dict[DirectoryRef, PendingRemoval] = field(default_factory=dict)
+    """Everything that is owed, the round in flight included."""
+    due: list[tuple[int, int, DirectoryRef]] = field(default_factory=list)
+    """Heap of (due_ms, order, directory); entries that are not pending any more are skipped."""
+    in_flight: tuple[DirectoryRef, ...] = ()
+    scheduled: int = 0
+    pending_bytes: int = 0
+    freed_bytes: int = 0
+    freed_files: int = 0
+    removed_directories: int = 0
+    failed_attempts: int = 0
+
+    def copy(self) -> RemovalQueue:
+        return replace(self, pending=dict(self.pending), due=list(self.due))
+
+    def add(self, directory: DirectoryRef, removal: PendingRemoval, due_ms: int) -> None:
+        """Owe the removal of this directory from `due_ms` on."""
+        if before := self.pending.get(directory):
+            self.pending_bytes -= before.size_bytes
+        self.pending[directory] = removal
+        self.pending_bytes += removal.size_bytes
+        self.scheduled += 1
+        heapq.heappush(self.due, (due_ms, self.scheduled, directory))
+
+    def next_due_ms(self) -> int | None:
+        """When the next round may start; None while one is in flight or nothing is owed."""
+        if self.in_flight:
+            return None
+        while self.due and self.due[0][2] not in self.pending:
+            heapq.heappop(self.due)
+        return self.due[0][0] if self.due else None
+
+    def start_round(self, now_ms: int) -> tuple[DirectoryRef, ...]:
+        """The directories to remove now; empty while a round is in flight or nothing is due."""
+        if self.in_flight:
+            return ()
+        chosen: list[DirectoryRef] = []
+        while self.due and self.due[0][0] <= now_ms and len(chosen) < MAX_DIRECTORIES_PER_ROUND:
+            directory = heapq.heappop(self.due)[2]
+            if directory in self.pending:
+                chosen.append(directory)
+        self.in_flight = tuple(chosen)
+        return self.in_flight
+
+    def finish_round(self, outcomes: Iterable[RemovalOutcome], now_ms: int) -> None:
+        """Book the round: what was removed is no longer owed, what failed is due again later."""
+        for directory, outcome in zip(self.in_flight, outcomes, strict=True):
+            self.freed_bytes += outcome.size_bytes
+            self.freed_files += outcome.files
+            removal = self.pending.pop(directory, None)
+            if removal is None:
+                continue
+            self.pending_bytes -= removal.size_bytes
+            if outcome.error is None:
+                self.removed_directories += 1
+                continue
+            self.failed_attempts += 1
+            left = PendingRemoval(
+                max(0, removal.size_bytes - outcome.size_bytes),
+                max(0, removal.files - outcome.files),
+                removal.attempts + 1,
+                outcome.error,
+            )
+            delay_ms = min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** min(removal.attempts, 20))
+            self.add(directory, left, now_ms + delay_ms)
+        self.in_flight = ()
+
+    def drop_log_dir(self, log_dir: str) -> None:
+        """Stop owing what lies in a failed log directory: it is found again after a restart."""
+        for directory in [d for d in self.pending if d.log_dir == log_dir]:
+            self.pending_bytes -= self.pending.pop(directory).size_bytes

@@ -1,0 +1,162 @@
+"""What an agent remembers: its log directories, the replicas in them, epochs, the metadata cache, what it removes.
+
+One mutable object of plain ordered containers of immutable values: `copy()` is cheap and two states can be compared.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.core.effects import DirectoryRef
+from broker.core.metadata_cache import MetadataCache
+from broker.core.naming import unique_name
+from broker.core.removal import RemovalQueue
+from protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from broker.core.inputs import ControlReceived
+    from broker.core.leader_and_isr import LeaderAndIsrStage
+    from broker.core.stop_replica import StopReplicaStage
+    from broker.core.storage import DuplicatesStage
+
+INITIAL_CONTROLLER_EPOCH: Final = ControllerEpoch(0)
+NO_CURRENT_LEADER_EPOCH: Final = -1
+
+
+class ReplicaState(enum.Enum):
+    LOADED = "loaded"
+    """On disk, but no LeaderAndIsr of this run has named it: for Kafka's rules it is not hosted."""
+    HOSTED = "hosted"
+    """Accepted by a LeaderAndIsr of this run."""
+    OFFLINE = "offline"
+    """In a failed log directory, or perhaps in one: answers KAFKA_STORAGE_ERROR until the agent restarts."""
+
+
+class Replica(NamedTuple):
+    """One partition on this broker."""
+
+    state: ReplicaState
+    log_dir: str | None
+    """None for an offline replica that was never found: it may lie in a directory that failed before it was read."""
+    topic_id: TopicId | None = None
+    id_readable: bool = True
+    size_bytes: int = 0
+    files: int = 0
+    leader: int = NO_BROKER
+    leader_epoch: int = NO_CURRENT_LEADER_EPOCH
+    partition_epoch: int = -1
+
+
+class Leftover(NamedTuple):
+    """A directory that is kept and shown, never opened, never removed."""
+
+    size_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What of the configuration decides anything."""
+
+    broker_id: BrokerId
+    delete_delay_ms: int
+    """From the rename of a directory to the begin of its removal."""
+    naming_seed: str
+    """Makes the names of renamed directories; must differ from run to run."""
+
+
+@dataclass(slots=True)
+class AgentState:
+    settings: Settings
+    broker_epoch: BrokerEpoch = NO_EPOCH
+    controller_epoch: ControllerEpoch = INITIAL_CONTROLLER_EPOCH
+    """The highest one seen; a request with a lower one is refused."""
+    log_dirs: dict[str, str | None] = field(default_factory=dict)
+    """Log directory → why it is offline, None while it is not; in the order of the configuration."""
+    replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
+    replicas_of_log_dir: dict[str, int] = field(default_factory=dict)
+    replicas_of_topic: dict[str, int] = field(default_factory=dict)
+    hosted_bytes: int = 0
+    """Of all replicas that are not offline."""
+    incarnations: dict[str, TopicId] = field(default_factory=dict)
+    """Topic → id last named by a controller or by ZooKeeper; outlives the tombstone until the replicas are gone."""
+    cache: MetadataCache = field(default_factory=MetadataCache)
+    removal: RemovalQueue = field(default_factory=RemovalQueue)
+    strays: dict[DirectoryRef, Leftover] = field(default_factory=dict)
+    unknown: dict[DirectoryRef, Leftover] = field(default_factory=dict)
+    stage: DuplicatesStage | LeaderAndIsrStage | StopReplicaStage | None = None
+    """What waits for a result of PerformDisk or AskTopicIds; control requests wait for it in their turn."""
+    waiting: deque[ControlReceived] = field(default_factory=deque)
+    names_made: int = 0
+    timer_ms: int | None = None
+    halted: bool = False
+
+    def copy(self) -> AgentState:
+        """An independent state; values are shared, containers are not."""
+        return replace(
+            self,
+            log_dirs=dict(self.log_dirs),
+            replicas=dict(self.replicas),
+            replicas_of_log_dir=dict(self.replicas_of_log_dir),
+            replicas_of_topic=dict(self.replicas_of_topic),
+            incarnations=dict(self.incarnations),
+            cache=self.cache.copy(),
+            removal=self.removal.copy(),
+            strays=dict(self.strays),
+            unknown=dict(self.unknown),
+            waiting=deque(self.waiting),
+        )
+
+    # --- replicas -------------------------------------------------------------------------------------------------
+
+    def put_replica(self, topic_partition: TopicPartition, replica: Replica) -> None:
+        """Add the replica, or put it in the place of the one before."""
+        self.drop_replica(topic_partition)
+        self.replicas[topic_partition] = replica
+        topic = topic_partition.topic
+        self.replicas_of_topic[topic] = self.replicas_of_topic.get(topic, 0) + 1
+        if replica.log_dir is not None:
+            self.replicas_of_log_dir[replica.log_dir] = self.replicas_of_log_dir.get(replica.log_dir, 0) + 1
+        if replica.state is not ReplicaState.OFFLINE:
+            self.hosted_bytes += replica.size_bytes
+
+    def drop_replica(self, topic_partition: TopicPartition) -> Replica | None:
+        """Forget the replica; returns what was known of it."""
+        replica = self.replicas.pop(topic_partition, None)
+        if replica is None:
+            return None
+        topic = topic_partition.topic
+        if left := self.replicas_of_topic[topic] - 1:
+            self.replicas_of_topic[topic] = left
+        else:
+            del self.replicas_of_topic[topic]
+        if replica.log_dir is not None:
+            self.replicas_of_log_dir[replica.log_dir] -= 1
+        if replica.state is not ReplicaState.OFFLINE:
+            self.hosted_bytes -= replica.size_bytes
+        return replica
+
+    def forget_incarnation_if_gone(self, topic: str) -> None:
+        """Drop the remembered id of a topic that has neither replicas here nor a place in the metadata cache."""
+        if topic not in self.replicas_of_topic and topic not in self.cache.topics:
+            self.incarnations.pop(topic, None)
+
+    # --- log directories ------------------------------------------------------------------------------------------
+
+    @property
+    def live_log_dirs(self) -> tuple[str, ...]:
+        return tuple(log_dir for log_dir, error in self.log_dirs.items() if error is None)
+
+    @property
+    def has_offline_log_dir(self) -> bool:
+        return any(error is not None for error in self.log_dirs.values())
+
+    # --- names ----------------------------------------------------------------------------------------------------
+
+    def make_unique(self) -> str:
+        """The next 32 hex digits for the name of a renamed directory."""
+        self.names_made += 1
+        return unique_name(self.settings.naming_seed, self.names_made)

@@ -1,0 +1,205 @@
+"""StopReplica: stopping and deleting replicas, with Kafka 3.9's errors per partition.
+
+Per partition, the first rule that applies:
+
+    situation                                                     answer
+    its name cannot be a directory's                              NONE: there can be nothing here to stop (recorded)
+    named before in the same request                              the answer given there
+    in an offline log directory                                   KAFKA_STORAGE_ERROR
+    hosted, leader epoch in the request neither -1 nor -2 and
+      below ours                                                  FENCED_LEADER_EPOCH
+    delete is false                                               NONE, the directory stays
+    no directory                                                  NONE
+    otherwise                                                     by broker.core.identity: renamed for deletion or set
+                                                                  aside, then NONE; KAFKA_STORAGE_ERROR where that
+                                                                  fails; UNKNOWN_SERVER_ERROR where nobody can say
+                                                                  whose it is
+
+A deletion is acknowledged after the rename, which is atomic and durable; the bytes go later (broker.core.removal). A
+repeated deletion finds no directory and answers NONE again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from broker.core.effects import (
+    AskTopicIds,
+    DirectoryRef,
+    DiskOperation,
+    Effect,
+    PerformDisk,
+    RenameForDeletion,
+    Reply,
+    SetAside,
+)
+from broker.core.identity import StopVerdict, judge_deletion, judge_deletion_by_answer
+from broker.core.inputs import DiskOutcome, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
+from broker.core.naming import deletion_name, partition_problem, stray_name
+from broker.core.records import count_errors, record_answers, record_deletions, record_problem
+from broker.core.removal import PendingRemoval
+from broker.core.state import AgentState, Replica, ReplicaState
+from broker.core.storage import fail_log_dir, keep_stray
+from protocol.kafka.control import StopReplicaPartition, StopReplicaRequest, StopReplicaResponse, TopicError
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicPartition
+
+
+class Deletion(NamedTuple):
+    """A replica whose directory is to be renamed, one way or the other."""
+
+    topic_partition: TopicPartition
+    verdict: StopVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaStage:
+    """A request that waits: for topic ids while `asked` is not empty, else for its operations on disk."""
+
+    token: int
+    request: StopReplicaRequest
+    errors: dict[TopicPartition, int]
+    """Not changed after the stage is made. That of a deletion is not final."""
+    deletions: tuple[Deletion, ...]
+    asked: tuple[str, ...] = ()
+    operations: tuple[DiskOperation, ...] = ()
+    """One for each deletion."""
+
+
+def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Effect]:
+    """Judge every partition; ask for ids, or start the renames, or answer at once."""
+    effects: list[Effect] = []
+    errors: dict[TopicPartition, int] = {}
+    deletions: list[Deletion] = []
+    asked: dict[str, None] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.topic, partition.partition)
+            if topic_partition in errors:
+                continue
+            if problem := partition_problem(topic_partition):
+                effects.append(record_problem(state, "StopReplica", topic_partition, problem))
+                errors[topic_partition] = ErrorCode.NONE
+                continue
+            replica = state.replicas.get(topic_partition)
+            errors[topic_partition] = _epoch_verdict(replica, partition)
+            if replica is None or not partition.delete or errors[topic_partition] != ErrorCode.NONE:
+                continue
+            verdict = judge_deletion(replica, state.incarnations.get(topic.topic))
+            deletions.append(Deletion(topic_partition, verdict))
+            if verdict is StopVerdict.ASK:
+                asked[topic.topic] = None
+    stage = StopReplicaStage(token, request, errors, tuple(deletions), tuple(asked))
+    if asked:
+        state.stage = stage
+        return [*effects, AskTopicIds(stage.asked)]
+    return effects + _rename_round(state, stage)
+
+
+def resume_with_topic_ids(
+    state: AgentState, stage: StopReplicaStage, answers: tuple[TopicIdAnswer, ...]
+) -> list[Effect]:
+    """Go on with what ZooKeeper says about the topics that were asked for."""
+    effects: list[Effect] = []
+    by_topic = dict(zip(stage.asked, answers, strict=True))
+    for topic, answer in by_topic.items():
+        if not isinstance(answer, TopicAbsence | TopicIdUnavailable):
+            state.incarnations[topic] = answer
+    errors = dict(stage.errors)
+    deletions: list[Deletion] = []
+    for deletion in stage.deletions:
+        topic_partition = deletion.topic_partition
+        replica = state.replicas[topic_partition]
+        if replica.state is ReplicaState.OFFLINE:
+            errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+            continue
+        if deletion.verdict is StopVerdict.ASK:
+            answer = by_topic[topic_partition.topic]
+            deletion = Deletion(topic_partition, judge_deletion_by_answer(replica, answer))
+            if isinstance(answer, TopicIdUnavailable):
+                problem = f"the topic's id could not be established, nothing was touched: {answer.reason}"
+                effects.append(record_problem(state, "StopReplica", topic_partition, problem))
+                errors[topic_partition] = ErrorCode.UNKNOWN_SERVER_ERROR
+                continue
+        deletions.append(deletion)
+    return effects + _rename_round(state, replace(stage, errors=errors, deletions=tuple(deletions), asked=()))
+
+
+def resume_after_disk(
+    state: AgentState, stage: StopReplicaStage, outcomes: tuple[DiskOutcome, ...], now_ms: int
+) -> list[Effect]:
+    """Book the renames and answer."""
+    effects: list[Effect] = []
+    errors = dict(stage.errors)
+    touched: dict[str, None] = {}
+    for operation, outcome in zip(stage.operations, outcomes, strict=True):
+        if outcome.error is not None and outcome.log_dir_failed:
+            effects += fail_log_dir(state, operation.log_dir, outcome.error)
+    for deletion, operation, outcome in zip(stage.deletions, stage.operations, outcomes, strict=True):
+        topic_partition = deletion.topic_partition
+        touched[topic_partition.topic] = None
+        if state.log_dirs[operation.log_dir] is not None:
+            errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+        elif outcome.error is not None:
+            errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+            effects.append(record_problem(state, "StopReplica", topic_partition, outcome.error))
+        else:
+            replica = state.drop_replica(topic_partition)
+            assert replica is not None
+            effects += _book(state, operation, replica, now_ms)
+    for topic in touched:
+        state.forget_incarnation_if_gone(topic)
+    rows = [
+        TopicError(topic.topic, partition.partition, errors[TopicPartition(topic.topic, partition.partition)])
+        for topic in stage.request.topics
+        for partition in topic.partitions
+    ]
+    effects.append(Reply(stage.token, StopReplicaResponse(ErrorCode.NONE, tuple(rows))))
+    effects.append(record_answers(state, "StopReplica", stage.request, count_errors(row.error for row in rows)))
+    return effects + record_deletions(state, stage.request, rows)
+
+
+def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> ErrorCode:
+    if replica is None:
+        return ErrorCode.NONE
+    if replica.state is ReplicaState.OFFLINE:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if partition.leader_epoch in (NO_LEADER_EPOCH, EPOCH_DURING_DELETE):
+        return ErrorCode.NONE
+    if replica.state is ReplicaState.HOSTED and partition.leader_epoch < replica.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.NONE
+
+
+def _rename_round(state: AgentState, stage: StopReplicaStage) -> list[Effect]:
+    operations: list[DiskOperation] = []
+    for deletion in stage.deletions:
+        replica = state.replicas[deletion.topic_partition]
+        assert replica.log_dir is not None
+        unique = state.make_unique()
+        if deletion.verdict is StopVerdict.DELETE:
+            new_name = deletion_name(deletion.topic_partition, unique)
+            operations.append(RenameForDeletion(replica.log_dir, deletion.topic_partition, replica.topic_id, new_name))
+        else:
+            new_name = stray_name(deletion.topic_partition, unique)
+            operations.append(SetAside(replica.log_dir, deletion.topic_partition, new_name))
+    stage = replace(stage, operations=tuple(operations))
+    if not operations:
+        return resume_after_disk(state, stage, (), 0)
+    state.stage = stage
+    return [PerformDisk(stage.operations)]
+
+
+def _book(state: AgentState, operation: DiskOperation, replica: Replica, now_ms: int) -> list[Effect]:
+    match operation:
+        case RenameForDeletion():
+            removal = PendingRemoval(replica.size_bytes, replica.files)
+            due_ms = now_ms + state.settings.delete_delay_ms
+            state.removal.add(DirectoryRef(operation.log_dir, operation.new_name), removal, due_ms)
+            return []
+        case SetAside():
+            reason = "StopReplica asked to delete another incarnation of the topic"
+            return [keep_stray(state, operation, replica, reason)]
+        case _:
+            raise AssertionError(f"StopReplica performs no {operation}")

@@ -1,0 +1,185 @@
+"""Log directories: taking up what was found in them, choosing one for a new replica, losing one.
+
+Kafka takes a log directory offline for good (until a restart) at the first I/O error in it. Its replicas then answer
+KAFKA_STORAGE_ERROR, the controller is told through `/log_dir_event_notification`, and a broker that has lost all of
+its directories stops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, PerformDisk, Record, SetAside
+from broker.core.inputs import DiskOutcome, FoundLogDir, FoundReplica, InventoryLoaded
+from broker.core.naming import stray_name
+from broker.core.removal import PendingRemoval
+from broker.core.state import AgentState, Leftover, Replica, ReplicaState
+from protocol.journal import Fact, FactType
+from protocol.vocabulary import TopicPartition
+
+KEPT_FROM_BEFORE = "found set aside at start"
+NOT_A_REPLICA = "its name is not that of a replica"
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatesStage:
+    """Directories are being set aside because another one has their partition."""
+
+    operations: tuple[SetAside, ...]
+    sizes_bytes: tuple[int, ...]
+
+
+def take_inventory(state: AgentState, inventory: InventoryLoaded, now_ms: int) -> list[Effect]:
+    """Take up what is on disk. A second directory for a partition that has one already is set aside: nobody can say
+    which of the two is right, so neither is lost."""
+    effects: list[Effect] = []
+    duplicates: list[SetAside] = []
+    sizes_bytes: list[int] = []
+    for found in inventory.log_dirs:
+        state.log_dirs[found.log_dir] = found.error
+        if found.error is not None:
+            effects.append(_record_failure(state, found.log_dir, found.error))
+        for replica in found.replicas:
+            if replica.topic_partition in state.replicas:
+                new_name = stray_name(replica.topic_partition, state.make_unique())
+                duplicates.append(SetAside(found.log_dir, replica.topic_partition, new_name))
+                sizes_bytes.append(replica.size_bytes)
+            else:
+                state.put_replica(replica.topic_partition, _loaded(found, replica))
+        _take_directories(state, found, now_ms)
+    effects.append(_record_inventory(state))
+    if duplicates:
+        state.stage = DuplicatesStage(tuple(duplicates), tuple(sizes_bytes))
+        effects.append(PerformDisk(state.stage.operations))
+    return effects + _halt_if_none_left(state)
+
+
+def duplicates_set_aside(state: AgentState, stage: DuplicatesStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
+    """Book them. One that could not be renamed stays where it is, and is shown as unknown."""
+    effects: list[Effect] = []
+    for operation, size_bytes, outcome in zip(stage.operations, stage.sizes_bytes, outcomes, strict=True):
+        reason = "another log directory has a replica of this partition"
+        if outcome.error is None:
+            effects.append(_keep_stray(state, operation, size_bytes, reason))
+            continue
+        ref = DirectoryRef(operation.log_dir, str(operation.topic_partition))
+        state.unknown[ref] = Leftover(size_bytes, f"{reason}, and it could not be set aside: {outcome.error}")
+        if outcome.log_dir_failed:
+            effects += fail_log_dir(state, operation.log_dir, outcome.error)
+    return effects
+
+
+def choose_log_dir(state: AgentState, planned: dict[str, int]) -> str | None:
+    """The live log directory with the fewest replicas, those of this request included; the first one of equals."""
+    live = state.live_log_dirs
+    if not live:
+        return None
+    return min(live, key=lambda log_dir: state.replicas_of_log_dir.get(log_dir, 0) + planned.get(log_dir, 0))
+
+
+def fail_log_dir(state: AgentState, log_dir: str, error: str) -> list[Effect]:
+    """Take the directory offline, once, with all its replicas and everything that was to be removed in it."""
+    if log_dir not in state.log_dirs or state.log_dirs[log_dir] is not None:
+        return []
+    state.log_dirs[log_dir] = error
+    for topic_partition in [tp for tp, replica in state.replicas.items() if replica.log_dir == log_dir]:
+        replica = state.replicas[topic_partition]
+        state.put_replica(topic_partition, replica._replace(state=ReplicaState.OFFLINE))
+    state.removal.drop_log_dir(log_dir)
+    return [_record_failure(state, log_dir, error), NotifyLogDirFailure(), *_halt_if_none_left(state)]
+
+
+def keep_stray(state: AgentState, operation: SetAside, replica: Replica, reason: str) -> Record:
+    """Remember a directory that was set aside, and say so."""
+    return _keep_stray(state, operation, replica.size_bytes, reason)
+
+
+def _keep_stray(state: AgentState, operation: SetAside, size_bytes: int, reason: str) -> Record:
+    state.strays[DirectoryRef(operation.log_dir, operation.new_name)] = Leftover(size_bytes, reason)
+    return Record(
+        Fact(
+            FactType.SET_ASIDE,
+            f"topic/{operation.topic_partition.topic}",
+            {
+                "broker": state.settings.broker_id,
+                "log_dir": operation.log_dir,
+                "partition": operation.topic_partition.partition,
+                "directory": operation.new_name,
+                "size_bytes": size_bytes,
+                "reason": reason,
+            },
+        )
+    )
+
+
+def _loaded(found: FoundLogDir, replica: FoundReplica) -> Replica:
+    return Replica(
+        ReplicaState.LOADED,
+        found.log_dir,
+        replica.topic_id,
+        replica.id_readable,
+        replica.size_bytes,
+        replica.files,
+    )
+
+
+def _take_directories(state: AgentState, found: FoundLogDir, now_ms: int) -> None:
+    due_ms = now_ms + state.settings.delete_delay_ms
+    for directory in found.deleted:
+        removal = PendingRemoval(directory.size_bytes, directory.files)
+        state.removal.add(DirectoryRef(found.log_dir, directory.name), removal, due_ms)
+    for directory in found.strays:
+        ref = DirectoryRef(found.log_dir, directory.name)
+        state.strays[ref] = Leftover(directory.size_bytes, KEPT_FROM_BEFORE)
+    for directory in found.unknown:
+        ref = DirectoryRef(found.log_dir, directory.name)
+        state.unknown[ref] = Leftover(directory.size_bytes, NOT_A_REPLICA)
+
+
+def _record_inventory(state: AgentState) -> Record:
+    return Record(
+        Fact(
+            FactType.BROKER,
+            f"broker/{state.settings.broker_id}",
+            {
+                "happened": "log directories loaded",
+                "log_dirs": list(state.log_dirs),
+                "replicas": len(state.replicas),
+                "size_bytes": state.hosted_bytes,
+                "awaiting_removal": len(state.removal.pending),
+                "set_aside": len(state.strays),
+                "unknown": [f"{ref.log_dir}/{ref.name}" for ref in list(state.unknown)[:20]],
+            },
+        )
+    )
+
+
+def _record_failure(state: AgentState, log_dir: str, error: str) -> Record:
+    return Record(
+        Fact(
+            FactType.BROKER,
+            f"broker/{state.settings.broker_id}",
+            {
+                "happened": "log directory failed",
+                "log_dir": log_dir,
+                "error": error,
+                "replicas": state.replicas_of_log_dir.get(log_dir, 0),
+            },
+        )
+    )
+
+
+def _halt_if_none_left(state: AgentState) -> list[Effect]:
+    if state.live_log_dirs or state.halted:
+        return []
+    state.halted = True
+    reasons = "; ".join(f"{log_dir}: {error}" for log_dir, error in state.log_dirs.items())
+    return [Halt(f"every log directory has failed, as with Kafka the broker stops ({reasons})")]
+
+
+def offline_replica(topic_partition: TopicPartition, state: AgentState) -> Replica:
+    """What is remembered of a replica that cannot be used; keeps what was known of it."""
+    known = state.replicas.get(topic_partition)
+    if known is None:
+        return Replica(ReplicaState.OFFLINE, None)
+    return known._replace(state=ReplicaState.OFFLINE)

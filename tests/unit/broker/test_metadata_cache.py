@@ -1,0 +1,68 @@
+"""UpdateMetadata: merging, tombstones, topic ids."""
+
+from __future__ import annotations
+
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
+from tests.unit.broker.driver import Driver, X, Y, become, metadata, tombstone
+
+
+def test_partitions_are_merged_and_brokers_replaced() -> None:
+    driver = Driver()
+    one, two = (Broker(BrokerId(n), BrokerEpoch(-1), ()) for n in (1, 2))
+    driver.update(metadata(partitions=(0,), brokers=(one, two)))
+    driver.update(metadata(partitions=(1,), brokers=(two,)))
+    cache = driver.state.cache
+    assert list(cache.topics["t"]) == [0, 1]
+    assert list(cache.brokers) == [2]
+    assert cache.controller_id == 9
+
+
+def test_the_last_tombstone_removes_the_topic_and_its_id() -> None:
+    driver = Driver()
+    driver.update(metadata(partitions=(0, 1)))
+    driver.update(tombstone(partitions=(0,)))
+    assert list(driver.state.cache.topics["t"]) == [1]
+    assert driver.state.cache.topic_ids == {"t": X}
+    driver.update(tombstone(partitions=(1,)))
+    assert driver.state.cache.topics == {}
+    assert driver.state.cache.topic_ids == {}
+    assert driver.state.cache.topic_names == {}
+
+
+def test_a_tombstone_of_an_unknown_topic_leaves_nothing_behind() -> None:
+    driver = Driver()
+    driver.update(tombstone("ghost"))
+    assert driver.state.cache.topics == {}
+    assert driver.state.cache.topic_ids == {}
+    assert driver.state.incarnations == {}
+
+
+def test_a_request_without_an_id_wipes_the_id() -> None:
+    driver = Driver()
+    driver.update(metadata(topic_id=X))
+    driver.update(metadata(topic_id=None))
+    assert driver.state.cache.topic_ids == {}
+    assert driver.state.cache.topic_names == {}
+
+
+def test_a_new_incarnation_takes_the_name_over() -> None:
+    driver = Driver()
+    driver.update(metadata(topic_id=X))
+    driver.update(metadata(topic_id=Y))
+    assert driver.state.cache.topic_names == {Y: "t"}
+
+
+def test_a_negative_controller_id_means_none() -> None:
+    driver = Driver()
+    request = metadata()
+    driver.update(type(request)(BrokerId(-1), request.controller_epoch, (), ()))
+    assert driver.state.cache.controller_id is None
+
+
+def test_an_incarnation_is_remembered_while_a_replica_is_here() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become())
+    driver.update(metadata())
+    driver.update(tombstone())
+    assert driver.state.incarnations == {"t": X}
+    assert TopicPartition("t", 0) in driver.state.replicas

@@ -1,0 +1,241 @@
+"""StopReplica: the errors per partition that Kafka 3.9's ReplicaManager gives, and what becomes of the directories."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.effects import AskTopicIds, Halt, NotifyLogDirFailure, Record, RenameForDeletion, SetAside
+from broker.core.inputs import ControlReceived, LogDirFailed, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
+from broker.core.state import ReplicaState
+from protocol.journal import FactType
+from protocol.kafka.control import (
+    Addressed,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopic,
+)
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition
+from tests.unit.broker.driver import EPOCH, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
+
+T0 = TopicPartition("t", 0)
+
+
+def only_error(response: StopReplicaResponse) -> int:
+    assert response.error == ErrorCode.NONE
+    (row,) = response.partitions
+    return row.error
+
+
+def found(topic_id: TopicId | None, *, files: int = 4, id_readable: bool = True) -> FakeDisk:
+    return FakeDisk({A: {"t-0": Entry(topic_id, 4096 if files else 0, files, id_readable)}, B: {}})
+
+
+def names(driver: Driver) -> list[str]:
+    return [name for entries in driver.disk.log_dirs.values() for name in entries]
+
+
+# --- Kafka's rows -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delete", [False, True])
+@pytest.mark.parametrize(
+    "leader_epoch,expected",
+    [
+        (2, ErrorCode.NONE),
+        (0, ErrorCode.FENCED_LEADER_EPOCH),
+        (1, ErrorCode.NONE),
+        (-2, ErrorCode.NONE),
+        (-1, ErrorCode.NONE),
+    ],
+)
+def test_a_hosted_partition_at_leader_epoch_1(delete: bool, leader_epoch: int, expected: int) -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(leader_epoch=1))
+    assert only_error(driver.stop(stop(leader_epoch=leader_epoch, delete=delete))) == expected
+    deleted = delete and expected == ErrorCode.NONE
+    assert (T0 in driver.state.replicas) is not deleted
+    assert ("t-0" in driver.disk.log_dirs[A]) is not deleted
+
+
+@pytest.mark.parametrize("leader_epoch", [-2, -1, 0, 7])
+@pytest.mark.parametrize("delete", [False, True])
+def test_an_unknown_partition_without_a_directory(delete: bool, leader_epoch: int) -> None:
+    driver = Driver()
+    assert only_error(driver.stop(stop(leader_epoch=leader_epoch, delete=delete))) == ErrorCode.NONE
+    assert driver.disk.performed == []
+
+
+def test_an_unknown_partition_with_a_directory_loses_it() -> None:
+    driver = Driver(found(X), topic_ids={"t": X})
+    assert only_error(driver.stop(stop(leader_epoch=0))) == ErrorCode.NONE
+    assert names(driver) == [driver.state.removal.due[0][2].name]
+
+
+@pytest.mark.parametrize("hosted", [False, True])
+def test_an_io_error_while_deleting(hosted: bool) -> None:
+    driver = Driver(found(X), topic_ids={"t": X})
+    if hosted:
+        driver.leader_and_isr(become())
+    driver.disk.failures[A] = "input/output error"
+    assert only_error(driver.stop(stop())) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert driver.state.replicas[T0].state is ReplicaState.OFFLINE
+    assert driver.effects.count(NotifyLogDirFailure()) == 1
+    assert only_error(driver.stop(stop())) == ErrorCode.KAFKA_STORAGE_ERROR, "repeated: the same answer"
+
+
+def test_stop_replica_request_twice_with_one_partition_in_an_offline_directory() -> None:
+    """Kafka's StopReplicaRequestTest."""
+    driver = Driver()
+    driver.leader_and_isr(become(partitions=(0, 1)))
+    driver.feed(LogDirFailed(B, "gone"))
+    for _ in range(2):
+        rows = driver.stop(stop(partitions=(0, 1))).partitions
+        assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_stopping_without_deleting_keeps_everything() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become())
+    driver.stop(stop(delete=False))
+    assert names(driver) == ["t-0"]
+    assert driver.state.replicas[T0].state is ReplicaState.HOSTED
+
+
+def test_flags_are_judged_partition_by_partition() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(partitions=(0, 1)))
+    states = (StopReplicaPartition(0, -2, True), StopReplicaPartition(1, -2, False))
+    driver.stop(StopReplicaRequest(BrokerId(9), ControllerEpoch(5), (StopReplicaTopic("t", states),)))
+    assert list(driver.state.replicas) == [TopicPartition("t", 1)]
+
+
+def test_a_partition_named_twice_is_answered_twice_and_deleted_once() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become())
+    rows = driver.stop(stop(partitions=(0, 0))).partitions
+    assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert len([o for o in driver.disk.performed if isinstance(o, RenameForDeletion)]) == 1
+
+
+@pytest.mark.parametrize("topic", ["..", "../t", "a/b", "", "x" * 250])
+def test_a_name_that_no_directory_can_have_has_nothing_to_delete(topic: str) -> None:
+    driver = Driver()
+    assert only_error(driver.stop(stop(topic))) == ErrorCode.NONE
+    assert driver.disk.performed == []
+    assert any(isinstance(e, Record) and e.fact.type is FactType.REFUSAL for e in driver.effects)
+
+
+# --- whose bytes --------------------------------------------------------------------------------------------------
+
+
+def test_the_tombstone_does_not_make_us_forget_whose_replica_it_was() -> None:
+    driver = Driver(found(X))
+    driver.update(metadata(topic_id=X))
+    driver.update(tombstone(topic_id=X))
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+    assert isinstance(driver.disk.performed[0], RenameForDeletion)
+    assert driver.asked == []
+    assert driver.state.incarnations == {}, "and once it is gone, we do"
+
+
+def test_a_directory_of_another_incarnation_is_set_aside_and_acknowledged() -> None:
+    driver = Driver(found(Y))
+    driver.update(metadata(topic_id=X))
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+    (name,) = names(driver)
+    assert name.endswith("-stray")
+    assert driver.disk.log_dirs[A][name].topic_id == Y
+    assert [e.fact.type for e in driver.effects if isinstance(e, Record)].count(FactType.SET_ASIDE) == 1
+    driver.advance(10**9)
+    assert names(driver) == [name], "it is never removed"
+
+
+@pytest.mark.parametrize(
+    "topic_id,id_readable,answer,operation",
+    [
+        (X, True, X, RenameForDeletion),
+        (X, True, Y, SetAside),
+        (None, True, Y, SetAside),
+        (None, False, Y, SetAside),
+        (None, True, TopicAbsence.NO_ID, RenameForDeletion),
+        (X, True, TopicAbsence.NO_ID, SetAside),
+        (None, False, TopicAbsence.NO_ID, SetAside),
+        (X, True, TopicAbsence.NO_TOPIC, SetAside),
+        (None, True, TopicAbsence.NO_TOPIC, SetAside),
+    ],
+)
+def test_an_agent_that_remembers_nothing_asks_once_per_topic(
+    topic_id: TopicId | None, id_readable: bool, answer: TopicIdAnswer, operation: type
+) -> None:
+    disk = found(topic_id, id_readable=id_readable)
+    disk.log_dirs[B]["t-1"] = Entry(topic_id, 1, 1, id_readable)
+    driver = Driver(disk, topic_ids={"t": answer})
+    rows = driver.stop(stop(partitions=(0, 1))).partitions
+    assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert driver.asked == [("t",)]
+    assert [type(o) for o in disk.performed] == [operation, operation]
+
+
+def test_where_zookeeper_cannot_be_asked_nothing_is_touched() -> None:
+    driver = Driver(found(X), topic_ids={"t": TopicIdUnavailable("session lost")})
+    assert only_error(driver.stop(stop())) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert names(driver) == ["t-0"]
+    driver.topic_ids["t"] = X
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+
+
+def test_an_empty_directory_without_id_is_deleted_without_asking() -> None:
+    driver = Driver(found(None, files=0))
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+    assert isinstance(driver.disk.performed[0], RenameForDeletion)
+    assert driver.asked == []
+
+
+@pytest.mark.parametrize("topic_id", [None, X])
+def test_what_a_leader_and_isr_without_id_opened_is_deleted_by_name(topic_id: TopicId | None) -> None:
+    driver = Driver(found(topic_id))
+    driver.leader_and_isr(become(topic_id=None))
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+    assert [type(o) for o in driver.disk.performed] == [RenameForDeletion]
+
+
+def test_a_log_directory_that_fails_while_zookeeper_is_asked_is_noticed() -> None:
+    driver = Driver(found(X), topic_ids={"t": X})
+    original = driver.perform
+
+    def perform(effect: object) -> object:
+        if isinstance(effect, AskTopicIds):
+            driver.feed(LogDirFailed(A, "gone"))
+        return original(effect)  # type: ignore[arg-type]
+
+    driver.perform = perform  # type: ignore[method-assign,assignment]
+    assert only_error(driver.stop(stop())) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert names(driver) == ["t-0"]
+
+
+def test_a_log_directory_that_fails_while_renames_are_under_way_is_no_success() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become())
+    driver.before_disk = lambda index: driver.feed(LogDirFailed(A, "gone"))
+    assert only_error(driver.stop(stop())) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert driver.state.removal.pending == {}
+
+
+def test_the_loss_of_the_last_log_directory_halts_the_agent() -> None:
+    driver = Driver()
+    driver.feed(LogDirFailed(A, "gone"))
+    driver.feed(LogDirFailed(B, "gone too"))
+    (halt,) = [e for e in driver.effects if isinstance(e, Halt)]
+    assert "gone too" in halt.reason
+    driver.feed(ControlReceived(77, Addressed(stop(), EPOCH)))
+    assert 77 not in driver.replies
+
+
+def test_deletions_are_recorded_per_topic_in_ranges() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(partitions=tuple(range(10))))
+    driver.stop(stop(partitions=(0, 1, 2, 3, 7)))
+    (ack,) = [e.fact for e in driver.effects if isinstance(e, Record) and e.fact.type is FactType.ACK]
+    assert (ack.subject, ack.data["partitions"], ack.data["error"]) == ("topic/t", "0-3,7", "NONE")
