@@ -1,0 +1,223 @@
+"""The event loop of a controller: one queue, one consumer, one event at a time.
+
+An event is taken from the queue and given to the core; the effects are performed in order; as long as the core waits
+for the result of a read or write, that result is the next event, and nothing from the queue comes in between. Brokers
+are never waited for: their answers come back through the queue.
+
+What may interrupt the course of an event is the loss of the session: the queue is emptied, what was in it is recorded
+as preempted, and `SessionLost` is next. What was outstanding in the old session is never fed.
+
+An exception is a fault, whoever raised it; `faults` has the table. A fault never ends the consumer silently: it is
+recorded, and either the controller has resigned afterwards or the process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from adapters.clock import Clock
+from adapters.logs import fields
+from controller.core.context import Context
+from controller.core.effects import Effect
+from controller.core.events import ControllerState, Event, External, Result, SessionLost, state_of
+from controller.runtime.faults import FaultWhileResigning, Verdict, resign_afresh, verdict_on
+from controller.runtime.queue import Answer, EventQueue, Queued
+from protocol.journal import Fact, FactType
+
+logger = logging.getLogger(__name__)
+
+IDLE_RESET_MS: Final = 300_000
+"""The queue-time sample is cleared after so long without an event, as in Kafka: it should not show last week's rush."""
+
+Step = Callable[[Context, Event, int], list[Effect]]
+
+
+class EffectPerformer(Protocol):
+    """See `perform.Performer`."""
+
+    def perform(self, effects: Sequence[Effect]) -> None: ...
+    async def result(self) -> Result | None: ...
+    def drop_everything(self) -> None: ...
+
+
+class LoopMetrics(Protocol):
+    """What the loop measures."""
+
+    def event_began(self, event: str, state: ControllerState, queued_s: float) -> None: ...
+    def event_ended(self, event: str, state: ControllerState, handled_s: float, outcome: str) -> None: ...
+    def queue_went_idle(self) -> None: ...
+    def loop_closed(self) -> None: ...
+
+
+class _Fault(NamedTuple):
+    error: Exception
+    where: str
+
+
+class ControllerLoop:
+    """Feeds one core. `run` is a task of the composition root; everything else may be called on the same event loop."""
+
+    def __init__(
+        self,
+        context: Context,
+        step: Step,
+        performer: EffectPerformer,
+        clock: Clock,
+        metrics: LoopMetrics,
+        record: Callable[[Fact], None],
+        *,
+        queue: EventQueue | None = None,
+        idle_reset_ms: int = IDLE_RESET_MS,
+    ) -> None:
+        self.context = context
+        """The controller's memory; read it between steps only, which is whenever the event loop runs something else."""
+        self.queue = EventQueue() if queue is None else queue
+        self.handling: Queued | None = None
+        """The event in progress."""
+        self._step = step
+        self._performer = performer
+        self._clock = clock
+        self._metrics = metrics
+        self._record = record
+        self._idle_reset_s = idle_reset_ms / 1000
+        self._faults: list[_Fault] = []
+        self._changed = asyncio.Event()
+        self._subject = f"controller/{context.config.controller_id}"
+
+    # --- putting --------------------------------------------------------------------------------------------------
+
+    def post(self, event: External) -> None:
+        """Queue what a watch, a timer, the session or a person reports."""
+        self.queue.post(event)
+
+    async def deliver(self, answer: Answer) -> None:
+        """Queue a broker's answer; waits while too many are waiting."""
+        await self.queue.deliver(answer)
+
+    def session_lost(self, event: SessionLost) -> None:
+        """Drop what waits and handle the loss next."""
+        preempted = self.queue.overtake(event)
+        if preempted:
+            counts: dict[str, int] = {}
+            for queued in preempted:
+                name = type(queued.event).__name__
+                counts[name] = counts.get(name, 0) + 1
+            self._record(
+                Fact(
+                    FactType.EVENT,
+                    self._subject,
+                    {"event": type(event).__name__, "outcome": "preempted others", "preempted": dict(counts)},
+                )
+            )
+
+    def fault(self, error: Exception, where: str) -> None:
+        """Something that works for the controller broke; it is dealt with after the event in progress."""
+        self._faults.append(_Fault(error, where))
+        self.queue.wake()
+
+    async def changed(self) -> None:
+        """Wait until another event has been handled."""
+        await self._changed.wait()
+
+    # --- consuming ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Handle events until cancelled. Raises FaultWhileResigning or MemoryError: then the process has to end."""
+        try:
+            while True:
+                queued = await self._next()
+                if queued is not None:
+                    await self._handle(queued)
+                while self._faults:
+                    found = self._faults.pop(0)
+                    self._resign(found.error, found.where)
+        finally:
+            self._metrics.loop_closed()
+
+    async def _next(self) -> Queued | None:
+        try:
+            async with asyncio.timeout(self._idle_reset_s):
+                return await self.queue.take()
+        except TimeoutError:
+            self._metrics.queue_went_idle()
+            return None
+
+    async def _handle(self, queued: Queued) -> None:
+        name, state = type(queued.event).__name__, state_of(queued.event)
+        started_s = time.monotonic()
+        queued_s = started_s - queued.since_s
+        self.handling = queued
+        self._metrics.event_began(name, state, queued_s)
+        outcome = "cancelled"
+        try:
+            outcome = await self._course_of(queued.event)
+        except Exception as error:  # noqa: BLE001 — the table in `faults` decides about every one
+            outcome = "fault"
+            await self._dispose(error, name)
+        finally:
+            handled_s = time.monotonic() - started_s
+            self.handling = None
+            self._metrics.event_ended(name, state, handled_s, outcome)
+            self._record(
+                Fact(
+                    FactType.EVENT,
+                    self._subject,
+                    {
+                        "event": name,
+                        "outcome": outcome,
+                        "queued_ms": round(queued_s * 1000, 3),
+                        "handled_ms": round(handled_s * 1000, 3),
+                    },
+                )
+            )
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    async def _course_of(self, event: External) -> str:
+        """All the steps that an event leads to; how it ended."""
+        if self.context.awaiting_result and not isinstance(event, SessionLost):
+            raise RuntimeError(f"{type(event).__name__} came while a result was awaited")
+        following: Event = event
+        while True:
+            self._performer.perform(self._step(self.context, following, self._clock.now_ms()))
+            if not self.context.awaiting_result:
+                return "handled"
+            result = await self._performer.result()
+            if result is None or self.queue.overtaken.is_set():
+                await self.queue.overtaken.wait()
+                return "abandoned: the session was lost"
+            following = result
+
+    async def _dispose(self, error: Exception, where: str) -> None:
+        match verdict_on(error):
+            case Verdict.AWAIT_SESSION_LOST:
+                await self.queue.overtaken.wait()
+            case Verdict.STOP:
+                logger.critical("%s while handling %s: the process has to end", type(error).__name__, where)
+                raise error
+            case Verdict.RESIGN:
+                self._resign(error, where)
+
+    def _resign(self, error: Exception, where: str) -> None:
+        what = f"{type(error).__name__}: {error}"
+        logger.error(
+            "a fault while handling %s; resigning, and loading everything anew before leading again",
+            where,
+            exc_info=error,
+            extra=fields(fault=what),
+        )
+        self._record(Fact(FactType.EVENT, self._subject, {"event": where, "outcome": "fault", "error": what}))
+        try:
+            self._performer.drop_everything()
+            # The session's own events stay: without them the core would wait for a session that it believes in.
+            self.queue.clear(keep_sessions=True)
+            self.context, effects = resign_afresh(
+                self.context, f"fault while handling {where}: {what}", self._clock.now_ms()
+            )
+            self._performer.perform(effects)
+        except Exception as second:
+            raise FaultWhileResigning(f"resigning after {what} failed: {second!r}") from second

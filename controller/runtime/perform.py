@@ -1,0 +1,120 @@
+"""Does what the core decided, in the order in which it decided it.
+
+`perform` takes the effects of one step and returns at once: requests to brokers are queued on their channels, timers
+set, facts recorded. A read or write of ZooKeeper, of which there is at most one per step, is begun by `result`, which
+waits for its outcome. No channel gets to run in between, so the write leaves before any request of the same step.
+
+A result belongs to the session in which it was asked for. Where that session is gone, `result` gives None, whatever the
+answer was: the event that the session is lost follows, and is all that counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, assert_never
+
+from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from controller.core.effects import (
+    CloseChannel,
+    Effect,
+    OpenChannel,
+    ReadZnodes,
+    Record,
+    RenewSession,
+    Send,
+    SetTimer,
+    WriteZnodes,
+)
+from controller.core.events import Result, ZnodesRead, ZnodesWritten
+from controller.runtime.timers import Timers
+from protocol.journal import Fact
+from protocol.zookeeper.packing import MultiPlan
+
+
+class ChannelSet(Protocol):
+    """The channels to the brokers."""
+
+    def open(self, effect: OpenChannel) -> None: ...
+    def close(self, broker: int) -> None: ...
+    def send(self, effect: Send) -> None: ...
+    def close_all(self) -> None: ...
+
+
+class SessionHolder(Protocol):
+    """The present ZooKeeper session."""
+
+    @property
+    def session(self) -> ZooKeeperSession | None: ...
+    def renew(self, reason: str) -> None: ...
+
+
+class Performer:
+    """Performs effects for one loop."""
+
+    def __init__(
+        self,
+        sessions: SessionHolder,
+        channels: ChannelSet,
+        timers: Timers,
+        record: Callable[[Fact], None],
+        note_latency: Callable[[str, float], None],
+    ) -> None:
+        self._sessions = sessions
+        self._channels = channels
+        self._timers = timers
+        self._record = record
+        self._note_latency = note_latency
+        self._asked: ReadZnodes | WriteZnodes | None = None
+        self._session: ZooKeeperSession | None = None
+
+    def perform(self, effects: Sequence[Effect]) -> None:
+        """Perform all of them but wait for none."""
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._channels.send(effect)
+                case Record(fact=fact):
+                    self._record(fact)
+                case ReadZnodes() | WriteZnodes():
+                    self._asked, self._session = effect, self._sessions.session
+                case OpenChannel():
+                    self._channels.open(effect)
+                case CloseChannel(broker=broker):
+                    self._channels.close(broker)
+                case SetTimer(timer=timer, at_ms=at_ms):
+                    self._timers.set(timer, at_ms)
+                case RenewSession(reason=reason):
+                    self._sessions.renew(reason)
+                case _:
+                    assert_never(effect)
+
+    async def result(self) -> Result | None:
+        """The outcome of the read or write that `perform` was given last; None where its session is gone."""
+        asked, session = self._asked, self._session
+        self._asked = self._session = None
+        if asked is None:
+            raise LookupError("the core waits for a result, but has asked for nothing")
+        if session is None or session.lost.is_set():
+            return None
+        started_s = time.monotonic()
+        try:
+            match asked:
+                case ReadZnodes(id=number, reads=reads):
+                    result: Result = ZnodesRead(number, tuple(await session.read(reads)))
+                    self._note_latency("read", time.monotonic() - started_s)
+                case WriteZnodes(id=number, groups=groups, fence=fence):
+                    plan = MultiPlan(groups, fence)
+                    result = ZnodesWritten(number, await session.write(plan), plan.controller_moved)
+                    self._note_latency("write", time.monotonic() - started_s)
+                case _:
+                    assert_never(asked)
+        except SessionLost:
+            return None
+        return None if session.lost.is_set() or self._sessions.session is not session else result
+
+    def drop_everything(self) -> None:
+        """After a fault: no channel, no timer, no outstanding question survives."""
+        self._asked = self._session = None
+        self._timers.clear()
+        self._channels.close_all()

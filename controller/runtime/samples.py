@@ -1,0 +1,80 @@
+"""Numbers that metrics are made of: a distribution as Kafka shows it, and one as Prometheus likes it.
+
+Kafka's metrics library shows count, extremes and quantiles of a sample of what was measured; Prometheus wants counts
+per bucket, which can be added over processes and time. The first kind keeps dashboards made for Kafka working, the
+second is for everything that Kafka does not measure.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+"""Those that Kafka's metrics library shows."""
+SAMPLE_SIZE: Final = 1028
+"""Kafka's, too; here it is the latest ones, so that no randomness is needed."""
+
+SECONDS_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+LONG_SECONDS_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
+
+
+class Sample:
+    """Count, sum, extremes and quantiles of what was measured."""
+
+    __slots__ = ("_latest", "count", "max", "min", "total")
+
+    def __init__(self) -> None:
+        self._latest: deque[float] = deque(maxlen=SAMPLE_SIZE)
+        self.count = 0
+        self.total = 0.0
+        self.min = 0.0
+        self.max = 0.0
+
+    def add(self, value: float) -> None:
+        self.min = value if not self.count else min(self.min, value)
+        self.max = max(self.max, value)
+        self.count += 1
+        self.total += value
+        self._latest.append(value)
+
+    def clear(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    def quantiles(self) -> list[tuple[float, float]]:
+        """(quantile, value) for each of QUANTILES, of the latest values; 0 where there are none."""
+        ordered = sorted(self._latest)
+        if not ordered:
+            return [(quantile, 0.0) for quantile in QUANTILES]
+        last = len(ordered) - 1
+        return [(quantile, ordered[min(last, int(quantile * len(ordered)))]) for quantile in QUANTILES]
+
+
+class Buckets:
+    """A Prometheus histogram: how many values were at most so large."""
+
+    __slots__ = ("_bounds", "_counts", "total")
+
+    def __init__(self, bounds: Sequence[float] = SECONDS_BUCKETS) -> None:
+        self._bounds = tuple(bounds)
+        self._counts = [0] * (len(self._bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect.bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        return sum(self._counts)
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """(upper bound, values up to it) for each bucket, as Prometheus' text format wants them; the last is +Inf."""
+        rows: list[tuple[str, float]] = []
+        running = 0
+        for bound, count in zip((*(str(bound) for bound in self._bounds), "+Inf"), self._counts, strict=True):
+            running += count
+            rows.append((bound, float(running)))
+        return rows

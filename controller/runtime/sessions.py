@@ -1,0 +1,163 @@
+"""One ZooKeeper session after the other, for as long as the process lives.
+
+The keeper opens a session, tells the core (`SessionEstablished`), and waits until the session is lost or is to be
+given up; then it tells the core that it is gone (`SessionLost`, which overtakes everything that waits) before it opens
+the next one. Where ZooKeeper is not there it keeps trying, waits longer each time, and says so every now and then.
+
+A session that breaks soon after it was opened counts as a failed attempt: otherwise a server that accepts and hangs up
+would be asked hundreds of times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from adapters.logs import fields
+from adapters.zookeeper.interface import OpenSession, ZooKeeperSession, ZooKeeperUnavailable
+from adapters.zookeeper.interface import SessionLost as SessionIsLost
+from controller.core.events import External, SessionEstablished, SessionLost, from_watch
+from protocol.zookeeper.operations import WatchFired
+
+logger = logging.getLogger(__name__)
+
+ENTROPY_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Waits that double from one attempt to the next."""
+
+    min_ms: int
+    max_ms: int
+
+    def wait_ms(self, attempt: int) -> int:
+        """The wait before attempt 1, 2, …; attempt 0 waits for nothing."""
+        return 0 if attempt <= 0 else min(self.max_ms, self.min_ms << min(attempt - 1, 30))
+
+
+@dataclass(slots=True)
+class SessionCounts:
+    """What metrics show of the sessions."""
+
+    opened: int = 0
+    lost: int = 0
+    failed_attempts: int = 0
+
+
+class SessionKeeper:
+    """Holds the present session. `run` is a task of the composition root."""
+
+    def __init__(
+        self,
+        open_session: OpenSession,
+        *,
+        post: Callable[[External], None],
+        overtake: Callable[[SessionLost], None],
+        back_off: BackOff = BackOff(100, 5_000),
+        settled_after_ms: int = 5_000,
+        log_every_ms: int = 10_000,
+    ) -> None:
+        self.counts = SessionCounts()
+        self.session: ZooKeeperSession | None = None
+        """The session that may be used now; None between two sessions."""
+        self.problem: str | None = "no session has been opened yet"
+        """Why there is no session, in words that can be shown."""
+        self._open_session = open_session
+        self._post = post
+        self._overtake = overtake
+        self._back_off = back_off
+        self._settled_after_ms = settled_after_ms
+        self._log_every_ms = log_every_ms
+        self._attempts = 0
+        self._failing_since_s = 0.0
+        self._logged_at_s = 0.0
+        self._renewal: asyncio.Future[str] | None = None
+
+    def renew(self, reason: str) -> None:
+        """Give the present session up and open another one; nothing where there is none."""
+        self.session = None
+        if self._renewal is not None and not self._renewal.done():
+            self._renewal.set_result(reason)
+
+    async def run(self) -> None:
+        """Open sessions until cancelled; then the present one is closed."""
+        while True:
+            await asyncio.sleep(self._back_off.wait_ms(self._attempts) / 1000)
+            try:
+                await self._hold_one_session()
+            except (ZooKeeperUnavailable, SessionIsLost, OSError) as error:
+                self._note_failure(str(error))
+            except Exception:
+                # Whatever it is, a controller without ZooKeeper can only try again.
+                logger.exception("opening a ZooKeeper session failed in an unexpected way")
+                self._note_failure("an unexpected error; the log has it")
+
+    async def _hold_one_session(self) -> None:
+        generation = self.counts.opened + 1
+
+        def on_watch(fired: WatchFired) -> None:
+            if self.session is not None and self.counts.opened == generation:
+                event = from_watch(fired)
+                if event is not None:
+                    self._post(event)
+
+        async with self._open_session(on_watch) as session:
+            started_s = time.monotonic()
+            self._note_success(session)
+            self._renewal = asyncio.get_running_loop().create_future()
+            self._post(SessionEstablished(session.session_id, os.urandom(ENTROPY_BYTES)))
+            reason = await self._until_over(session, self._renewal)
+            self.session = None
+            self.problem = reason
+            self.counts.lost += 1
+            if (time.monotonic() - started_s) * 1000 >= self._settled_after_ms:
+                self._attempts = 0
+            else:
+                self._attempts += 1
+            self._overtake(SessionLost(reason))
+
+    async def _until_over(self, session: ZooKeeperSession, renewal: asyncio.Future[str]) -> str:
+        """Why the session is over."""
+        async with asyncio.TaskGroup() as group:
+            lost = group.create_task(session.lost.wait(), name="zookeeper-session-lost")
+            await asyncio.wait((lost, renewal), return_when=asyncio.FIRST_COMPLETED)
+            lost.cancel()
+        if renewal.done():
+            logger.info(
+                "giving the ZooKeeper session up: %s", renewal.result(), extra=fields(session=session.session_id)
+            )
+            return renewal.result()
+        reason = session.lost_reason or "no reason is known"
+        logger.warning("the ZooKeeper session is lost: %s", reason, extra=fields(session=f"{session.session_id:#x}"))
+        return reason
+
+    def _note_success(self, session: ZooKeeperSession) -> None:
+        self.counts.opened += 1
+        self.session = session
+        self.problem = None
+        self._failing_since_s = 0.0
+        self._logged_at_s = 0.0
+        logger.info(
+            "ZooKeeper session established",
+            extra=fields(session=f"{session.session_id:#x}", timeout_ms=session.negotiated_timeout_ms),
+        )
+
+    def _note_failure(self, problem: str) -> None:
+        self._attempts += 1
+        self.counts.failed_attempts += 1
+        self.problem = problem
+        now_s = time.monotonic()
+        self._failing_since_s = self._failing_since_s or now_s
+        if not self._logged_at_s or (now_s - self._logged_at_s) * 1000 >= self._log_every_ms:
+            self._logged_at_s = now_s
+            logger.warning(
+                "ZooKeeper cannot be reached, and without it nothing is controlled; trying again: %s",
+                problem,
+                extra=fields(for_s=round(now_s - self._failing_since_s, 1), attempts=self._attempts),
+            )

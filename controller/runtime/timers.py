@@ -1,0 +1,42 @@
+"""The core's timers on the event loop's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from adapters.clock import Clock
+from controller.core.effects import Timer
+from controller.core.events import TimerFired
+
+
+class Timers:
+    """Feeds `TimerFired` when a timer is due. A timer equal to one that is set replaces it."""
+
+    def __init__(self, clock: Clock, post: Callable[[TimerFired], None]) -> None:
+        self._clock = clock
+        self._post = post
+        self._set: dict[Timer, asyncio.TimerHandle] = {}
+
+    def __len__(self) -> int:
+        return len(self._set)
+
+    def set(self, timer: Timer, at_ms: int) -> None:
+        """Fire at that time; at once where it has passed."""
+        self._cancel(timer)
+        delay_s = max(0, at_ms - self._clock.now_ms()) / 1000
+        self._set[timer] = asyncio.get_running_loop().call_later(delay_s, self._fire, timer)
+
+    def clear(self) -> None:
+        """None of them fires any more."""
+        for timer in list(self._set):
+            self._cancel(timer)
+
+    def _cancel(self, timer: Timer) -> None:
+        handle = self._set.pop(timer, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _fire(self, timer: Timer) -> None:
+        del self._set[timer]
+        self._post(TimerFired(timer))
