@@ -60,7 +60,7 @@ class GroupDone(NamedTuple):
 
 
 class GroupFailed(NamedTuple):
-    """Nothing of the group was applied, because its operation `index_in_group` met `error`; -1 is the request as a whole."""
+    """Nothing of the group was applied: its operation `index_in_group` (or, if -1, the whole request) met `error`."""
 
     index_in_group: int
     error: ZkError
