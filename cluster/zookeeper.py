@@ -1,0 +1,346 @@
+"""A real ZooKeeper as a child process, from the jars that come with PySpark.
+
+Theory of operation. The jars are found without importing PySpark. The JVM runs in a session of its own (Ctrl-C does not
+reach it) and is started through a one-line launcher that asks the kernel to kill it when the thread that started it is
+gone; so start it from a thread that lives as long as the process should, such as the main one. Beyond that, leaving the
+context, `close()` and the interpreter's exit all end it. "Ready" means that the server that answers has our data
+directory: another one may hold the port, for as long as ours needs to find that out.
+
+    with EmbeddedZooKeeper() as zookeeper:            # or: async with
+        connect(zookeeper.connect_string)
+
+The data survive `stop`, `kill` and `start` (which also keep the port); a temporary directory goes with `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+LEAST_JAVA: Final = 17
+_LAUNCHER: Final = """\
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the process that wanted a ZooKeeper is gone")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+_MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_PORT_TAKEN: Final = "Address already in use"
+
+
+class ZooKeeperStartFailed(Exception):
+    """The embedded ZooKeeper cannot be started: says why, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperSettings:
+    """How to run it. `port` 0 means any free one; `data_dir` None means a temporary directory."""
+
+    data_dir: Path | None = None
+    port: int = 0
+    host: str = "127.0.0.1"
+    tick_time_ms: int = 500
+    """Sessions are checked so often; the shortest session timeout is twice, the longest 120 times this."""
+    heap_mb: int = 256
+    durable: bool = False
+    """True forces each transaction to the disk before it is answered, as a production server does."""
+    jvm_flags: tuple[str, ...] = ()
+    start_timeout_s: float = 60.0
+
+
+class EmbeddedZooKeeper:
+    """One standalone server. Not thread-safe. All methods block unless they are coroutines."""
+
+    def __init__(self, settings: ZooKeeperSettings | None = None) -> None:
+        self.settings: Final = settings or ZooKeeperSettings()
+        self._is_temporary = self.settings.data_dir is None
+        self.data_dir: Final = self.settings.data_dir or Path(tempfile.mkdtemp(prefix="lethe-zookeeper-"))
+        self.port = self.settings.port
+        """The port it listens on; 0 before the first start where none was chosen."""
+        self._log_start = 0
+        self._holder: list[subprocess.Popen[bytes]] = []
+        self._finalizer = weakref.finalize(self, _clean_up, self._holder, self.data_dir if self._is_temporary else None)
+
+    # --- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def connect_string(self) -> str:
+        """`host:port`, as `zookeeper.connect` wants it."""
+        return f"{self.settings.host}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The JVM's process id while it runs."""
+        return self._holder[0].pid if self.is_running else None
+
+    @property
+    def is_running(self) -> bool:
+        """True while there is a JVM, paused or not."""
+        return bool(self._holder) and self._holder[0].poll() is None
+
+    @property
+    def log_file(self) -> Path:
+        """Where the JVM's output goes."""
+        return self.data_dir / "zookeeper.log"
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts it, again on the same port if it ran before, and waits until it answers. Raises
+        ZooKeeperStartFailed."""
+        for _ in self._launches():
+            if self._wait_until_ready():
+                return
+        raise self._failure()
+
+    async def start_async(self) -> None:
+        """As `start`, without blocking the event loop."""
+        await asyncio.to_thread(java_executable)
+        for _ in self._launches():
+            if await asyncio.to_thread(self._wait_until_ready):
+                return
+        raise self._failure()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Ends it politely, or by force after the timeout. It may not be running."""
+        self._end(signal.SIGTERM, timeout_s)
+
+    def kill(self) -> None:
+        """Ends it as `kill -9` does."""
+        self._end(signal.SIGKILL, 10.0)
+
+    def pause(self) -> None:
+        """Stops the process without ending it: connections stay open, nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a paused process go on."""
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Ends it and removes the data directory if that was temporary."""
+        self.stop()
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start_async()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    # --- how ------------------------------------------------------------------------------------------------------
+
+    def _launches(self) -> range:
+        """One attempt, or several where the port is ours to choose and somebody else may take it first."""
+        if self.is_running:
+            raise ZooKeeperStartFailed(f"a ZooKeeper of this object runs already on {self.connect_string}")
+        return range(1 if self.port else 5)
+
+    def _wait_until_ready(self) -> bool:
+        """Launches it and waits. False where its port was taken; raises ZooKeeperStartFailed for anything else."""
+        port = self.port or _free_port(self.settings.host)
+        process = self._launch(port)
+        deadline = time.monotonic() + self.settings.start_timeout_s
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                self._holder.clear()
+                if _PORT_TAKEN in self._log_tail():
+                    return False
+                raise self._failure()
+            if f"dataDir={self.data_dir / 'data'}" in four_letter_word(self.settings.host, port, "conf"):
+                self.port = port
+                return True
+            time.sleep(0.05)
+        self.kill()
+        raise ZooKeeperStartFailed(
+            f"ZooKeeper did not answer on port {port} within {self.settings.start_timeout_s:g} s; its output is in "
+            f"{self.log_file}:\n{self._log_tail()}"
+        )
+
+    def _launch(self, port: int) -> subprocess.Popen[bytes]:
+        java, jars = java_executable(), find_jars()
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        config = self.data_dir / "zoo.cfg"
+        config.write_text(self._configuration(port))
+        command = [java, *self._jvm_flags(), "-cp", f"{jars}/*", _MAIN_CLASS, str(config)]
+        with self.log_file.open("ab") as log:
+            self._log_start = log.tell()
+            process = subprocess.Popen(
+                [sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid()), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.data_dir,
+                start_new_session=True,
+            )
+        self._holder[:] = [process]
+        return process
+
+    def _jvm_flags(self) -> list[str]:
+        flags = [f"-Xmx{self.settings.heap_mb}m", "-Xshare:auto", "-XX:+UseSerialGC", "-Djava.awt.headless=true"]
+        if not self.settings.durable:
+            flags += ["-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=4096"]
+        return flags + list(self.settings.jvm_flags)
+
+    def _configuration(self, port: int) -> str:
+        tick = self.settings.tick_time_ms
+        return (
+            f"tickTime={tick}\n"
+            f"minSessionTimeout={2 * tick}\n"
+            f"maxSessionTimeout={120 * tick}\n"
+            f"dataDir={self.data_dir / 'data'}\n"
+            f"clientPort={port}\n"
+            f"clientPortAddress={self.settings.host}\n"
+            "admin.enableServer=false\n"
+            "4lw.commands.whitelist=*\n"
+            "maxClientCnxns=0\n"
+            "autopurge.purgeInterval=1\n"
+        )
+
+    def _failure(self) -> ZooKeeperStartFailed:
+        tail = self._log_tail()
+        if _PORT_TAKEN in tail:
+            return ZooKeeperStartFailed(
+                f"ZooKeeper cannot listen on {self.settings.host}:{self.settings.port or self.port}: the port is in "
+                "use. Stop what listens there or choose another port."
+            )
+        return ZooKeeperStartFailed(f"ZooKeeper ended while starting; its output is in {self.log_file}:\n{tail}")
+
+    def _log_tail(self) -> str:
+        try:
+            return self.log_file.read_bytes()[self._log_start :][-4000:].decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self.is_running:
+            raise ProcessLookupError("the embedded ZooKeeper is not running")
+        self._holder[0].send_signal(number)
+
+    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+        if not self._holder:
+            return
+        _end_process(self._holder[0], number, timeout_s)
+        self._holder.clear()
+
+
+def _end_process(process: subprocess.Popen[bytes], number: signal.Signals, timeout_s: float) -> None:
+    if process.poll() is None:
+        process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _clean_up(holder: list[subprocess.Popen[bytes]], temporary: Path | None) -> None:
+    """At the latest when the interpreter exits."""
+    for process in holder:
+        _end_process(process, signal.SIGKILL, 10.0)
+    holder.clear()
+    if temporary is not None:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def four_letter_word(host: str, port: int, word: str, timeout_s: float = 2.0) -> str:
+    """The server's answer to `srvr`, `mntr`, ...; empty where there is none."""
+    try:
+        with socket.create_connection((host, port), timeout=timeout_s) as connection:
+            connection.sendall(word.encode())
+            parts = []
+            while part := connection.recv(65536):
+                parts.append(part)
+            return b"".join(parts).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def find_jars() -> Path:
+    """The directory of PySpark's jars, ZooKeeper among them. Raises ZooKeeperStartFailed."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise ZooKeeperStartFailed(
+            "the embedded ZooKeeper runs from PySpark's jars, and PySpark is not installed: "
+            "pip install 'lethe-kafka[zookeeper]', or connect to a ZooKeeper of your own"
+        )
+    jars = Path(spec.submodule_search_locations[0]) / "jars"
+    if not any(jars.glob("zookeeper-[0-9]*.jar")):
+        raise ZooKeeperStartFailed(f"PySpark has no ZooKeeper jar in {jars}: install pyspark 4.3")
+    return jars
+
+
+def java_executable() -> str:
+    """A Java that is new enough: `$JAVA_HOME/bin/java` or the first on the path. Raises ZooKeeperStartFailed."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if java is None:
+        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        raise ZooKeeperStartFailed(
+            f"no Java was found {where}; the embedded ZooKeeper needs Java {LEAST_JAVA} or later "
+            "(Debian: apt install openjdk-17-jre-headless)"
+        )
+    found = _java_version(java)
+    if found < LEAST_JAVA:
+        raise ZooKeeperStartFailed(
+            f"{java} is Java {found}, and the embedded ZooKeeper needs Java {LEAST_JAVA} or later; set JAVA_HOME"
+        )
+    return java
+
+
+@functools.cache
+def _java_version(java: str) -> int:
+    try:
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ZooKeeperStartFailed(f"{java} does not run: {error}") from error
+    return parse_java_version(output)
+
+
+def parse_java_version(output: str) -> int:
+    """The major version in what `java -version` says; 0 where none is recognised."""
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(found[1]) if found else 0
