@@ -1,0 +1,328 @@
+"""Kafka's requests and responses as bytes and back: headers, bodies, every version that `versions.SPOKEN` lists.
+
+A control request is encoded once for all its receivers: `encode_control_body` gives an `EncodedBody`, and its `frame`
+puts a header in front and the receiver's broker epoch in place. Whatever bytes a peer sends, decoding ends in a value
+or in one of four errors, all of them `ProtocolError`: `UnknownApi`, `UnsupportedVersion`, `Malformed`, `FrameError`.
+
+The layouts come from kio's schemas, which are imported when a message of that version is first met: `import` of this
+module costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from protocol.kafka import codec_control, codec_queries
+from protocol.kafka.codec_control import Binding
+from protocol.kafka.codec_layout import compile_layout, fixed_offset
+from protocol.kafka.codec_primitives import Layout, Malformed, Unencodable, skip_tagged_fields
+from protocol.kafka.control import Addressed, ApiKey, ControlRequest, api_of
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.framing import ProtocolError, frame_size
+from protocol.kafka.queries import ApiVersion, ApiVersionsResponse, QueryRequest, Request, Response, api_of_request
+from protocol.kafka.versions import SPOKEN, VersionRange
+from protocol.vocabulary import NO_EPOCH, BrokerEpoch
+
+__all__ = [
+    "Decoded",
+    "EncodedBody",
+    "Malformed",
+    "RequestHeader",
+    "Unencodable",
+    "UnknownApi",
+    "UnsupportedVersion",
+    "decode_request",
+    "decode_response",
+    "encode_control_body",
+    "encode_request",
+    "encode_response",
+]
+
+
+class RequestHeader(NamedTuple):
+    """What stands in front of every request. `client_id` is None where the client gave none."""
+
+    api: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class Decoded(NamedTuple):
+    """A request as it came. `value` is `Addressed` for the three control requests."""
+
+    header: RequestHeader
+    value: Request
+
+
+class UnknownApi(ProtocolError):
+    """A request of an API that Lethe does not speak."""
+
+    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
+        super().__init__(f"API {api_key} (version {version}) is not served here")
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+
+
+class UnsupportedVersion(ProtocolError):
+    """A known API in a version that Lethe does not speak."""
+
+    def __init__(self, api: ApiKey, version: int, correlation_id: int = 0) -> None:
+        super().__init__(f"{api.name} version {version} is not spoken here: versions {SPOKEN[api]} are")
+        self.api = api
+        self.version = version
+        self.correlation_id = correlation_id
+
+
+# --- the messages -------------------------------------------------------------------------------------------------
+
+_BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[int], Binding]]]] = MappingProxyType(
+    {
+        ApiKey.LEADER_AND_ISR: (
+            "LeaderAndIsr",
+            codec_control.leader_and_isr_request,
+            codec_control.leader_and_isr_response,
+        ),
+        ApiKey.STOP_REPLICA: ("StopReplica", codec_control.stop_replica_request, codec_control.stop_replica_response),
+        ApiKey.UPDATE_METADATA: (
+            "UpdateMetadata",
+            codec_control.update_metadata_request,
+            codec_control.update_metadata_response,
+        ),
+        ApiKey.CONTROLLED_SHUTDOWN: (
+            "ControlledShutdown",
+            codec_queries.controlled_shutdown_request,
+            codec_queries.controlled_shutdown_response,
+        ),
+        ApiKey.METADATA: ("Metadata", codec_queries.metadata_request, codec_queries.metadata_response),
+        ApiKey.API_VERSIONS: ("ApiVersions", codec_queries.api_versions_request, codec_queries.api_versions_response),
+        ApiKey.DESCRIBE_LOG_DIRS: (
+            "DescribeLogDirs",
+            codec_queries.describe_log_dirs_request,
+            codec_queries.describe_log_dirs_response,
+        ),
+    }
+)
+"""(Kafka's name, request, response)"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """One version of one request or response."""
+
+    name: str
+    layout: Layout
+    binding: Binding
+    header_version: int
+    broker_epoch_at: int | None
+
+    def encode(self, value: Any) -> bytes:
+        chunks: list[bytes] = []
+        try:
+            self.layout.write(self.binding.items(value), chunks.append)
+        except (struct.error, Unencodable) as error:
+            raise Unencodable(f"{self.name} cannot be encoded: {error}") from error
+        return b"".join(chunks)
+
+    def decode(self, payload: bytes, offset: int) -> Any:
+        try:
+            value, end = self.layout.read(payload, offset)
+        except (struct.error, IndexError) as error:
+            raise Malformed(f"{self.name} is truncated: it has only {len(payload)} bytes") from error
+        except Malformed as error:
+            raise Malformed(f"{self.name}: {error}") from error
+        if end != len(payload):
+            raise Malformed(f"{self.name} has {len(payload) - end} bytes behind its end at offset {end}")
+        return value
+
+
+@functools.cache
+def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
+    if version not in SPOKEN[api]:
+        raise UnsupportedVersion(api, version)
+    name, request, response = _BINDINGS[api]
+    kind, bind = ("Response", response) if is_response else ("Request", request)
+    package = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+    schema = getattr(importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}"), name + kind)
+    binding = bind(version)
+    return _Message(
+        name=f"{name}{kind} v{version}",
+        layout=compile_layout(schema, binding.shapes, binding.arrays),
+        binding=binding,
+        header_version=schema.__header_schema__.__version__,
+        broker_epoch_at=None if is_response or api not in _CONTROL_APIS else fixed_offset(schema, "broker_epoch"),
+    )
+
+
+_CONTROL_APIS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
+
+# --- headers ------------------------------------------------------------------------------------------------------
+
+_KEYS: Final = struct.Struct(">hhi")
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
+_I64: Final = struct.Struct(">q")
+
+
+def _request_header(header_version: int, header: RequestHeader) -> bytes:
+    """Version 0 has no client id, version 2 has tagged fields; the client id is never compact."""
+    out = _KEYS.pack(header.api, header.version, header.correlation_id)
+    if header_version >= 1:
+        if header.client_id is None:
+            out += b"\xff\xff"
+        else:
+            client_id = header.client_id.encode()
+            if len(client_id) > 32_767:
+                raise Unencodable(f"a client id of {len(client_id)} bytes: at most 32767 fit")
+            out += _I16.pack(len(client_id)) + client_id
+    return out + b"\0" if header_version >= 2 else out
+
+
+def _read_client_id(payload: bytes, offset: int) -> tuple[str | None, int]:
+    (size,) = _I16.unpack_from(payload, offset)
+    start = offset + 2
+    if size < 0:
+        return None, start
+    if start + size > len(payload):
+        raise Malformed(f"client id of {size} bytes in a request of {len(payload)} bytes")
+    try:
+        return payload[start : start + size].decode(), start + size
+    except UnicodeDecodeError as error:
+        raise Malformed(f"the client id is not UTF-8: {error.reason}") from error
+
+
+# --- requests -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBody:
+    """A control request without its header, shared by all brokers that get it.
+
+    `head` and `tail` lie before and behind the broker epoch; versions that carry none have everything in `tail`.
+    """
+
+    api: ApiKey
+    version: int
+    header_version: int
+    head: bytes
+    tail: memoryview
+    has_broker_epoch: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the body as it is sent."""
+        return len(self.head) + len(self.tail) + (8 if self.has_broker_epoch else 0)
+
+    def frame(self, correlation_id: int, client_id: str | None, broker_epoch: BrokerEpoch) -> tuple[bytes, memoryview]:
+        """The frame for one broker, its size included, as two buffers to be sent one after the other."""
+        header = _request_header(self.header_version, RequestHeader(self.api, self.version, correlation_id, client_id))
+        front = header + self.head + (_I64.pack(broker_epoch) if self.has_broker_epoch else b"")
+        return frame_size(len(front) + len(self.tail)) + front, self.tail
+
+
+def encode_control_body(request: ControlRequest, version: int) -> EncodedBody:
+    """Encode a control request for any number of brokers.
+
+    Raises Unencodable where the version cannot carry the value, such as mixed delete flags in StopReplica below
+    version 3, and UnsupportedVersion.
+    """
+    api = api_of(request)
+    message = _message(api, version, False)
+    body = message.encode(Addressed(request, NO_EPOCH))
+    at = message.broker_epoch_at
+    has_epoch = at is not None
+    head, tail = (body[:at], memoryview(body)[at + 8 :]) if at is not None else (b"", memoryview(body))
+    return EncodedBody(api, version, message.header_version, head, tail, has_epoch)
+
+
+def encode_request(
+    request: QueryRequest | Addressed, version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """The payload of one request, without the frame's size. Raises Unencodable and UnsupportedVersion."""
+    api = api_of_request(request)
+    message = _message(api, version, False)
+    header = RequestHeader(api, version, correlation_id, client_id)
+    return _request_header(message.header_version, header) + message.encode(request)
+
+
+def decode_request(payload: bytes, served: Mapping[ApiKey, VersionRange] = SPOKEN) -> Decoded:
+    """The request in a frame. Raises UnknownApi, UnsupportedVersion (both with the correlation id) and Malformed.
+
+    What is not in `served` is refused like what Lethe does not speak at all.
+    """
+    try:
+        api_key, version, correlation_id = _KEYS.unpack_from(payload)
+    except struct.error as error:
+        raise Malformed(f"a request of {len(payload)} bytes has no complete header") from error
+    if api_key not in ApiKey.__members__.values() or api_key not in served:
+        raise UnknownApi(api_key, version, correlation_id)
+    api = ApiKey(api_key)
+    if version not in served[api] or version not in SPOKEN[api]:
+        raise UnsupportedVersion(api, version, correlation_id)
+    message = _message(api, version, False)
+    offset, client_id = _KEYS.size, None
+    try:
+        if message.header_version >= 1:
+            client_id, offset = _read_client_id(payload, offset)
+        if message.header_version >= 2:
+            offset = skip_tagged_fields(payload, offset)
+    except (struct.error, IndexError) as error:
+        raise Malformed(f"the header of a {message.name} is truncated") from error
+    header = RequestHeader(api, version, correlation_id, client_id)
+    return Decoded(header, message.decode(payload, offset))
+
+
+# --- responses ----------------------------------------------------------------------------------------------------
+
+
+def encode_response(api: ApiKey, version: int, correlation_id: int, response: Response) -> bytes:
+    """The payload of one response, without the frame's size. Raises Unencodable and UnsupportedVersion."""
+    message = _message(api, version, True)
+    header = _I32.pack(correlation_id) + (b"\0" if message.header_version >= 1 else b"")
+    return header + message.encode(response)
+
+
+def response_correlation_id(payload: bytes) -> int:
+    """The number of the request that a response answers. Raises Malformed."""
+    try:
+        (correlation_id,) = _I32.unpack_from(payload)
+    except struct.error as error:
+        raise Malformed(f"a response of {len(payload)} bytes has no correlation id") from error
+    return int(correlation_id)
+
+
+def decode_response(api: ApiKey, version: int, payload: bytes) -> tuple[int, Response]:
+    """(correlation id, answer) of the response to a request of that version. Raises Malformed, UnsupportedVersion.
+
+    A broker that does not know the version of an ApiVersions request answers in version 0, and says so in the first
+    field: such an answer is read as what it is.
+    """
+    message = _message(api, version, True)
+    correlation_id = response_correlation_id(payload)
+    offset = _I32.size
+    if api is ApiKey.API_VERSIONS and version > 0 and payload[4:6] == _UNSUPPORTED_VERSION:
+        message = _message(api, 0, True)
+    if message.header_version >= 1:
+        try:
+            offset = skip_tagged_fields(payload, offset)
+        except IndexError as error:
+            raise Malformed(f"the header of a {message.name} is truncated") from error
+    value: Response = message.decode(payload, offset)
+    return correlation_id, value
+
+
+_UNSUPPORTED_VERSION: Final = _I16.pack(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def unsupported_api_versions(served: Mapping[ApiKey, VersionRange], correlation_id: int) -> bytes:
+    """What answers an ApiVersions request of an unknown version: version 0, with the versions of ApiVersions itself."""
+    own = served.get(ApiKey.API_VERSIONS, SPOKEN[ApiKey.API_VERSIONS])
+    response = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (ApiVersion(ApiKey.API_VERSIONS, own.min, own.max),))
+    return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, response)

@@ -1,0 +1,339 @@
+"""Kafka's message layouts, compiled from kio's schemas into readers and writers of plain tuples.
+
+Theory of operation. kio describes every version of every message as a dataclass, generated from Kafka's own schema
+files: that description is the truth used here. kio's serialiser is not used on what comes from the network: its native
+decoder reserves memory for the length that an array announces, so that a message of ten bytes aborts the process, and
+it refuses error codes and tagged fields that it does not know. So a schema is compiled here into a `Layout`: runs of
+fixed-size fields become one `struct.Struct`, the rest one small closure each. Tests hold both directions against kio's
+serialiser.
+
+A `Shape` says which of our values one of Kafka's structs becomes: positional items, named by the schema's fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import struct
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.kafka.codec_primitives import (
+    FIXED,
+    TOPIC_ID,
+    Append,
+    Layout,
+    Malformed,
+    Read,
+    Write,
+    encode_uvarint,
+    end_of,
+    fixed,
+    int32_array,
+    read_uvarint,
+    string,
+    struct_array,
+)
+
+_Step = Callable[[bytes, int, list[Any]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Our value for one of Kafka's structs: `make(*items)`, one item per name of a schema field.
+
+    `defaults[i]` stands in for a field that the version at hand lacks. A schema field that is not named here is skipped
+    when read, and written with `constants[name]` or else the schema's default.
+    """
+
+    make: Callable[..., Any]
+    names: tuple[str, ...]
+    defaults: tuple[Any, ...] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+    def default_of(self, name: str) -> Any:
+        """Defaults are aligned with the last names, as those of a function's arguments are."""
+        index = self.names.index(name) - (len(self.names) - len(self.defaults))
+        return self.defaults[index] if index >= 0 else None
+
+
+def compile_layout(schema: type, shapes: Mapping[str, Shape], arrays: Mapping[str, Write] | None = None) -> Layout:
+    """The layout of one of kio's schema classes.
+
+    `shapes` gives the shape of it and of every struct below it, by the name of the schema class. `arrays` may give
+    faster writers for whole arrays of structs, by the same names. Raises LookupError where a shape is missing or names
+    a field without a default that the schema lacks.
+    """
+    return _compile(schema, shapes, arrays or {})
+
+
+def _compile(schema: Any, shapes: Mapping[str, Shape], arrays: Mapping[str, Write]) -> Layout:
+    shape = shapes[schema.__name__]
+    flexible: bool = schema.__flexible__
+    fields = dataclasses.fields(schema)
+    plain = [f for f in fields if "tag" not in f.metadata]
+    tagged = {f.metadata["tag"]: (f, _field_layout(f, flexible, shapes, arrays)) for f in fields if "tag" in f.metadata}
+    parts = _parts(plain, flexible, shapes, arrays)
+    read = _struct_reader(shape, [f.name for f in plain], parts, tagged, flexible)
+    write = _struct_writer(shape, parts, tagged, flexible)
+    return Layout(read, write, sum(part.min_bytes for part in parts) + flexible)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring fields of fixed size, packed at once."""
+
+    fields: tuple[dataclasses.Field[Any], ...]
+    packer: struct.Struct
+
+    @property
+    def min_bytes(self) -> int:
+        return self.packer.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Single:
+    """One field of variable size."""
+
+    field: dataclasses.Field[Any]
+    layout: Layout
+
+    @property
+    def min_bytes(self) -> int:
+        return self.layout.min_bytes
+
+
+def _parts(
+    fields: Sequence[dataclasses.Field[Any]], flexible: bool, shapes: Mapping[str, Shape], arrays: Mapping[str, Write]
+) -> list[_Run | _Single]:
+    parts: list[_Run | _Single] = []
+    run: list[dataclasses.Field[Any]] = []
+
+    def close_run() -> None:
+        if run:
+            codes = "".join(FIXED[f.metadata["kafka_type"]][0] for f in run)
+            parts.append(_Run(tuple(run), struct.Struct(">" + codes)))
+            run.clear()
+
+    for each in fields:
+        if _is_fixed(each):
+            run.append(each)
+        else:
+            close_run()
+            parts.append(_Single(each, _field_layout(each, flexible, shapes, arrays)))
+    close_run()
+    return parts
+
+
+def _is_fixed(f: dataclasses.Field[Any]) -> bool:
+    return _item_type(f)[0] is None and f.metadata["kafka_type"] in FIXED
+
+
+def _item_type(f: dataclasses.Field[Any]) -> tuple[Any, bool]:
+    """(type of the items, or None where the field is no array; whether null is allowed)"""
+    annotation: Any = f.type
+    nullable = False
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        nullable = True
+        annotation = next(a for a in typing.get_args(annotation) if a is not types.NoneType)
+    if typing.get_origin(annotation) is tuple:
+        return typing.get_args(annotation)[0], nullable
+    return None, nullable
+
+
+def _field_layout(
+    f: dataclasses.Field[Any], flexible: bool, shapes: Mapping[str, Shape], arrays: Mapping[str, Write]
+) -> Layout:
+    item, nullable = _item_type(f)
+    kafka_type = f.metadata.get("kafka_type")
+    if item is not None and dataclasses.is_dataclass(item):
+        layout = struct_array(_compile(item, shapes, arrays), flexible, nullable)
+        fast = arrays.get(typing.cast(type, item).__name__)
+        return dataclasses.replace(layout, write=fast) if fast else layout
+    if item is not None and kafka_type == "int32":
+        return int32_array(flexible, nullable)
+    if item is None and kafka_type == "string":
+        return string(flexible, nullable)
+    if item is None and kafka_type == "uuid":
+        return TOPIC_ID
+    if item is None and kafka_type in FIXED:
+        return fixed(kafka_type)
+    raise LookupError(f"field {f.name}: no layout for {kafka_type} {f.type}")
+
+
+_Tagged = Mapping[int, tuple[dataclasses.Field[Any], Layout]]
+
+
+def _struct_reader(
+    shape: Shape, present: Sequence[str], parts: Sequence[_Run | _Single], tagged: _Tagged, flexible: bool
+) -> Read:
+    steps = tuple(_read_run(p.packer) if isinstance(p, _Run) else _read_single(p.layout.read) for p in parts)
+    tag_names = [f.name for f, _ in tagged.values()]
+    missing = [name for name in shape.names if name not in present and name not in tag_names]
+    columns = [*present, *tag_names, *missing]
+    absent = [*(_tag_default(f) for f, _ in tagged.values()), *(_stand_in(shape, name) for name in missing)]
+    order = [columns.index(name) for name in shape.names]
+    make = shape.make
+    arrange = None if order == list(range(len(columns))) else _arrange(order)
+    tag_columns = {tag: (len(present) + i, layout.read) for i, (tag, (_, layout)) in enumerate(tagged.items())}
+
+    def read(buffer: bytes, offset: int) -> tuple[Any, int]:
+        values: list[Any] = []
+        for step in steps:
+            offset = step(buffer, offset, values)
+        values += absent
+        if flexible:
+            if buffer[offset] == 0:
+                offset += 1
+            else:
+                offset = _read_tags(buffer, offset, tag_columns, values)
+        return make(*(values if arrange is None else arrange(values))), offset
+
+    return read
+
+
+def _stand_in(shape: Shape, name: str) -> Any:
+    if shape.names.index(name) < len(shape.names) - len(shape.defaults):
+        raise LookupError(f"{shape.make} has no default for {name}, which this version lacks")
+    return shape.default_of(name)
+
+
+def _arrange(order: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    if len(order) == 1:
+        return lambda values: (values[order[0]],)
+    return operator.itemgetter(*order)
+
+
+def _read_run(packer: struct.Struct) -> _Step:
+    unpack_from, size = packer.unpack_from, packer.size
+
+    def step(buffer: bytes, offset: int, values: list[Any]) -> int:
+        values += unpack_from(buffer, offset)
+        return offset + size
+
+    return step
+
+
+def _read_single(read: Read) -> _Step:
+    def step(buffer: bytes, offset: int, values: list[Any]) -> int:
+        value, offset = read(buffer, offset)
+        values.append(value)
+        return offset
+
+    return step
+
+
+def _read_tags(buffer: bytes, offset: int, columns: Mapping[int, tuple[int, Read]], values: list[Any]) -> int:
+    count, offset = read_uvarint(buffer, offset)
+    for _ in range(count):
+        tag, offset = read_uvarint(buffer, offset)
+        size, offset = read_uvarint(buffer, offset)
+        end = end_of(buffer, offset, size)
+        if tag in columns:
+            column, read = columns[tag]
+            values[column], stopped = read(buffer, offset)
+            if stopped != end:
+                raise Malformed(f"tagged field {tag} at offset {offset} takes {stopped - offset} bytes of {size}")
+        offset = end
+    return offset
+
+
+def _tag_default(f: dataclasses.Field[Any]) -> Any:
+    return f.default if f.default is not dataclasses.MISSING else ()
+
+
+def _struct_writer(shape: Shape, parts: Sequence[_Run | _Single], tagged: _Tagged, flexible: bool) -> Write:
+    steps = tuple(_write_run(shape, p) if isinstance(p, _Run) else _write_single(shape, p) for p in parts)
+    tags = tuple(
+        (tag, shape.names.index(f.name), _tag_default(f), layout.write)
+        for tag, (f, layout) in sorted(tagged.items())
+        if f.name in shape.names
+    )
+
+    def write(item: Any, append: Append) -> None:
+        for step in steps:
+            step(item, append)
+        if flexible:
+            if tags:
+                _write_tags(item, tags, append)
+            else:
+                append(b"\0")
+
+    return write
+
+
+def _write_tags(item: Any, tags: Sequence[tuple[int, int, Any, Write]], append: Append) -> None:
+    sections = []
+    for tag, index, default, write in tags:
+        if item[index] != default:
+            chunks: list[bytes] = []
+            write(item[index], chunks.append)
+            data = b"".join(chunks)
+            sections += [encode_uvarint(tag), encode_uvarint(len(data)), data]
+    append(encode_uvarint(len(sections) // 3))
+    for section in sections:
+        append(section)
+
+
+def _constant(shape: Shape, f: dataclasses.Field[Any]) -> Any:
+    if f.name in shape.constants:
+        return shape.constants[f.name]
+    if f.default is dataclasses.MISSING:
+        raise LookupError(f"{shape.make} says nothing about {f.name}, which has no default")
+    return f.default
+
+
+def _write_run(shape: Shape, run: _Run) -> Write:
+    pack = run.packer.pack
+    if all(f.name in shape.names for f in run.fields):
+        pick = _arrange([shape.names.index(f.name) for f in run.fields])
+
+        def write(item: Any, append: Append) -> None:
+            append(pack(*pick(item)))
+
+        return write
+    known = tuple(
+        (shape.names.index(f.name), None) if f.name in shape.names else (-1, _constant(shape, f)) for f in run.fields
+    )
+
+    def write_with_constants(item: Any, append: Append) -> None:
+        append(pack(*[constant if index < 0 else item[index] for index, constant in known]))
+
+    return write_with_constants
+
+
+def _write_single(shape: Shape, single: _Single) -> Write:
+    write_value = single.layout.write
+    if single.field.name not in shape.names:
+        constant = _constant(shape, single.field)
+        return lambda _, append: write_value(constant, append)
+    index = shape.names.index(single.field.name)
+
+    def write(item: Any, append: Append) -> None:
+        write_value(item[index], append)
+
+    return write
+
+
+def fixed_offset(schema: Any, name: str) -> int | None:
+    """Where a field lies when only fields of fixed size precede it; None where the schema lacks it.
+
+    Raises LookupError where a field of variable size comes first.
+    """
+    offset = 0
+    for f in dataclasses.fields(schema):
+        if "tag" in f.metadata:
+            continue
+        if f.name == name:
+            return offset
+        if not _is_fixed(f):
+            return None if name not in schema.__dataclass_fields__ else _not_fixed(schema, name, f.name)
+        offset += FIXED[f.metadata["kafka_type"]][1]
+    return None
+
+
+def _not_fixed(schema: Any, name: str, before: str) -> int:
+    raise LookupError(f"{schema.__name__}.{name} has no fixed place: {before} comes before it")

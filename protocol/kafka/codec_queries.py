@@ -1,0 +1,190 @@
+"""How ApiVersions, Metadata, DescribeLogDirs and ControlledShutdown lie in Kafka's schemas, version by version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from protocol.kafka.codec_control import Binding
+from protocol.kafka.codec_layout import Shape
+from protocol.kafka.codec_primitives import Unencodable
+from protocol.kafka.queries import (
+    NO_AUTHORIZED_OPERATIONS,
+    UNKNOWN_BYTES,
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    DescribableTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    FinalizedFeature,
+    LogDir,
+    LogDirPartition,
+    LogDirTopic,
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataTopic,
+    RemainingPartition,
+    SupportedFeature,
+)
+from protocol.vocabulary import NO_BROKER, NO_EPOCH
+
+
+def _attributes(*names: str) -> Callable[[Any], Sequence[Any]]:
+    """The value's items by the names of its attributes, at least two of them."""
+    get: Callable[[Any], Sequence[Any]] = attrgetter(*names)
+    return get
+
+
+# --- ApiVersions --------------------------------------------------------------------------------------------------
+
+
+def api_versions_request(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "ApiVersionsRequest": Shape(
+                ApiVersionsRequest, ("client_software_name", "client_software_version"), ("", "")
+            )
+        },
+        items=_attributes("client_software_name", "client_software_version"),
+    )
+
+
+def api_versions_response(_version: int) -> Binding:
+    tags = ("supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
+    return Binding(
+        shapes={
+            "ApiVersionsResponse": Shape(
+                ApiVersionsResponse, ("error_code", "api_keys", "throttle_time", *tags), (0, (), -1, (), False)
+            ),
+            "ApiVersion": Shape(ApiVersion, ("api_key", "min_version", "max_version")),
+            "SupportedFeatureKey": Shape(SupportedFeature, ("name", "min_version", "max_version")),
+            "FinalizedFeatureKey": Shape(FinalizedFeature, ("name", "max_version_level", "min_version_level")),
+        },
+        items=_attributes("error", "apis", "throttle_time_ms", *tags),
+    )
+
+
+# --- Metadata -----------------------------------------------------------------------------------------------------
+
+
+def metadata_request(version: int) -> Binding:
+    """Version 0 asks for all topics with an empty list, later ones with null."""
+    flags = (
+        *("allow_auto_topic_creation", "include_cluster_authorized_operations"),
+        "include_topic_authorized_operations",
+    )
+
+    def make(topics: tuple[MetadataRequestTopic, ...] | None, *flag_values: bool) -> MetadataRequest:
+        return MetadataRequest(None if version == 0 and not topics else topics, *flag_values)
+
+    def items(request: MetadataRequest) -> Sequence[Any]:
+        topics = request.topics
+        if version == 0:
+            if topics is not None and not topics:
+                raise Unencodable("Metadata v0 cannot ask for no topics: its empty list means all of them")
+            topics = topics or ()
+        if version < 12 and any(topic.name is None for topic in topics or ()):
+            raise Unencodable(f"Metadata v{version} asks for topics by name; by id is possible from version 12 on")
+        return (topics, *(getattr(request, flag) for flag in flags))
+
+    return Binding(
+        shapes={
+            "MetadataRequest": Shape(make, ("topics", *flags), (True, False, False)),
+            "MetadataRequestTopic": Shape(MetadataRequestTopic, ("name", "topic_id"), (None,)),
+        },
+        items=items,
+    )
+
+
+def metadata_response(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "MetadataResponse": Shape(
+                MetadataResponse,
+                (
+                    *("brokers", "cluster_id", "controller_id", "topics", "throttle_time"),
+                    "cluster_authorized_operations",
+                ),
+                (None, NO_BROKER, (), 0, NO_AUTHORIZED_OPERATIONS),
+            ),
+            "MetadataResponseBroker": Shape(MetadataBroker, ("node_id", "host", "port", "rack"), (None,)),
+            "MetadataResponseTopic": Shape(
+                MetadataTopic,
+                ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations"),
+                (None, False, (), NO_AUTHORIZED_OPERATIONS),
+            ),
+            "MetadataResponsePartition": Shape(
+                MetadataPartition,
+                (
+                    *("error_code", "partition_index", "leader_id", "leader_epoch"),
+                    *("replica_nodes", "isr_nodes", "offline_replicas"),
+                ),
+                (-1, (), (), ()),
+            ),
+        },
+        items=_attributes(
+            *("brokers", "cluster_id", "controller_id", "topics", "throttle_time_ms"), "cluster_authorized_operations"
+        ),
+    )
+
+
+# --- DescribeLogDirs ----------------------------------------------------------------------------------------------
+
+
+def describe_log_dirs_request(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "DescribeLogDirsRequest": Shape(DescribeLogDirsRequest, ("topics",)),
+            "DescribableLogDirTopic": Shape(DescribableTopic, ("topic", "partitions")),
+        },
+        items=lambda request: (request.topics,),
+    )
+
+
+def describe_log_dirs_response(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "DescribeLogDirsResponse": Shape(
+                DescribeLogDirsResponse, ("results", "error_code", "throttle_time"), (0, 0)
+            ),
+            "DescribeLogDirsResult": Shape(
+                LogDir,
+                ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes"),
+                (UNKNOWN_BYTES, UNKNOWN_BYTES),
+            ),
+            "DescribeLogDirsTopic": Shape(LogDirTopic, ("name", "partitions")),
+            "DescribeLogDirsPartition": Shape(
+                LogDirPartition, ("partition_index", "partition_size", "offset_lag", "is_future_key")
+            ),
+        },
+        items=_attributes("log_dirs", "error", "throttle_time_ms"),
+    )
+
+
+# --- ControlledShutdown -------------------------------------------------------------------------------------------
+
+
+def controlled_shutdown_request(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "ControlledShutdownRequest": Shape(ControlledShutdownRequest, ("broker_id", "broker_epoch"), (NO_EPOCH,))
+        },
+        items=_attributes("broker_id", "broker_epoch"),
+    )
+
+
+def controlled_shutdown_response(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "ControlledShutdownResponse": Shape(ControlledShutdownResponse, ("error_code", "remaining_partitions")),
+            "RemainingPartition": Shape(RemainingPartition, ("topic_name", "partition_index")),
+        },
+        items=_attributes("error", "remaining"),
+    )
