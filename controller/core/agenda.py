@@ -1,0 +1,259 @@
+"""What is left to do in the course of one event, as values.
+
+A task is run when its turn comes, and may put further tasks in front of the agenda, as a call would. Where it has to
+ask ZooKeeper, it leaves a `continuations` value that says what the result is for. Because all of it is data, a
+controller can be copied or killed between any two steps, and a step can be explained by printing what it waits for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.core.transitions import PartitionState, ReplicaState
+from protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
+
+Replicas = tuple[PartitionReplica, ...]
+Partitions = tuple[TopicPartition, ...]
+
+# --- tenure -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Look who is controller; be elected where nobody is, resign where it is no longer us."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Delete our `/controller` so that another controller takes over."""
+
+    reason: str
+
+
+# --- loading ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListNotifications:
+    """Notifications written before our election are moot: all state is about to be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStates:
+    """Read the state znodes of all partitions that have no leadership in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Everything is read: announce the brokers and start the replicas' state machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartPartitions:
+    """Start the partitions' state machine, then resume deletions."""
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeActive:
+    """The takeover is done; other events may come."""
+
+
+# --- brokers ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListBrokers:
+    """Read who is registered; `loading` means that nobody was known before."""
+
+    loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBroker:
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersFailed:
+    """Brokers are gone, or were replaced by a new incarnation which is started next."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersStarted:
+    """Brokers have come, or come back under a new epoch."""
+
+    brokers: tuple[Broker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeReplicasOffline:
+    """These replicas can no longer be used, by broker or by log directory."""
+
+    replicas: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceBrokersUnlessElected:
+    """Brokers must learn that one is gone, even where no leader was elected since."""
+
+    elections_before: int
+
+
+# --- topics -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListTopics:
+    loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTopics:
+    """Read these topics' znodes and take them in."""
+
+    topics: tuple[str, ...]
+    loading: bool = False
+    watch: bool = False
+    """To be told when a znode changes that could not be understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """Bring topics that have just been taken in into service."""
+
+    topics: tuple[str, ...]
+
+
+# --- partitions and replicas --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MovePartitions:
+    """To New, Offline or NonExistent: nothing but the state changes."""
+
+    partitions: Partitions
+    target: PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class BringOnline:
+    """Give New and Offline partitions a leader: these, or all where None is given. Queued topics are left out."""
+
+    partitions: Partitions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InitializeLeadership:
+    """Write the first state of New partitions."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    """Elect by the offline strategy from what memory knows, and write; what memory did not know is read again.
+
+    `unclean_topics`: their configuration has been read and allows a leader from outside the ISR; None: not read yet.
+    """
+
+    partitions: Partitions
+    unclean_topics: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReplicas:
+    replicas: Replicas
+    target: ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkIsr:
+    """Take replicas that went offline out of their partitions' ISR."""
+
+    replicas: Replicas
+
+
+# --- deletion -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListDeletions:
+    """Read which topics are marked."""
+
+    loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SettleUnknownMarkers:
+    """The topics have been read again after these markers were: a topic that is still unknown is not there.
+
+    `with_config`: its configuration goes too, as when a controller died between the topic and its configuration.
+    """
+
+    topics: tuple[str, ...]
+    with_config: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeDeletions:
+    """Do for these queued topics what can be done now; `unblock`: what held them back may have changed."""
+
+    topics: tuple[str, ...]
+    unblock: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FailReplicaDeletions:
+    """These replicas of queued topics cannot be deleted now."""
+
+    replicas: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopics:
+    """Every replica has acknowledged and every cache was told: the znodes go, as memory believes them to be."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTopicTree:
+    """Find out which znodes a topic really has, level by level, and remove those."""
+
+    topic: str
+    found: tuple[str, ...]
+    level: tuple[str, ...]
+
+
+Task = (
+    Stand
+    | GiveUp
+    | ListNotifications
+    | ReadStates
+    | TakeOver
+    | StartPartitions
+    | BecomeActive
+    | ListBrokers
+    | ReadBroker
+    | BrokersFailed
+    | BrokersStarted
+    | TakeReplicasOffline
+    | AnnounceBrokersUnlessElected
+    | ListTopics
+    | ReadTopics
+    | CreateTopics
+    | MovePartitions
+    | BringOnline
+    | InitializeLeadership
+    | ElectLeaders
+    | MoveReplicas
+    | ShrinkIsr
+    | ListDeletions
+    | SettleUnknownMarkers
+    | ResumeDeletions
+    | FailReplicaDeletions
+    | RemoveTopics
+    | SearchTopicTree
+)

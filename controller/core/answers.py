@@ -1,0 +1,222 @@
+"""What brokers' answers mean. An answer counts only for the request it answers.
+
+Requests are matched by their id, which stands for correlation, both epochs, the partitions and the delete flags that
+went out with it. Answers to requests that are not outstanding (their broker has gone since, or they came twice) are
+recorded and change nothing.
+"""
+
+from __future__ import annotations
+
+from controller.core.agenda import FailReplicaDeletions, MoveReplicas, ResumeDeletions, Stand, TakeReplicasOffline
+from controller.core.context import METADATA_CACHE, Context, Hosting, Outstanding, Problem
+from controller.core.deletion import note_problem, phase, retry_later
+from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.replica_machine import move
+from controller.core.transitions import ReplicaState
+from controller.core.turn import Turn
+from protocol.journal import FactType, partition_ranges
+from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+
+Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
+
+UNPROVEN = "answered without having said that it can reach the replica"
+NOT_LISTED = "the answer does not list the partition"
+
+
+def received(turn: Turn, event: Answer) -> None:
+    """Find the request that is answered, and act on the answer."""
+    outstanding = _settle(turn.context, event)
+    if outstanding is None:
+        turn.refuse(f"broker/{event.broker}", type(event).__name__, "no such request is outstanding for this broker")
+        return
+    if event.response.error != ErrorCode.NONE:
+        turn.refuse(f"broker/{event.broker}", type(event).__name__, error_name(event.response.error))
+    if event.response.error == ErrorCode.STALE_CONTROLLER_EPOCH:
+        # The broker has heard of a later controller than us: look whether that is so.
+        turn.do(Stand())
+    match event, outstanding.request:
+        case LeaderAndIsrAnswered(), LeaderAndIsrRequest() as request:
+            _leader_and_isr(turn, event, request)
+        case UpdateMetadataAnswered(), UpdateMetadataRequest() as request:
+            _update_metadata(turn, event, request)
+        case StopReplicaAnswered(), StopReplicaRequest() as request:
+            _stop_replica(turn, event, request)
+        case _:
+            turn.refuse(f"broker/{event.broker}", type(event).__name__, "it answers a request of another kind")
+
+
+def _settle(context: Context, event: Answer) -> Outstanding | None:
+    outstanding = context.outstanding.get(event.request_id)
+    if outstanding is None or (outstanding.broker, outstanding.broker_epoch) != (event.broker, event.broker_epoch):
+        return None
+    return context.outstanding.pop(event.request_id)
+
+
+# --- LeaderAndIsr -------------------------------------------------------------------------------------------------
+
+
+def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndIsrRequest) -> None:
+    """Learn on which partitions the broker's log directory has failed, and which replicas it can reach."""
+    context = turn.context
+    broker = event.broker
+    names = {topic.topic_id: topic.topic for topic in request.topics if topic.topic_id is not None}
+    offline = context.offline_dirs.setdefault(broker, {})
+    confirmed = Hosting(event.broker_epoch, event.request_id, confirmed=True)
+    newly_offline: list[PartitionReplica] = []
+    problems: dict[tuple[str, int], list[int]] = {}
+    for row in event.response.partitions if event.response.error == ErrorCode.NONE else ():
+        topic = row.topic if row.topic is not None else names.get(row.topic_id) if row.topic_id is not None else None
+        partition = None if topic is None else context.partition(TopicPartition(topic, row.partition))
+        if topic is None or partition is None:
+            continue
+        topic_partition = TopicPartition(topic, row.partition)
+        if row.error == ErrorCode.KAFKA_STORAGE_ERROR:
+            partition.hosting.pop(broker, None)
+            if topic_partition not in offline:
+                offline[topic_partition] = None
+                newly_offline.append(PartitionReplica(topic, row.partition, broker))
+        else:
+            if row.error == ErrorCode.NONE:
+                offline.pop(topic_partition, None)
+            elif row.error != ErrorCode.STALE_CONTROLLER_EPOCH:
+                # That one is how a broker says that it knows this leader epoch already, or a later one.
+                problems.setdefault((topic, row.error), []).append(row.partition)
+            hosting = partition.hosting.get(broker)
+            if hosting is not None and hosting.request_id == event.request_id:
+                partition.hosting[broker] = confirmed
+    if event.response.error != ErrorCode.NONE:
+        _forget_announcement(context, broker, event.request_id, request)
+    for (topic, error), numbers in problems.items():
+        turn.refuse(
+            f"topic/{topic}", "LeaderAndIsr", error_name(error), broker=broker, partitions=partition_ranges(numbers)
+        )
+    if newly_offline:
+        turn.do(TakeReplicasOffline(tuple(newly_offline)))
+
+
+def _forget_announcement(context: Context, broker: BrokerId, request_id: int, request: LeaderAndIsrRequest) -> None:
+    """The request as a whole was refused: the broker has said nothing about any replica."""
+    for topic in request.topics:
+        for row in topic.partitions:
+            partition = context.partition(TopicPartition(topic.topic, row.partition))
+            hosting = None if partition is None else partition.hosting.get(broker)
+            if partition is not None and hosting is not None and hosting.request_id == request_id:
+                del partition.hosting[broker]
+
+
+# --- UpdateMetadata -----------------------------------------------------------------------------------------------
+
+
+def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
+    """A tombstone that a broker has taken in is settled; one that it refused is sent again later."""
+    context = turn.context
+    settled = []
+    for topic in request.topics if context.deletions else ():
+        deletion = context.deletions.get(topic.topic)
+        tombstone = None if deletion is None else deletion.tombstones.get(event.broker)
+        if deletion is None or tombstone is None or tombstone.broker_epoch != event.broker_epoch:
+            continue
+        if event.request_id < tombstone.request_id:
+            # This request told of the topic before it was queued, or was overtaken by another tombstone.
+            continue
+        if event.response.error == ErrorCode.NONE:
+            deletion.tombstones[event.broker] = tombstone._replace(acknowledged=True)
+            deletion.problems.pop((METADATA_CACHE, event.broker), None)
+            if deletion.tombstoned_at_ms is None and not deletion.owing_tombstone:
+                deletion.tombstoned_at_ms = turn.now_ms
+                phase(turn, topic.topic, "tombstoned", since_ms=deletion.started_at_ms or deletion.queued_at_ms)
+            if deletion.all_acknowledged:
+                settled.append(topic.topic)
+        else:
+            known = deletion.problems.get((METADATA_CACHE, event.broker))
+            attempts = known.attempts + 1 if known else 1
+            since_ms = known.since_ms if known else turn.now_ms
+            name = error_name(event.response.error)
+            deletion.problems[METADATA_CACHE, event.broker] = Problem(name, since_ms, attempts)
+            retry_later(turn, topic.topic, attempts)
+    if settled:
+        turn.do(ResumeDeletions(tuple(settled)))
+
+
+# --- StopReplica --------------------------------------------------------------------------------------------------
+
+
+def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
+    """Only partitions that were to be deleted matter: each has succeeded, or failed with a reason."""
+    asked = _asked_to_delete(turn.context, event, request)
+    if not asked:
+        return
+    if event.response.error != ErrorCode.NONE:
+        verdicts: dict[PartitionReplica, str | None] = dict.fromkeys(asked, error_name(event.response.error))
+    else:
+        verdicts = dict.fromkeys(asked, NOT_LISTED)
+        for row in event.response.partitions:
+            replica = PartitionReplica(row.topic, row.partition, event.broker)
+            if replica in verdicts:
+                verdicts[replica] = _verdict(turn.context, replica, event, row.error)
+    succeeded = tuple(replica for replica, problem in verdicts.items() if problem is None)
+    failed = {replica: problem for replica, problem in verdicts.items() if problem is not None}
+    for replica, problem in failed.items():
+        note_problem(turn, replica, problem)
+    move(turn, MoveReplicas(succeeded, ReplicaState.DELETION_SUCCESSFUL))
+    for replica in succeeded:
+        turn.context.deletions[replica.topic].problems.pop((replica.partition, replica.broker), None)
+    _record(turn, event, succeeded, failed)
+    topics = tuple(dict.fromkeys(replica.topic for replica in succeeded))
+    turn.do(FailReplicaDeletions(tuple(failed)), ResumeDeletions(topics))
+
+
+def _asked_to_delete(
+    context: Context, event: StopReplicaAnswered, request: StopReplicaRequest
+) -> list[PartitionReplica]:
+    """The replicas that this request was to delete and that have not been settled otherwise since."""
+    replicas = (
+        PartitionReplica(topic.topic, row.partition, event.broker)
+        for topic in request.topics
+        if context.is_queued(topic.topic)
+        for row in topic.partitions
+        if row.delete
+    )
+    return [r for r in replicas if context.replica_state(r) is ReplicaState.DELETION_STARTED]
+
+
+def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:
+    """None where the answer proves the deletion; otherwise what is wrong."""
+    if error != ErrorCode.NONE:
+        return error_name(error)
+    partition = context.partition(replica.topic_partition)
+    hosting = None if partition is None else partition.hosting.get(replica.broker)
+    proven = (
+        hosting is not None
+        and hosting.confirmed
+        and hosting.broker_epoch == event.broker_epoch
+        and hosting.request_id < event.request_id
+    )
+    if not proven and partition is not None:
+        partition.hosting.pop(replica.broker, None)
+    return None if proven else UNPROVEN
+
+
+def _record(
+    turn: Turn,
+    event: StopReplicaAnswered,
+    succeeded: tuple[PartitionReplica, ...],
+    failed: dict[PartitionReplica, str],
+) -> None:
+    rows: dict[tuple[str, str], list[int]] = {}
+    for replica in succeeded:
+        rows.setdefault((replica.topic, ErrorCode.NONE.name), []).append(replica.partition)
+    for replica, problem in failed.items():
+        rows.setdefault((replica.topic, problem), []).append(replica.partition)
+    for (topic, result), numbers in rows.items():
+        turn.record(
+            FactType.ACK,
+            f"topic/{topic}",
+            broker=event.broker,
+            broker_epoch=event.broker_epoch,
+            request_id=event.request_id,
+            partitions=partition_ranges(numbers),
+            result=result,
+        )

@@ -1,0 +1,230 @@
+"""Collects what brokers are to be told, and makes one request of each kind per broker out of it.
+
+Rules, all Kafka's: within one batch a broker gets LeaderAndIsr before UpdateMetadata before StopReplica. Every
+partition in a LeaderAndIsr is also in the UpdateMetadata, which goes to all brokers. `is_new` and `delete` are sticky.
+Partitions without leadership are left out of UpdateMetadata. A topic queued for deletion goes out with leader -2 (the
+tombstone) there and with leader epoch -2 in StopReplica. Brokers that are not registered are dropped silently.
+
+One difference: a queued topic's partition that never had leadership is announced with leader -2 all the same, since a
+broker may remember it from before a crash in the middle of its removal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from controller.core.context import Context, Partition
+from protocol.kafka.control import (
+    ControlRequest,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
+    Node,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaTopic,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+    UpdateMetadataTopic,
+)
+from protocol.kafka.versions import control_versions
+from protocol.vocabulary import (
+    EPOCH_DURING_DELETE,
+    INITIAL_LEADER_EPOCH,
+    LEADER_DURING_DELETE,
+    LEADER_NONE,
+    NO_LEADER_EPOCH,
+    BrokerId,
+    LeaderAndIsr,
+    TopicPartition,
+)
+
+FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION = 3
+
+
+class RequestBatch:
+    """One batch; made empty by `Turn.batch`, sent by `Turn.flush`."""
+
+    __slots__ = ("_context", "_leader_and_isr", "_stop_replica", "_told", "_updates")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._leader_and_isr: dict[BrokerId, dict[TopicPartition, bool]] = {}
+        self._updates: dict[TopicPartition, None] = {}
+        self._told: dict[BrokerId, None] = {}
+        self._stop_replica: dict[BrokerId, dict[TopicPartition, bool]] = {}
+
+    # --- collecting ------------------------------------------------------------------------------------------------
+
+    def add_leader_and_isr(self, brokers: Iterable[int], topic_partition: TopicPartition, *, is_new: bool) -> None:
+        """Tell these brokers who leads the partition, and all brokers what to answer clients."""
+        for broker in brokers:
+            if broker in self._context.brokers:
+                entries = self._leader_and_isr.setdefault(BrokerId(broker), {})
+                entries[topic_partition] = entries.get(topic_partition, False) or is_new
+        self.add_update_metadata(self._context.brokers, (topic_partition,))
+
+    def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
+        """Tell these brokers who is live, and all receivers of this batch about the partitions."""
+        for broker in brokers:
+            if broker in self._context.brokers:
+                self._told[BrokerId(broker)] = None
+        for topic_partition in partitions:
+            self._updates[topic_partition] = None
+
+    def add_stop_replica(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
+        """Tell the broker to stop serving its replica and, with `delete`, to remove it."""
+        if broker in self._context.brokers:
+            entries = self._stop_replica.setdefault(broker, {})
+            entries[topic_partition] = entries.get(topic_partition, False) or delete
+
+    # --- making requests -------------------------------------------------------------------------------------------
+
+    def requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
+        """Receiver and request, in sending order."""
+        yield from self._leader_and_isr_requests()
+        yield from self._update_metadata_requests()
+        yield from self._stop_replica_requests()
+
+    def _leader_and_isr_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
+        context = self._context
+        shared: dict[tuple[TopicPartition, bool], LeaderAndIsrPartition] = {}
+        for broker, entries in self._leader_and_isr.items():
+            leaders: dict[int, None] = {}
+            topics: dict[str, list[LeaderAndIsrPartition]] = {}
+            for topic_partition, is_new in entries.items():
+                partition = context.partition(topic_partition)
+                if partition is None:
+                    continue
+                row = shared.get((topic_partition, is_new))
+                if row is None:
+                    row = shared[topic_partition, is_new] = _leader_and_isr_row(
+                        context, topic_partition.partition, partition, is_new
+                    )
+                leaders[row.leader] = None
+                topics.setdefault(topic_partition.topic, []).append(row)
+            yield (
+                broker,
+                LeaderAndIsrRequest(
+                    context.config.controller_id,
+                    context.epoch,
+                    tuple(
+                        LeaderAndIsrTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()
+                    ),
+                    tuple(_nodes(context, leaders)),
+                ),
+            )
+
+    def _update_metadata_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
+        if not self._told:
+            return
+        context = self._context
+        topics: dict[str, list[UpdateMetadataPartition]] = {}
+        for topic_partition in self._updates:
+            partition = context.partition(topic_partition)
+            if partition is None:
+                continue
+            row = _update_metadata_row(context, topic_partition, partition)
+            if row is not None:
+                topics.setdefault(topic_partition.topic, []).append(row)
+        request = UpdateMetadataRequest(
+            context.config.controller_id,
+            context.epoch,
+            tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
+            tuple(context.brokers.values()),
+        )
+        for broker in self._told:
+            yield broker, request
+
+    def _stop_replica_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
+        context = self._context
+        one_flag_each = control_versions(context.config.ibp).stop_replica >= FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION
+        for broker, entries in self._stop_replica.items():
+            if one_flag_each:
+                yield broker, self._stop_replica_request(entries.items())
+                continue
+            for flag in (True, False):
+                chosen = [entry for entry in entries.items() if entry[1] is flag]
+                if chosen:
+                    yield broker, self._stop_replica_request(chosen)
+
+    def _stop_replica_request(self, entries: Iterable[tuple[TopicPartition, bool]]) -> StopReplicaRequest:
+        context = self._context
+        topics: dict[str, list[StopReplicaPartition]] = {}
+        for topic_partition, delete in entries:
+            topics.setdefault(topic_partition.topic, []).append(
+                StopReplicaPartition(topic_partition.partition, _stop_epoch(context, topic_partition), delete)
+            )
+        return StopReplicaRequest(
+            context.config.controller_id,
+            context.epoch,
+            tuple(StopReplicaTopic(name, tuple(rows)) for name, rows in topics.items()),
+        )
+
+
+def _leader_and_isr_row(context: Context, number: int, partition: Partition, is_new: bool) -> LeaderAndIsrPartition:
+    assignment = partition.assignment
+    # Only a partition that is being deleted is ever announced without leadership: so that its broker says whether it
+    # can reach the replica's directory before it is asked to delete it.
+    leadership = partition.leadership or LeaderAndIsr(
+        LEADER_NONE, INITIAL_LEADER_EPOCH, assignment.replicas, context.epoch
+    )
+    return LeaderAndIsrPartition(
+        number,
+        leadership.controller_epoch,
+        leadership.leader,
+        leadership.leader_epoch,
+        leadership.isr,
+        leadership.partition_epoch,
+        assignment.replicas,
+        assignment.adding,
+        assignment.removing,
+        is_new,
+        leadership.recovery_state,
+    )
+
+
+def _update_metadata_row(
+    context: Context, topic_partition: TopicPartition, partition: Partition
+) -> UpdateMetadataPartition | None:
+    replicas = partition.assignment.replicas
+    offline = tuple(r for r in replicas if not context.is_online(topic_partition, r))
+    leadership = partition.leadership
+    if context.is_queued(topic_partition.topic):
+        isr = leadership.isr if leadership is not None else replicas
+        epoch = leadership.controller_epoch if leadership is not None else context.epoch
+        return UpdateMetadataPartition(
+            topic_partition.partition, epoch, LEADER_DURING_DELETE, 0, isr, 0, replicas, offline
+        )
+    if leadership is None:
+        return None
+    return UpdateMetadataPartition(
+        topic_partition.partition,
+        leadership.controller_epoch,
+        leadership.leader,
+        leadership.leader_epoch,
+        leadership.isr,
+        leadership.partition_epoch,
+        replicas,
+        offline,
+    )
+
+
+def _stop_epoch(context: Context, topic_partition: TopicPartition) -> int:
+    if context.is_queued(topic_partition.topic):
+        return EPOCH_DURING_DELETE
+    partition = context.partition(topic_partition)
+    if partition is None or partition.leadership is None:
+        return NO_LEADER_EPOCH
+    return partition.leadership.leader_epoch
+
+
+def _nodes(context: Context, leaders: Iterable[int]) -> Iterator[Node]:
+    for leader in leaders:
+        broker = context.brokers.get(BrokerId(leader))
+        if broker is None or not broker.endpoints:
+            continue
+        listener = context.config.control_listener
+        endpoint = broker.endpoint(listener) if listener else None
+        chosen = endpoint or broker.endpoints[0]
+        yield Node(broker.id, chosen.host, chosen.port)

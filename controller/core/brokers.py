@@ -1,0 +1,215 @@
+"""Brokers that come, go, come back under a new epoch, or change their endpoints.
+
+A broker's epoch is the czxid of its registration: a higher one means that it was away, however short the time, and
+everything it had been told is told again. Within one event the order is Kafka's: new ones, bounced ones, dead ones;
+each bounce is a failure followed by a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.agenda import (
+    AnnounceBrokersUnlessElected,
+    BringOnline,
+    BrokersFailed,
+    BrokersStarted,
+    FailReplicaDeletions,
+    ListBrokers,
+    MovePartitions,
+    MoveReplicas,
+    ReadBroker,
+    ResumeDeletions,
+    TakeReplicasOffline,
+)
+from controller.core.context import Context, SetAside
+from controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
+from controller.core.effects import CloseChannel, OpenChannel
+from controller.core.mutation import forget_broker_memory
+from controller.core.transitions import PartitionState, ReplicaState
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadOutcome
+
+# --- who is there -------------------------------------------------------------------------------------------------
+
+
+def list_brokers(turn: Turn, task: ListBrokers) -> None:
+    """Read the registrations' names, and be told when they change."""
+    turn.read((GetChildren(paths.broker_ids(), watch=True),), BrokersListed(task.loading))
+
+
+def listed(turn: Turn, task: BrokersListed, outcomes: Sequence[ReadOutcome]) -> None:
+    """Read the registrations themselves; a child that is no broker id is nobody's."""
+    names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    ids = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))
+    turn.read((GetData(paths.broker_id(broker), watch=True) for broker in ids), BrokersRead(task.loading, ids))
+
+
+def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Compare with who was known: by id, and by epoch."""
+    context = turn.context
+    found: dict[BrokerId, Broker] = {}
+    for broker_id, outcome in zip(task.ids, outcomes, strict=True):
+        broker = _understood(turn, broker_id, outcome)
+        if broker is not None:
+            found[broker_id] = broker
+    for broker_id in [b for b in context.set_aside_brokers if b not in task.ids]:
+        del context.set_aside_brokers[broker_id]
+    if task.loading:
+        context.brokers = found
+        return
+    known = context.brokers
+    new = tuple(broker for broker_id, broker in found.items() if broker_id not in known)
+    bounced = tuple(b for broker_id, b in found.items() if broker_id in known and b.epoch > known[broker_id].epoch)
+    dead = tuple(broker_id for broker_id in known if broker_id not in found)
+    tasks: list[BrokersStarted | BrokersFailed] = [BrokersStarted(new)] if new else []
+    for broker in bounced:
+        tasks += [BrokersFailed((broker.id,)), BrokersStarted((broker,))]
+    if dead:
+        tasks.append(BrokersFailed(dead))
+    turn.do(*tasks)
+
+
+def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker | None:
+    """The registration, or None where it vanished or cannot be understood; the latter is shown."""
+    context = turn.context
+    if not isinstance(outcome, Data):
+        return None
+    try:
+        broker = znodes.decode_broker(broker_id, outcome.stat.czxid, outcome.data)
+    except znodes.MalformedZnode as error:
+        problem = error.reason
+    else:
+        if broker.endpoints:
+            context.set_aside_brokers.pop(broker_id, None)
+            return broker
+        problem = "it has no endpoint"
+    if broker_id not in context.set_aside_brokers:
+        context.set_aside_brokers[broker_id] = SetAside(paths.broker_id(broker_id), problem, turn.now_ms)
+        turn.record(FactType.SET_ASIDE, f"broker/{broker_id}", path=paths.broker_id(broker_id), reason=problem)
+    return None
+
+
+def open_channel(turn: Turn, broker: Broker) -> None:
+    """Start a channel to the broker's control listener, or to its first listener where it has no such one."""
+    listener = turn.context.config.control_listener
+    endpoint = broker.endpoint(listener) if listener else None
+    turn.emit(OpenChannel(broker.id, broker.epoch, endpoint or broker.endpoints[0]))
+
+
+# --- coming and going ---------------------------------------------------------------------------------------------
+
+
+def started(turn: Turn, task: BrokersStarted) -> None:
+    """Tell the others who came, tell the newcomers everything, and use their replicas again."""
+    context = turn.context
+    existing = tuple(context.brokers)
+    ids = frozenset(broker.id for broker in task.brokers)
+    for broker in task.brokers:
+        forget_broker_memory(context, broker.id)
+        context.brokers[broker.id] = broker
+        context.gone_since_ms.pop(broker.id, None)
+        open_channel(turn, broker)
+        turn.record(FactType.BROKER, f"broker/{broker.id}", what="started", broker_epoch=broker.epoch)
+    batch = turn.batch()
+    batch.add_update_metadata(existing)
+    turn.flush(batch)
+    batch = turn.batch()
+    batch.add_update_metadata((broker.id for broker in task.brokers), _in_service(context))
+    turn.flush(batch)
+    replicas = tuple(context.replicas_on(ids))
+    doomed = tuple(dict.fromkeys(r.topic for r in replicas if context.is_queued(r.topic)))
+    turn.do(
+        MoveReplicas(tuple(r for r in replicas if _may_go_online(context, r)), ReplicaState.ONLINE),
+        BringOnline(),
+        ResumeDeletions(doomed, unblock=True),
+    )
+
+
+def _in_service(context: Context) -> list[TopicPartition]:
+    return [
+        topic_partition
+        for topic_partition, partition in context.all_partitions()
+        if partition.leadership is not None and not context.is_queued(topic_partition.topic)
+    ]
+
+
+def _may_go_online(context: Context, replica: PartitionReplica) -> bool:
+    """A replica that has confirmed its deletion stays deleted: its broker must not be told to host it again."""
+    return context.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
+
+
+def failed(turn: Turn, task: BrokersFailed) -> None:
+    """Forget the incarnation, and take what it hosted out of service."""
+    context = turn.context
+    for broker_id in task.brokers:
+        broker = context.brokers.pop(broker_id, None)
+        forget_broker_memory(context, broker_id)
+        context.gone_since_ms[broker_id] = turn.now_ms
+        turn.emit(CloseChannel(broker_id))
+        epoch = None if broker is None else broker.epoch
+        turn.record(FactType.BROKER, f"broker/{broker_id}", what="failed", broker_epoch=epoch)
+    turn.do(
+        TakeReplicasOffline(tuple(context.replicas_on(frozenset(task.brokers)))),
+        # Some may have waited for nothing but this broker's answer to the tombstone.
+        ResumeDeletions(tuple(name for name, deletion in context.deletions.items() if deletion.all_acknowledged)),
+    )
+
+
+def take_replicas_offline(turn: Turn, task: TakeReplicasOffline) -> None:
+    """New leaders first, then the ISRs without these replicas; deletions learn what they wait for."""
+    context = turn.context
+    leaderless = tuple(
+        topic_partition
+        for topic_partition, partition in context.all_partitions()
+        if not context.is_queued(topic_partition.topic) and context.has_offline_leader(topic_partition, partition)
+    )
+    in_service = tuple(r for r in task.replicas if not context.is_queued(r.topic))
+    doomed = tuple(r for r in task.replicas if context.is_queued(r.topic))
+    last = () if in_service else (AnnounceBrokersUnlessElected(context.elections),)
+    turn.do(
+        MovePartitions(leaderless, PartitionState.OFFLINE),
+        BringOnline(),
+        MoveReplicas(in_service, ReplicaState.OFFLINE),
+        FailReplicaDeletions(doomed),
+        *last,
+    )
+
+
+def announce_unless_elected(turn: Turn, task: AnnounceBrokersUnlessElected) -> None:
+    """An election tells every broker who is live; where there was none, tell them now."""
+    if turn.context.elections == task.elections_before:
+        announce(turn)
+
+
+def announce(turn: Turn) -> None:
+    """Tell all brokers who is live, and nothing else."""
+    batch = turn.batch()
+    batch.add_update_metadata(turn.context.brokers)
+    turn.flush(batch)
+
+
+# --- endpoints ----------------------------------------------------------------------------------------------------
+
+
+def read_broker(turn: Turn, task: ReadBroker) -> None:
+    """Read one registration again, and be told when it changes again."""
+    turn.read((GetData(paths.broker_id(task.broker), watch=True),), BrokerRead(task.broker))
+
+
+def modified(turn: Turn, task: BrokerRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Take over new endpoints under the same registration; another registration is a matter of its own event."""
+    context = turn.context
+    known = context.brokers.get(task.broker)
+    broker = _understood(turn, task.broker, outcomes[0])
+    if broker is None:
+        return
+    if known is None:
+        turn.do(ListBrokers())
+    elif broker.epoch == known.epoch and broker != known:
+        context.brokers[task.broker] = broker
+        turn.record(FactType.BROKER, f"broker/{broker.id}", what="modified", broker_epoch=broker.epoch)
+        announce(turn)

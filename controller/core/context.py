@@ -1,0 +1,302 @@
+"""What a controller knows: the whole of its memory, in one object that can be copied, compared and hashed.
+
+Reading is here, changing is in `mutation`, so that the derived counts cannot be forgotten. Dictionaries keep insertion
+order and nothing iterates a set: the same events give the same effects on every machine.
+
+A *replica is online* when its broker is live, not shutting down, and has not answered KAFKA_STORAGE_ERROR for the
+partition in this broker incarnation. What is to follow the outstanding read or write is `awaited`, and what is to
+follow that is `agenda`: values, not suspended coroutines.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from controller.core.effects import Timer
+from controller.core.transitions import PartitionState, ReplicaState
+from protocol.kafka.control import ControlRequest
+from protocol.kafka.versions import InterBrokerProtocol
+from protocol.vocabulary import (
+    NO_BROKER,
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    EpochVersion,
+    LeaderAndIsr,
+    PartitionReplica,
+    ReplicaAssignment,
+    TopicId,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from controller.core.agenda import Task
+    from controller.core.continuations import Continuation
+
+
+NO_TENURE: Final = ControllerEpoch(0)
+NO_TENURE_VERSION: Final = EpochVersion(0)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreConfig:
+    """What the core must know of the controller's configuration. Times in milliseconds."""
+
+    controller_id: BrokerId
+    ibp: InterBrokerProtocol
+    delete_topic_enable: bool = True
+    unclean_leader_election_enable: bool = False
+    control_listener: str | None = None
+    """Listener under which brokers are reached; None: their first one."""
+    retry_min_ms: int = 500
+    """Wait before a failed deletion request is repeated for the first time; doubles up to `retry_max_ms`."""
+    retry_max_ms: int = 30_000
+    stand_back_off_min_ms: int = 500
+    """Wait after a fault before standing for election again; doubles up to `stand_back_off_max_ms`."""
+    stand_back_off_max_ms: int = 30_000
+    max_operations_per_group: int = 800
+    """A topic whose znodes are more than this is removed in several multis, the topic's own znode in the last."""
+
+
+class Role(enum.Enum):
+    NO_SESSION = "no session"
+    STANDING_BY = "standing by"
+    """Another controller is active, or an election is under way."""
+    BACKING_OFF = "backing off"
+    """After a fault: not standing until a timer fires."""
+    REFUSED = "refused"
+    """The cluster must not be controlled by us; `refusal` says why. `/controller` is still watched."""
+    LOADING = "loading"
+    """Elected; reading the cluster."""
+    ACTIVE = "active"
+
+
+class Hosting(NamedTuple):
+    """What we know of a broker incarnation's hold on a replica: LeaderAndIsr was sent to it last with `request_id`,
+    and that was answered without a storage error (`confirmed`). Only then does the answer to a later StopReplica
+    prove a deletion: brokers answer NONE for what lies on a failed disk."""
+
+    broker_epoch: BrokerEpoch
+    request_id: int
+    confirmed: bool
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition: its assignment, its leadership as last written or read, and the two state machines' states."""
+
+    assignment: ReplicaAssignment
+    leadership: LeaderAndIsr | None = None
+    state: PartitionState = PartitionState.NON_EXISTENT
+    replicas: dict[int, ReplicaState] = field(default_factory=dict)
+    """Broker id to state; a replica without an entry is NonExistent."""
+    hosting: dict[int, Hosting] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Topic:
+    id: TopicId | None
+    partitions: dict[int, Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the deletion of one replica did not succeed when it was last tried."""
+
+    what: str
+    """Kafka's error name, or our own words where no error was answered."""
+    since_ms: int
+    attempts: int
+
+
+class Tombstone(NamedTuple):
+    """UpdateMetadata with leader -2 went to this broker incarnation, and was answered without an error or not yet."""
+
+    broker_epoch: BrokerEpoch
+    request_id: int
+    acknowledged: bool
+
+
+METADATA_CACHE: Final = -1
+"""Stands for the partition where a deletion's problem is with a broker's metadata cache."""
+
+
+@dataclass(slots=True)
+class Deletion:
+    """One topic queued for deletion."""
+
+    queued_at_ms: int
+    started_at_ms: int | None = None
+    """When its partitions were first taken out of service."""
+    asked_at_ms: int | None = None
+    """When StopReplica was last sent."""
+    attempts: int = 0
+    """How often StopReplica(delete) rounds were sent."""
+    ineligible: bool = False
+    """Nothing is sent for it until something that it waits for has changed."""
+    retry_at_ms: int | None = None
+    """When it is tried again without anything having changed; None: it waits for a change."""
+    by_state: dict[ReplicaState, int] = field(default_factory=dict)
+    """How many replicas are in each state; kept by `mutation`."""
+    problems: dict[tuple[int, int], Problem] = field(default_factory=dict)
+    """(partition or METADATA_CACHE, broker) to what went wrong there last."""
+    tombstones: dict[BrokerId, Tombstone] = field(default_factory=dict)
+    """What each broker that was here when the tombstone was sent says to it."""
+    tombstoned_at_ms: int | None = None
+    acknowledged_at_ms: int | None = None
+    znode_problem: Problem | None = None
+
+    @property
+    def in_progress(self) -> bool:
+        """Some replica has been asked to go and has not answered."""
+        return self.by_state.get(ReplicaState.DELETION_STARTED, 0) > 0
+
+    @property
+    def all_acknowledged(self) -> bool:
+        """Every replica is DeletionSuccessful; also true where there is none."""
+        return not self.by_state or set(self.by_state) == {ReplicaState.DELETION_SUCCESSFUL}
+
+    @property
+    def owing_tombstone(self) -> list[BrokerId]:
+        """Brokers whose metadata cache may still show the topic."""
+        return [broker for broker, tombstone in self.tombstones.items() if not tombstone.acknowledged]
+
+
+class Outstanding(NamedTuple):
+    """A request that a broker has not answered yet."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    request: ControlRequest
+    sent_at_ms: int
+
+
+class SetAside(NamedTuple):
+    """A znode that cannot be understood: left alone, shown, and read again when it changes."""
+
+    path: str
+    reason: str
+    since_ms: int
+
+
+class Awaited(NamedTuple):
+    """The one read or write that is outstanding and the value that says what its result is for."""
+
+    effect_id: int
+    then: Continuation
+
+
+@dataclass(slots=True)
+class Context:
+    config: CoreConfig
+    # --- the tenure
+    role: Role = Role.NO_SESSION
+    session_id: int = 0
+    active_controller: BrokerId = NO_BROKER
+    epoch: ControllerEpoch = NO_TENURE
+    epoch_version: EpochVersion = NO_TENURE_VERSION
+    elected_at_ms: int = 0
+    faults_in_a_row: int = 0
+    refusal: str | None = None
+    entropy: bytes = b""
+    ids_made: int = 0
+    """Topic ids made from `entropy` so far."""
+    # --- what is going on
+    agenda: deque[Task] = field(default_factory=deque)
+    awaited: Awaited | None = None
+    last_effect_id: int = 0
+    last_request_id: int = 0
+    timers: dict[Timer, int] = field(default_factory=dict)
+    """Timers that are set and when they are due; one that is not in here is ignored when it fires."""
+    # --- the cluster
+    brokers: dict[BrokerId, Broker] = field(default_factory=dict)
+    """Live or shutting down."""
+    shutting_down: dict[BrokerId, None] = field(default_factory=dict)
+    gone_since_ms: dict[BrokerId, int] = field(default_factory=dict)
+    """When brokers that are not here left, for those that left while we watched."""
+    topics: dict[str, Topic] = field(default_factory=dict)
+    offline_dirs: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
+    """Partitions for which the broker's present incarnation answered KAFKA_STORAGE_ERROR."""
+    deletions: dict[str, Deletion] = field(default_factory=dict)
+    """Topics queued for deletion, oldest first."""
+    set_aside_topics: dict[str, SetAside] = field(default_factory=dict)
+    set_aside_brokers: dict[BrokerId, SetAside] = field(default_factory=dict)
+    outstanding: dict[int, Outstanding] = field(default_factory=dict)
+    """Requests not answered yet, by request id."""
+    elections: int = 0
+    """Leaders elected during this tenure."""
+    unclean_elections: int = 0
+    # --- counts kept by `mutation`
+    offline_partitions: int = 0
+    preferred_imbalance: int = 0
+    partitions_with_leadership: int = 0
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def awaiting_result(self) -> bool:
+        """A read or write is outstanding: its result must be the next event."""
+        return self.awaited is not None
+
+    @property
+    def is_leading(self) -> bool:
+        """We hold `/controller`, as far as we know."""
+        return self.role in (Role.LOADING, Role.ACTIVE)
+
+    def is_live(self, broker: int) -> bool:
+        """Registered and not shutting down."""
+        return broker in self.brokers and broker not in self.shutting_down
+
+    def is_online(self, topic_partition: TopicPartition, broker: int) -> bool:
+        """The replica's broker is live and its log directory is not known to have failed."""
+        if not self.is_live(broker):
+            return False
+        offline = self.offline_dirs.get(BrokerId(broker))
+        return offline is None or topic_partition not in offline
+
+    def is_queued(self, topic: str) -> bool:
+        return topic in self.deletions
+
+    def partition(self, topic_partition: TopicPartition) -> Partition | None:
+        topic = self.topics.get(topic_partition.topic)
+        return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def replica_state(self, replica: PartitionReplica) -> ReplicaState:
+        partition = self.partition(replica.topic_partition)
+        if partition is None:
+            return ReplicaState.NON_EXISTENT
+        return partition.replicas.get(replica.broker, ReplicaState.NON_EXISTENT)
+
+    def partitions_of(self, topic: str) -> Iterator[tuple[TopicPartition, Partition]]:
+        found = self.topics.get(topic)
+        if found is not None:
+            for number, partition in found.partitions.items():
+                yield TopicPartition(topic, number), partition
+
+    def all_partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
+        for topic in self.topics:
+            yield from self.partitions_of(topic)
+
+    def replicas_of(self, topic: str) -> Iterator[PartitionReplica]:
+        for topic_partition, partition in self.partitions_of(topic):
+            for broker in partition.assignment.replicas:
+                yield PartitionReplica(topic, topic_partition.partition, BrokerId(broker))
+
+    def replicas_on(self, brokers: frozenset[BrokerId]) -> list[PartitionReplica]:
+        """The replicas assigned to any of these brokers, topic by topic in the order of the context."""
+        return [
+            PartitionReplica(name, number, BrokerId(broker))
+            for name, topic in self.topics.items()
+            for number, partition in topic.partitions.items()
+            for broker in partition.assignment.replicas
+            if broker in brokers
+        ]
+
+    def has_offline_leader(self, topic_partition: TopicPartition, partition: Partition) -> bool:
+        leadership = partition.leadership
+        return leadership is not None and not self.is_online(topic_partition, leadership.leader)

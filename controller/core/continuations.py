@@ -1,0 +1,208 @@
+"""What the result of the one outstanding read or write is for, as values: see `agenda`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.core.agenda import ElectLeaders, Partitions, Replicas, ShrinkIsr
+from protocol.vocabulary import BrokerId, ControllerEpoch, LeaderAndIsr, TopicId
+from protocol.zookeeper.operations import Operation
+
+# --- tenure -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionLookedUp:
+    """After reading `/controller`, `/controller_epoch` and `/migration`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochNodeCreated:
+    """After creating `/controller_epoch`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionWritten:
+    """After the multi that creates `/controller` and raises the epoch."""
+
+    new_epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    reason: str
+
+
+# --- loading ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsListed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsDeleted:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class StatesRead:
+    partitions: Partitions
+
+
+# --- brokers ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersListed:
+    loading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersRead:
+    loading: bool
+    ids: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRead:
+    broker: BrokerId
+
+
+# --- topics -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsListed:
+    loading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsRead:
+    topics: tuple[str, ...]
+    loading: bool
+    watch: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdsWritten:
+    topics: tuple[str, ...]
+    ids: tuple[TopicId, ...]
+    loading: bool
+
+
+# --- partitions and replicas --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipPathsCreated:
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipInitialized:
+    """`state_only`: the partition's own znode was there already, so that only the state below it was written."""
+
+    partitions: Partitions
+    leadership: tuple[LeaderAndIsr, ...]
+    state_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeadersElected:
+    partitions: Partitions
+    leadership: tuple[LeaderAndIsr, ...]
+    unclean: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanConfigsRead:
+    """After reading the topic configurations that decide whether an unclean election is allowed."""
+
+    partitions: Partitions
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrShrunk:
+    """`unchanged`: replicas for which nothing had to be written and which go offline with the others."""
+
+    partitions: Partitions
+    leadership: tuple[LeaderAndIsr, ...]
+    replicas: tuple[Replicas, ...]
+    unchanged: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class StatesReread:
+    """After a version that was not the expected one: take in what is there, then do the task again."""
+
+    partitions: Partitions
+    again: ElectLeaders | ShrinkIsr
+
+
+# --- deletion -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionsListed:
+    loading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MarkersRemoved:
+    topics: tuple[str, ...]
+    with_config: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsRemoved:
+    """`parts` counts the groups of each topic, in order."""
+
+    topics: tuple[str, ...]
+    parts: tuple[int, ...]
+    last: tuple[tuple[Operation, ...], ...]
+    """What is to follow for the topics too large for one multi: their own znode, configuration and marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTreeSearched:
+    topic: str
+    found: tuple[str, ...]
+    level: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTreeRemoved:
+    topic: str
+    last: tuple[Operation, ...]
+    """The group that is still to follow; empty where this was the last one."""
+
+
+Continuation = (
+    ElectionLookedUp
+    | EpochNodeCreated
+    | ElectionWritten
+    | GivenUp
+    | NotificationsListed
+    | NotificationsDeleted
+    | StatesRead
+    | BrokersListed
+    | BrokersRead
+    | BrokerRead
+    | TopicsListed
+    | TopicsRead
+    | TopicIdsWritten
+    | LeadershipPathsCreated
+    | LeadershipInitialized
+    | LeadersElected
+    | UncleanConfigsRead
+    | IsrShrunk
+    | StatesReread
+    | DeletionsListed
+    | MarkersRemoved
+    | TopicsRemoved
+    | TopicTreeSearched
+    | TopicTreeRemoved
+)

@@ -1,0 +1,189 @@
+"""Topics that appear, and topics whose znode vanishes behind our back.
+
+A topic is taken in from its znode; without an id it gets one where the protocol version knows ids, written only if
+the znode is still the one that was read. A znode that cannot be understood, or a name that Kafka would refuse, is set
+aside with its reason and watched; all other topics go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+
+from controller.core.agenda import (
+    BringOnline,
+    CreateTopics,
+    ListDeletions,
+    ListTopics,
+    MovePartitions,
+    MoveReplicas,
+    ReadTopics,
+)
+from controller.core.context import Context, SetAside
+from controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
+from controller.core.mutation import add_topic, queue_deletion, remove_topic
+from controller.core.transitions import PartitionState, ReplicaState
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.vocabulary import TopicId, is_usable_topic_id, topic_name_problem
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, Operation, ReadOutcome, SetData
+from protocol.zookeeper.packing import GroupDone, GroupOutcome
+
+
+def list_topics(turn: Turn, task: ListTopics) -> None:
+    """Read the topics' names, and be told when they change."""
+    turn.read((GetChildren(paths.broker_topics(), watch=True),), TopicsListed(task.loading))
+
+
+def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> None:
+    """Read the new ones, forget the ones that are gone."""
+    context = turn.context
+    names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    present = frozenset(names)
+    for name in [n for n in context.set_aside_topics if n not in present]:
+        del context.set_aside_topics[name]
+    vanished = [name for name in context.topics if name not in present]
+    if vanished:
+        _forget(turn, vanished)
+    new = tuple(n for n in names if n not in context.topics and n not in context.set_aside_topics)
+    if new:
+        turn.do(ReadTopics(new, task.loading))
+
+
+def _forget(turn: Turn, names: list[str]) -> None:
+    """Somebody removed these znodes by hand: tell the caches, so that no ghost stays, and forget them."""
+    context = turn.context
+    batch = turn.batch()
+    for name in names:
+        queue_deletion(context, name, turn.now_ms)
+        batch.add_update_metadata(context.brokers, (tp for tp, _ in context.partitions_of(name)))
+    turn.flush(batch)
+    for name in names:
+        remove_topic(context, name)
+        turn.refuse(f"topic/{name}", "keeping the topic", "its znode was removed by somebody else")
+
+
+def read_topics(turn: Turn, task: ReadTopics) -> None:
+    turn.read(
+        (GetData(paths.topic(name), watch=task.watch) for name in task.topics),
+        TopicsRead(task.topics, task.loading, task.watch),
+    )
+
+
+def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Take in what can be understood; look a second time, with a watch, at what cannot, before setting it aside."""
+    context = turn.context
+    taken: list[str] = []
+    unclear: list[str] = []
+    without_id: list[tuple[str, znodes.TopicZnode, int]] = []
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        if not isinstance(outcome, Data):
+            context.set_aside_topics.pop(name, None)
+            continue
+        znode = _understood(name, outcome)
+        if isinstance(znode, str):
+            if task.watch:
+                _set_aside(turn, name, znode)
+            else:
+                unclear.append(name)
+            continue
+        context.set_aside_topics.pop(name, None)
+        add_topic(context, name, znode.topic_id, dict(znode.assignments))
+        taken.append(name)
+        if znode.topic_id is None and context.config.ibp.creates_topic_ids:
+            without_id.append((name, znode, outcome.stat.version))
+    if unclear:
+        turn.do(ReadTopics(tuple(unclear), task.loading, watch=True))
+    if taken and not task.loading:
+        turn.do(CreateTopics(tuple(taken)))
+    if without_id:
+        _write_ids(turn, without_id, task.loading)
+
+
+def _understood(name: str, outcome: Data) -> znodes.TopicZnode | str:
+    """The znode's content, or what is wrong with it or with the topic's name."""
+    problem = topic_name_problem(name)
+    if problem is not None:
+        return problem
+    try:
+        return znodes.decode_topic(name, outcome.data)
+    except znodes.MalformedZnode as error:
+        return error.reason
+
+
+def _set_aside(turn: Turn, name: str, problem: str) -> None:
+    context = turn.context
+    known = context.set_aside_topics.get(name)
+    if known is None or known.reason != problem:
+        context.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms)
+        turn.record(FactType.SET_ASIDE, f"topic/{name}", path=paths.topic(name), reason=problem)
+
+
+# --- ids ----------------------------------------------------------------------------------------------------------
+
+
+def _write_ids(turn: Turn, topics: list[tuple[str, znodes.TopicZnode, int]], loading: bool) -> None:
+    groups: list[tuple[Operation, ...]] = []
+    ids: list[TopicId] = []
+    for name, znode, version in topics:
+        topic_id = _fresh_topic_id(turn.context)
+        ids.append(topic_id)
+        data = znodes.encode_topic(znodes.TopicZnode(znode.assignments, topic_id))
+        groups.append((SetData(paths.topic(name), data, version),))
+    turn.write(groups, TopicIdsWritten(tuple(name for name, _, _ in topics), tuple(ids), loading))
+
+
+def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutcome]) -> None:
+    """A topic whose znode changed or vanished meanwhile is read again."""
+    context = turn.context
+    changed = []
+    for name, topic_id, outcome in zip(task.topics, task.ids, outcomes, strict=True):
+        if isinstance(outcome, GroupDone):
+            context.topics[name].id = topic_id
+        else:
+            remove_topic(context, name)
+            changed.append(name)
+    if changed:
+        turn.do(ReadTopics(tuple(changed), task.loading))
+
+
+def _fresh_topic_id(context: Context) -> TopicId:
+    """The next id drawn from the session's entropy: the same events make the same ids."""
+    while True:
+        context.ids_made += 1
+        digest = hashlib.sha256(context.entropy + context.ids_made.to_bytes(8, "big")).digest()
+        candidate = uuid.UUID(bytes=digest[:16], version=4)
+        if is_usable_topic_id(candidate):
+            return TopicId(candidate)
+
+
+# --- into service -------------------------------------------------------------------------------------------------
+
+
+def create(turn: Turn, task: CreateTopics) -> None:
+    """Both state machines, in Kafka's order; a topic that vanished meanwhile has no partitions here."""
+    context = turn.context
+    partitions = tuple(tp for name in task.topics for tp, _ in context.partitions_of(name))
+    replicas = tuple(replica for name in task.topics for replica in context.replicas_of(name))
+    turn.record(
+        FactType.EVENT,
+        f"controller/{context.config.controller_id}",
+        what="creating topics",
+        topics=len(task.topics),
+        partitions=len(partitions),
+        replicas=len(replicas),
+    )
+    turn.do(
+        MovePartitions(partitions, PartitionState.NEW),
+        MoveReplicas(replicas, ReplicaState.NEW),
+        BringOnline(partitions),
+        MoveReplicas(replicas, ReplicaState.ONLINE),
+    )
+
+
+def topic_modified(turn: Turn, topic: str) -> None:
+    """A znode that was set aside has changed: it may make sense now, and may be marked for deletion already."""
+    if topic in turn.context.set_aside_topics:
+        turn.do(ReadTopics((topic,)), ListDeletions())

@@ -1,0 +1,229 @@
+"""Topic deletion: from the marker to the moment when nothing is left but the brokers' paced removal of bytes.
+
+Theory of operation. A marked topic is *queued*. It is *started* as soon as nothing forbids it: its partitions leave
+service, every broker is sent the tombstone (UpdateMetadata with leader -2), and every replica on a live broker is
+stopped and then deleted (StopReplica twice, as Kafka does). Replicas that cannot be reached make the topic
+*ineligible*: nothing more is sent for it until what it waits for has changed, a broker's return or a timer. Its other
+replicas are deleted meanwhile. When every replica is DeletionSuccessful and every broker that was sent the tombstone
+has answered it, the znodes go (`removal`).
+
+What counts as an acknowledgement: an answer to a request of ours that asked for deletion of that partition, from the
+broker incarnation it was sent to, without an error, after the same incarnation has answered a LeaderAndIsr for that
+replica without a storage error. Brokers say NONE for what lies on a failed disk, so without that the answer proves
+nothing; a replica whose broker was not asked yet is announced to it in the same round, before StopReplica.
+
+Differences from Kafka, each for a deletion that would otherwise hang or lie: an error answered, also one for the
+whole request (stale epochs), is tried again with growing waits; the tombstone must have been answered, not only
+queued; the ISR is not rewritten for replicas that are about to be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.core import partition_machine
+from controller.core.agenda import FailReplicaDeletions, MovePartitions, MoveReplicas, RemoveTopics, ResumeDeletions
+from controller.core.context import Context, Deletion, Hosting, Problem
+from controller.core.effects import RetryDeletions
+from controller.core.replica_machine import move
+from controller.core.transitions import PartitionState, ReplicaState
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.vocabulary import BrokerId, PartitionReplica
+
+_STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
+
+
+# --- resuming -----------------------------------------------------------------------------------------------------
+
+
+def resume(turn: Turn, task: ResumeDeletions) -> None:
+    """Finish, retry or start each of these topics, as its replicas allow; all of them in one batch per kind."""
+    context = turn.context
+    finished, retrying, starting = [], [], []
+    for name in task.topics:
+        deletion = context.deletions.get(name)
+        if deletion is None or name not in context.topics:
+            continue
+        if task.unblock:
+            deletion.ineligible, deletion.retry_at_ms = False, None
+        if deletion.all_acknowledged:
+            _note_acknowledged(turn, name, deletion)
+            if _tombstone_is_settled(turn, name, deletion) and not deletion.ineligible:
+                finished.append(name)
+            continue
+        if not deletion.in_progress:
+            if deletion.by_state.get(ReplicaState.DELETION_INELIGIBLE, 0):
+                retrying.append(name)
+            if not deletion.ineligible:
+                starting.append(name)
+    if retrying:
+        ineligible = [
+            replica
+            for name in retrying
+            for replica in context.replicas_of(name)
+            if context.replica_state(replica) is ReplicaState.DELETION_INELIGIBLE
+        ]
+        move(turn, MoveReplicas(tuple(ineligible), ReplicaState.OFFLINE))
+    if starting:
+        _start(turn, starting)
+    if finished:
+        turn.do(RemoveTopics(tuple(finished)))
+
+
+def _note_acknowledged(turn: Turn, name: str, deletion: Deletion) -> None:
+    if deletion.acknowledged_at_ms is None:
+        deletion.acknowledged_at_ms = turn.now_ms
+        phase(turn, name, "acknowledged", since_ms=deletion.started_at_ms or deletion.queued_at_ms)
+
+
+def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
+    """True when no cache can show the topic any more; sends the tombstone again where no answer is on its way."""
+    context = turn.context
+    owing = deletion.owing_tombstone
+    if owing and not deletion.ineligible and not _tombstone_is_under_way(context, name):
+        batch = turn.batch()
+        batch.add_update_metadata(owing, (tp for tp, _ in context.partitions_of(name)))
+        turn.flush(batch)
+    return not owing
+
+
+def _tombstone_is_under_way(context: Context, name: str) -> bool:
+    tombstones = context.deletions[name].tombstones.values()
+    return any(not t.acknowledged and t.request_id in context.outstanding for t in tombstones)
+
+
+# --- starting -----------------------------------------------------------------------------------------------------
+
+
+def _start(turn: Turn, names: list[str]) -> None:
+    """One round for all these topics: tombstone, stop, delete; a request of each kind per broker."""
+    context = turn.context
+    unseen = [name for name in names if context.deletions[name].started_at_ms is None]
+    _leave_service(turn, unseen)
+    _send_tombstones(turn, names)
+    alive: list[PartitionReplica] = []
+    dead: list[PartitionReplica] = []
+    for name in names:
+        deletion = context.deletions[name]
+        deletion.attempts += 1
+        deletion.asked_at_ms = turn.now_ms
+        for replica in context.replicas_of(name):
+            if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
+                continue
+            if context.is_online(replica.topic_partition, replica.broker):
+                alive.append(replica)
+            else:
+                dead.append(replica)
+                deletion.ineligible = True
+    move(turn, MoveReplicas(_in_states(context, dead, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_INELIGIBLE))
+    move(turn, MoveReplicas(tuple(alive), ReplicaState.OFFLINE))
+    move(turn, MoveReplicas(_in_states(context, alive, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_STARTED))
+
+
+def _leave_service(turn: Turn, names: list[str]) -> None:
+    """States only; before `started_at_ms` is set, so that these partitions stop counting as offline."""
+    context = turn.context
+    partitions = tuple(tp for name in names for tp, _ in context.partitions_of(name))
+    partition_machine.move(turn, MovePartitions(partitions, PartitionState.OFFLINE))
+    partition_machine.move(turn, MovePartitions(partitions, PartitionState.NON_EXISTENT))
+    for name in names:
+        deletion = context.deletions[name]
+        deletion.started_at_ms = turn.now_ms
+        phase(turn, name, "started", since_ms=deletion.queued_at_ms)
+
+
+def _send_tombstones(turn: Turn, names: list[str]) -> None:
+    """The tombstone to all brokers; before it, LeaderAndIsr to those that never said whether they hold a replica."""
+    context = turn.context
+    batch = turn.batch()
+    for name in names:
+        for topic_partition, partition in context.partitions_of(name):
+            batch.add_update_metadata(context.brokers, (topic_partition,))
+            for broker in partition.assignment.replicas:
+                state = partition.replicas.get(broker)
+                if state is ReplicaState.DELETION_SUCCESSFUL or not context.is_online(topic_partition, broker):
+                    continue
+                if not _was_asked(context, partition.hosting.get(broker), broker):
+                    batch.add_leader_and_isr((broker,), topic_partition, is_new=False)
+    turn.flush(batch)
+
+
+def _was_asked(context: Context, hosting: Hosting | None, broker: int) -> bool:
+    """LeaderAndIsr has gone to the broker's present incarnation, and no storage error has come back."""
+    known = context.brokers.get(BrokerId(broker))
+    return hosting is not None and known is not None and known.epoch == hosting.broker_epoch
+
+
+def _in_states(
+    context: Context, replicas: Iterable[PartitionReplica], states: tuple[ReplicaState, ...]
+) -> tuple[PartitionReplica, ...]:
+    return tuple(replica for replica in replicas if context.replica_state(replica) in states)
+
+
+# --- failing ------------------------------------------------------------------------------------------------------
+
+
+def fail(turn: Turn, task: FailReplicaDeletions) -> None:
+    """These replicas cannot be deleted now; their topics wait."""
+    context = turn.context
+    topics = tuple(dict.fromkeys(r.topic for r in task.replicas if context.is_queued(r.topic)))
+    if not topics:
+        return
+    queued = (replica for replica in task.replicas if context.is_queued(replica.topic))
+    move(turn, MoveReplicas(_in_states(context, queued, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
+    for name in topics:
+        context.deletions[name].ineligible = True
+    turn.do(ResumeDeletions(topics))
+
+
+def note_problem(turn: Turn, replica: PartitionReplica, what: str) -> None:
+    """Remember why a replica was not deleted, and when its topic is to be tried again."""
+    deletion = turn.context.deletions[replica.topic]
+    key = (replica.partition, replica.broker)
+    known = deletion.problems.get(key)
+    since_ms, attempts = (known.since_ms, known.attempts + 1) if known else (turn.now_ms, 1)
+    deletion.problems[key] = Problem(what, since_ms, attempts)
+    retry_later(turn, replica.topic, attempts)
+
+
+def retry_later(turn: Turn, name: str, attempts: int) -> None:
+    """Try the topic again when a wait is over that doubles with each attempt."""
+    context = turn.context
+    config = context.config
+    wait_ms = min(config.retry_max_ms, config.retry_min_ms << min(attempts - 1, 16))
+    deletion = context.deletions[name]
+    due_ms = turn.now_ms + wait_ms
+    deletion.retry_at_ms = due_ms if deletion.retry_at_ms is None else min(deletion.retry_at_ms, due_ms)
+    set_at_ms = context.timers.get(RetryDeletions())
+    if set_at_ms is None or deletion.retry_at_ms < set_at_ms:
+        turn.set_timer(RetryDeletions(), deletion.retry_at_ms)
+
+
+def retries_due(turn: Turn) -> None:
+    """The timer fired: try again what is due, and set the timer for what is not."""
+    context = turn.context
+    due: list[tuple[str, int]] = []
+    later: list[tuple[str, int]] = []
+    for name, deletion in context.deletions.items():
+        if deletion.retry_at_ms is not None:
+            (due if deletion.retry_at_ms <= turn.now_ms else later).append((name, deletion.retry_at_ms))
+    if later:
+        turn.set_timer(RetryDeletions(), min(at_ms for _, at_ms in later))
+    if due:
+        turn.do(ResumeDeletions(tuple(name for name, _ in due), unblock=True))
+
+
+def phase(turn: Turn, name: str, what: str, *, since_ms: int) -> None:
+    """Record that a deletion has reached a phase, and how long the step to it took."""
+    topic = turn.context.topics.get(name)
+    replicas = sum(len(p.assignment.replicas) for p in topic.partitions.values()) if topic else 0
+    turn.record(
+        FactType.DELETION_PHASE,
+        f"topic/{name}",
+        phase=what,
+        took_ms=turn.now_ms - since_ms,
+        topic_id=None if topic is None or topic.id is None else str(topic.id),
+        partitions=len(topic.partitions) if topic else 0,
+        replicas=replicas,
+    )

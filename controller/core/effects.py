@@ -1,0 +1,100 @@
+"""What the core asks the runtime to do. Imperative, immutable, performed in the order given.
+
+A Read or Write is always the last effect of its step, and its result the next event: what was decided on known
+results is sent before anything new is waited for, and memory changes only when an outcome is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from protocol.journal import Fact
+from protocol.kafka.control import ControlRequest
+from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
+from protocol.zookeeper.operations import Check, Operation, Read
+
+
+@dataclass(frozen=True, slots=True)
+class ReadZnodes:
+    """Read them all; the result is `ZnodesRead` with the same id and one outcome per read, in order."""
+
+    id: int
+    reads: tuple[Read, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteZnodes:
+    """Apply each group atomically, in order, packed into as few multis as fit, each fenced by `fence` where given.
+
+    The result is `ZnodesWritten` with the same id. A group that fails is set apart and the others are applied.
+    """
+
+    id: int
+    groups: tuple[tuple[Operation, ...], ...]
+    fence: Check | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChannel:
+    """Start a sender to this broker incarnation; requests to it are queued from now on."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class CloseChannel:
+    """Stop the sender and drop what it has queued; nothing of it is answered any more."""
+
+    broker: BrokerId
+
+
+class Send(NamedTuple):
+    """Queue a control request on the broker's channel. The same `request` object may go to many brokers: its body is
+    encoded once. The answer comes back with `request_id`."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    request_id: int
+    request: ControlRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RenewSession:
+    """Close the ZooKeeper session, which removes our ephemeral znodes, and open another one."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StandAgain:
+    """Timer: the time of backing off after a fault is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDeletions:
+    """Timer: the earliest repetition that a deletion waits for is due."""
+
+
+Timer = StandAgain | RetryDeletions
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Feed `TimerFired(timer)` at `at_ms` on the clock that gives the steps their `now_ms`; a timer equal to one that
+    is set replaces it."""
+
+    timer: Timer
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Give the fact to log, metrics and journal alike."""
+
+    fact: Fact
+
+
+Effect = ReadZnodes | WriteZnodes | OpenChannel | CloseChannel | Send | RenewSession | SetTimer | Record

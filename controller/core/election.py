@@ -1,0 +1,92 @@
+"""Who leads a partition: pure choices over assignment, ISR and live replicas, as Kafka makes them.
+
+Candidates are always scanned in assignment order, and the new ISR keeps the old one's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from protocol.vocabulary import (
+    INITIAL_LEADER_EPOCH,
+    LEADER_NONE,
+    ControllerEpoch,
+    LeaderAndIsr,
+    RecoveryState,
+    ReplicaAssignment,
+)
+
+IsOnline = Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """The leadership to write; `unclean` where the leader comes from outside the ISR and may lack records."""
+
+    leadership: LeaderAndIsr
+    unclean: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoLeader:
+    """Nobody can lead. `unclean_would_help`: a live replica outside the ISR is there."""
+
+    unclean_would_help: bool
+
+
+def initial(
+    assignment: ReplicaAssignment, is_online: IsOnline, controller_epoch: ControllerEpoch
+) -> LeaderAndIsr | None:
+    """The first leadership of a new partition: the first live replica leads, all live replicas are in sync."""
+    live = tuple(r for r in assignment.replicas if is_online(r))
+    if not live:
+        return None
+    return LeaderAndIsr(live[0], INITIAL_LEADER_EPOCH, live, controller_epoch)
+
+
+def offline(
+    assignment: ReplicaAssignment,
+    current: LeaderAndIsr,
+    is_online: IsOnline,
+    controller_epoch: ControllerEpoch,
+    *,
+    unclean_allowed: bool,
+    recovery_supported: bool,
+) -> Elected | NoLeader:
+    """A leader for a partition whose leader cannot lead: from the ISR, or from outside it where that is allowed."""
+    live = [r for r in assignment.replicas if is_online(r)]
+    in_sync = next((r for r in live if r in current.isr), None)
+    if in_sync is not None:
+        isr = tuple(r for r in current.isr if is_online(r))
+        return Elected(_raised(current, in_sync, isr, controller_epoch, current.recovery_state))
+    if not live:
+        return NoLeader(unclean_would_help=False)
+    if not unclean_allowed:
+        return NoLeader(unclean_would_help=True)
+    recovery = RecoveryState.RECOVERING if recovery_supported else current.recovery_state
+    return Elected(_raised(current, live[0], (live[0],), controller_epoch, recovery), unclean=True)
+
+
+def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: ControllerEpoch) -> LeaderAndIsr | None:
+    """The leadership when these replicas went offline, one after the other; None where nothing changes.
+
+    The last member stays in the ISR: it alone is known to have every committed record.
+    """
+    leader, isr = current.leader, current.isr
+    for replica in gone:
+        if replica not in isr:
+            continue
+        if leader == replica:
+            leader = LEADER_NONE
+        if len(isr) > 1:
+            isr = tuple(r for r in isr if r != replica)
+    if leader == current.leader and isr == current.isr:
+        return None
+    return _raised(current, leader, isr, controller_epoch, current.recovery_state)
+
+
+def _raised(
+    current: LeaderAndIsr, leader: int, isr: tuple[int, ...], controller_epoch: ControllerEpoch, recovery: int
+) -> LeaderAndIsr:
+    return LeaderAndIsr(leader, current.leader_epoch + 1, isr, controller_epoch, current.partition_epoch, recovery)

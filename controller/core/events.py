@@ -1,0 +1,217 @@
+"""What can happen to a controller. Past tense, immutable.
+
+External events wait in the runtime's one queue while a read or write of the step before is outstanding; its result is
+always the next event. Only `SessionLost` overtakes: without a session there is no result to wait for.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import assert_never
+
+from controller.core.effects import Timer
+from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from protocol.vocabulary import BrokerEpoch, BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import ReadOutcome, WatchFired, WatchKind
+from protocol.zookeeper.packing import GroupOutcome
+
+# --- the session --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEstablished:
+    """A new ZooKeeper session. `entropy` (32 random bytes) is the only randomness that the core ever sees."""
+
+    session_id: int
+    entropy: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost:
+    reason: str
+
+
+# --- watches ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChanged:
+    """`/controller` was created or rewritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerDeleted:
+    """`/controller` is gone: whoever stands may be elected."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersChanged:
+    """The children of `/brokers/ids` changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerModified:
+    """The data of `/brokers/ids/N` changed under the same registration."""
+
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChanged:
+    """The children of `/brokers/topics` changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicModified:
+    """The data of a topic's znode changed."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletionsRequested:
+    """The children of `/admin/delete_topics` changed."""
+
+
+# --- answers of brokers -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrAnswered:
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    request_id: int
+    response: LeaderAndIsrResponse
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataAnswered:
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    request_id: int
+    response: UpdateMetadataResponse
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaAnswered:
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    request_id: int
+    response: StopReplicaResponse
+
+
+# --- our own ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    timer: Timer
+
+
+@dataclass(frozen=True, slots=True)
+class ResignationRequested:
+    """A person, or a process that is stopping, wants another controller to take over."""
+
+    reason: str
+
+
+# --- results ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodesRead:
+    """One outcome per read of the `ReadZnodes` with this id."""
+
+    id: int
+    outcomes: tuple[ReadOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodesWritten:
+    """One outcome per group of the `WriteZnodes` with this id. `controller_moved`: the fence did not hold, so the
+    groups without a GroupDone were not applied."""
+
+    id: int
+    outcomes: tuple[GroupOutcome, ...]
+    controller_moved: bool = False
+
+
+Result = ZnodesRead | ZnodesWritten
+External = (
+    SessionEstablished
+    | SessionLost
+    | ControllerChanged
+    | ControllerDeleted
+    | BrokersChanged
+    | BrokerModified
+    | TopicsChanged
+    | TopicModified
+    | TopicDeletionsRequested
+    | LeaderAndIsrAnswered
+    | UpdateMetadataAnswered
+    | StopReplicaAnswered
+    | TimerFired
+    | ResignationRequested
+)
+Event = External | Result
+
+
+class ControllerState(enum.IntEnum):
+    """What the event thread is busy with; the numbers are those of Kafka's `ControllerState` gauge."""
+
+    IDLE = 0
+    CONTROLLER_CHANGE = 1
+    BROKER_CHANGE = 2
+    TOPIC_CHANGE = 3
+    TOPIC_DELETION = 4
+    LEADER_AND_ISR_RESPONSE_RECEIVED = 10
+    CONTROLLER_SHUTDOWN = 12
+    UPDATE_METADATA_RESPONSE_RECEIVED = 16
+
+
+def state_of(event: External) -> ControllerState:
+    """The state that Kafka's gauge shows while the event is handled."""
+    match event:
+        case SessionEstablished() | SessionLost() | ControllerChanged() | ControllerDeleted():
+            return ControllerState.CONTROLLER_CHANGE
+        case BrokersChanged() | BrokerModified():
+            return ControllerState.BROKER_CHANGE
+        case TopicsChanged() | TopicModified():
+            return ControllerState.TOPIC_CHANGE
+        case TopicDeletionsRequested() | StopReplicaAnswered():
+            return ControllerState.TOPIC_DELETION
+        case LeaderAndIsrAnswered():
+            return ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED
+        case UpdateMetadataAnswered():
+            return ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED
+        case ResignationRequested():
+            return ControllerState.CONTROLLER_SHUTDOWN
+        case TimerFired():
+            return ControllerState.IDLE
+        case _:
+            assert_never(event)
+
+
+def from_watch(fired: WatchFired) -> External | None:
+    """The event that a watch stands for; None for a path that nobody here asked about.
+
+    A data watch on a broker also fires when its znode goes; the children watch of the parent tells that better.
+    """
+    kind, path = fired
+    if path == paths.controller():
+        return ControllerDeleted() if kind is WatchKind.DELETED else ControllerChanged()
+    if path == paths.broker_ids():
+        return BrokersChanged()
+    if path == paths.broker_topics():
+        return TopicsChanged()
+    if path == paths.delete_topics():
+        return TopicDeletionsRequested()
+    broker = paths.broker_of(path)
+    if broker is not None:
+        return BrokerModified(broker) if kind is WatchKind.DATA_CHANGED else None
+    topic = paths.topic_of(path)
+    if topic is not None:
+        return TopicModified(topic) if kind is WatchKind.DATA_CHANGED else None
+    return None

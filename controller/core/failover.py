@@ -1,0 +1,128 @@
+"""Taking the cluster over after an election, in Kafka's order.
+
+Notifications from before are dropped; brokers, topics, states and deletion markers are read; then brokers learn who is
+live (they need addresses before they can follow), every replica is announced to its broker, which is how brokers
+learn the new controller's epoch, and partitions without a leader get one. Deletions resume last. Events that come in
+the meantime wait in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core import brokers
+from controller.core.agenda import BecomeActive, BringOnline, MoveReplicas, ResumeDeletions, StartPartitions
+from controller.core.context import Context, Partition, Role
+from controller.core.continuations import NotificationsDeleted, NotificationsListed, StatesRead
+from controller.core.mutation import set_leadership, set_partition_state, set_replica_state
+from controller.core.transitions import PartitionState, ReplicaState
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.vocabulary import PartitionReplica, TopicPartition
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+
+_NOTIFICATIONS = (paths.log_dir_event_notifications(), paths.isr_change_notifications())
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def list_notifications(turn: Turn) -> None:
+    """Find what brokers announced before our election."""
+    turn.read((GetChildren(path) for path in _NOTIFICATIONS), NotificationsListed())
+
+
+def notifications_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
+    """Delete it unread."""
+    groups = [
+        (Delete(f"{parent}/{name}"),)
+        for parent, outcome in zip(_NOTIFICATIONS, outcomes, strict=True)
+        if isinstance(outcome, Children)
+        for name in outcome.names
+    ]
+    if groups:
+        turn.write(groups, NotificationsDeleted())
+
+
+def read_states(turn: Turn) -> None:
+    """Read every partition's state in one go."""
+    partitions = tuple(tp for tp, partition in turn.context.all_partitions() if partition.leadership is None)
+    if partitions:
+        turn.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRead(partitions))
+
+
+def states_read(turn: Turn, task: StatesRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """A state that is missing or cannot be understood means: no leadership, as in Kafka."""
+    for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
+        problem = None
+        if isinstance(outcome, Data):
+            try:
+                state = znodes.decode_state(*topic_partition, outcome.data, outcome.stat.version)
+            except znodes.MalformedZnode as error:
+                problem = str(error)
+            else:
+                if state is not None:
+                    set_leadership(turn.context, topic_partition, state)
+        elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
+            problem = f"reading it failed with {outcome.error.name}"
+        if problem is not None:
+            turn.refuse(f"partition/{topic_partition}", "reading its state", problem)
+
+
+# --- acting -------------------------------------------------------------------------------------------------------
+
+
+def take_over(turn: Turn) -> None:
+    """Open the channels, announce who is live, and give every replica its first state."""
+    context = turn.context
+    for broker in context.brokers.values():
+        brokers.open_channel(turn, broker)
+    batch = turn.batch()
+    batch.add_update_metadata(context.brokers)
+    turn.flush(batch)
+    online: list[PartitionReplica] = []
+    offline: list[PartitionReplica] = []
+    for name in context.topics:
+        for replica in context.replicas_of(name):
+            is_online = context.is_online(replica.topic_partition, replica.broker)
+            (online if is_online else offline).append(replica)
+            set_replica_state(context, replica, ReplicaState.ONLINE if is_online else ReplicaState.DELETION_INELIGIBLE)
+    turn.do(
+        MoveReplicas(tuple(online), ReplicaState.ONLINE),
+        MoveReplicas(tuple(offline), ReplicaState.OFFLINE),
+        StartPartitions(),
+    )
+
+
+def start_partitions(turn: Turn) -> None:
+    """Give every partition its first state, then leaders to those that have none, then go on with deletions."""
+    context = turn.context
+    for topic_partition, partition in context.all_partitions():
+        set_partition_state(context, topic_partition, _first_state(context, topic_partition, partition))
+    turn.do(BringOnline(), ResumeDeletions(tuple(context.deletions)), BecomeActive())
+
+
+def _first_state(context: Context, topic_partition: TopicPartition, partition: Partition) -> PartitionState:
+    if partition.leadership is None:
+        return PartitionState.NEW
+    if context.is_online(topic_partition, partition.leadership.leader):
+        return PartitionState.ONLINE
+    return PartitionState.OFFLINE
+
+
+def become_active(turn: Turn) -> None:
+    """All that the takeover had to say has been handed to the brokers' channels."""
+    context = turn.context
+    context.role = Role.ACTIVE
+    turn.record(
+        FactType.ELECTION,
+        f"controller/{context.config.controller_id}",
+        what="active",
+        epoch=context.epoch,
+        brokers=len(context.brokers),
+        topics=len(context.topics),
+        partitions=sum(len(topic.partitions) for topic in context.topics.values()),
+        deletions=len(context.deletions),
+        loading_ms=turn.now_ms - context.elected_at_ms,
+    )

@@ -1,0 +1,76 @@
+"""What must be true of a context between any two events, checked from scratch: for simulation and tests.
+
+Returns sentences that name what is wrong; none means that all is well. Costs a look at every replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.core.context import Context, Partition
+from controller.core.transitions import PartitionState, ReplicaState
+from protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPartition
+
+
+def violations(context: Context) -> list[str]:
+    """Everything that is wrong with the context."""
+    found = [*_counts(context), *_deletions(context)]
+    for topic_partition, partition in context.all_partitions():
+        found.extend(_partition(topic_partition, partition))
+    if not context.is_leading and (context.topics or context.brokers or context.deletions or context.outstanding):
+        found.append(f"not leading ({context.role.value}), and yet the cluster is remembered")
+    return found
+
+
+def _partition(topic_partition: TopicPartition, partition: Partition) -> Iterator[str]:
+    leadership = partition.leadership
+    replicas = partition.assignment.replicas
+    if leadership is not None and replicas:
+        strangers = [b for b in leadership.isr if b not in replicas]
+        # While a deletion is completed replicas leave the assignment one by one.
+        if strangers and ReplicaState.DELETION_SUCCESSFUL not in partition.replicas.values():
+            yield f"{topic_partition}: ISR {leadership.isr} has {strangers}, not in the assignment {replicas}"
+        if leadership.leader not in (LEADER_NONE, *leadership.isr):
+            yield f"{topic_partition}: leader {leadership.leader} is not in the ISR {leadership.isr}"
+    if partition.state is PartitionState.ONLINE and leadership is None:
+        yield f"{topic_partition}: Online without leadership"
+
+
+def _counts(context: Context) -> Iterator[str]:
+    offline = imbalanced = led = 0
+    for topic_partition, partition in context.all_partitions():
+        deletion = context.deletions.get(topic_partition.topic)
+        if partition.state is PartitionState.OFFLINE and (deletion is None or deletion.started_at_ms is None):
+            offline += 1
+        if partition.leadership is not None:
+            led += 1
+            replicas = partition.assignment.replicas
+            plain = not partition.assignment.is_being_reassigned
+            if deletion is None and plain and replicas and partition.leadership.leader != replicas[0]:
+                imbalanced += 1
+    reassigning = any(partition.assignment.is_being_reassigned for _, partition in context.all_partitions())
+    if offline != context.offline_partitions:
+        yield f"{context.offline_partitions} offline partitions are counted, there are {offline}"
+    if led != context.partitions_with_leadership:
+        yield f"{context.partitions_with_leadership} partitions with leadership are counted, there are {led}"
+    if not reassigning and imbalanced != context.preferred_imbalance:
+        yield f"{context.preferred_imbalance} imbalanced partitions are counted, there are {imbalanced}"
+
+
+def _deletions(context: Context) -> Iterator[str]:
+    for topic, deletion in context.deletions.items():
+        if topic not in context.topics:
+            yield f"{topic}: queued for deletion, and yet unknown"
+        states: dict[ReplicaState, int] = {}
+        for replica in context.replicas_of(topic):
+            state = context.replica_state(replica)
+            states[state] = states.get(state, 0) + 1
+        if states != deletion.by_state:
+            yield f"{topic}: replicas are counted as {deletion.by_state}, they are {states}"
+        for partition, broker in deletion.problems:
+            if (
+                partition >= 0
+                and context.replica_state(PartitionReplica(topic, partition, BrokerId(broker)))
+                is ReplicaState.DELETION_SUCCESSFUL
+            ):
+                yield f"{topic}-{partition}: broker {broker} has confirmed, and yet a problem is remembered"

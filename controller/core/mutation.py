@@ -1,0 +1,209 @@
+"""Every change of the context that a derived count depends on. Nothing else writes those fields.
+
+Counts: offline partitions (topics whose deletion has started do not count), partitions not led by their preferred
+replica (queued topics do not count), partitions with leadership, and each deletion's replicas by state.
+"""
+
+from __future__ import annotations
+
+from controller.core.context import Context, Deletion, Hosting, Outstanding, Partition, Tombstone, Topic
+from controller.core.transitions import PartitionState, ReplicaState
+from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from protocol.vocabulary import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderAndIsr,
+    PartitionReplica,
+    ReplicaAssignment,
+    TopicId,
+    TopicPartition,
+)
+
+
+def _is_imbalanced(partition: Partition) -> bool:
+    leadership, assignment = partition.leadership, partition.assignment
+    if leadership is None or not assignment.replicas:
+        return False
+    preferred = assignment.replicas[0]
+    if assignment.is_being_reassigned and preferred in assignment.adding:
+        # As in Kafka: while the preferred replica is being added, the partition counts once that replica is in sync.
+        return preferred in leadership.isr
+    return leadership.leader != preferred
+
+
+def _count_partition(context: Context, topic: str, partition: Partition, sign: int) -> None:
+    if partition.leadership is not None:
+        context.partitions_with_leadership += sign
+    if topic not in context.deletions and _is_imbalanced(partition):
+        context.preferred_imbalance += sign
+
+
+# --- topics -------------------------------------------------------------------------------------------------------
+
+
+def add_topic(context: Context, name: str, topic_id: TopicId | None, assignments: dict[int, ReplicaAssignment]) -> None:
+    """Take a topic in, with all its partitions NonExistent and without leadership."""
+    partitions = {number: Partition(assignment) for number, assignment in sorted(assignments.items())}
+    context.topics[name] = Topic(topic_id, partitions)
+
+
+def remove_topic(context: Context, name: str) -> None:
+    """Forget a topic: states, leadership, deletion and offline directories alike."""
+    for topic_partition, partition in context.partitions_of(name):
+        _count_partition(context, name, partition, -1)
+        set_partition_state(context, topic_partition, PartitionState.NON_EXISTENT)
+        for offline in context.offline_dirs.values():
+            offline.pop(topic_partition, None)
+    context.topics.pop(name, None)
+    context.deletions.pop(name, None)
+
+
+def set_leadership(context: Context, topic_partition: TopicPartition, leadership: LeaderAndIsr) -> None:
+    """Remember what the partition's state znode says now."""
+    partition = context.partition(topic_partition)
+    if partition is None:
+        return
+    _count_partition(context, topic_partition.topic, partition, -1)
+    partition.leadership = leadership
+    _count_partition(context, topic_partition.topic, partition, +1)
+
+
+def set_assignment(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+    """Replace the replicas, adding and removing lists of a partition of a known topic; a new partition is added."""
+    topic = context.topics[topic_partition.topic]
+    partition = topic.partitions.get(topic_partition.partition)
+    if partition is None:
+        topic.partitions[topic_partition.partition] = Partition(assignment)
+        return
+    _count_partition(context, topic_partition.topic, partition, -1)
+    partition.assignment = assignment
+    _count_partition(context, topic_partition.topic, partition, +1)
+
+
+# --- states -------------------------------------------------------------------------------------------------------
+
+
+def set_partition_state(context: Context, topic_partition: TopicPartition, state: PartitionState) -> None:
+    """Set the state of a known partition; whether the transition is legal has been checked."""
+    partition = context.partition(topic_partition)
+    if partition is None:
+        return
+    deletion = context.deletions.get(topic_partition.topic)
+    if deletion is None or deletion.started_at_ms is None:
+        before = partition.state is PartitionState.OFFLINE
+        after = state is PartitionState.OFFLINE
+        context.offline_partitions += after - before
+    partition.state = state
+
+
+def set_replica_state(context: Context, replica: PartitionReplica, state: ReplicaState) -> None:
+    """Set the state of a replica of a known partition; NonExistent takes it out of the assignment, as in Kafka."""
+    partition = context.partition(replica.topic_partition)
+    if partition is None:
+        return
+    deletion = context.deletions.get(replica.topic)
+    before = partition.replicas.get(replica.broker)
+    if deletion is not None:
+        # Only assigned replicas are counted, which is all there are outside a reassignment.
+        _move(deletion, before or ReplicaState.NON_EXISTENT, state)
+    if state is ReplicaState.NON_EXISTENT:
+        partition.replicas.pop(replica.broker, None)
+        partition.hosting.pop(replica.broker, None)
+        set_assignment(context, replica.topic_partition, partition.assignment.without(replica.broker))
+        if deletion is not None:
+            _move(deletion, ReplicaState.NON_EXISTENT, None)
+    else:
+        partition.replicas[replica.broker] = state
+
+
+def _move(deletion: Deletion, before: ReplicaState, after: ReplicaState | None) -> None:
+    left = deletion.by_state.get(before, 0) - 1
+    if left > 0:
+        deletion.by_state[before] = left
+    else:
+        deletion.by_state.pop(before, None)
+    if after is not None:
+        deletion.by_state[after] = deletion.by_state.get(after, 0) + 1
+
+
+# --- deletions ----------------------------------------------------------------------------------------------------
+
+
+def queue_deletion(context: Context, name: str, now_ms: int) -> None:
+    """Put the topic into the queue of deletions; it no longer counts as imbalanced. Known ones stay as they are."""
+    if name in context.deletions:
+        return
+    for _, partition in context.partitions_of(name):
+        if _is_imbalanced(partition):
+            context.preferred_imbalance -= 1
+    deletion = Deletion(queued_at_ms=now_ms)
+    for _, partition in context.partitions_of(name):
+        for broker in partition.assignment.replicas:
+            state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
+            deletion.by_state[state] = deletion.by_state.get(state, 0) + 1
+    context.deletions[name] = deletion
+
+
+# --- brokers ------------------------------------------------------------------------------------------------------
+
+
+def forget_broker_memory(context: Context, broker: BrokerId) -> None:
+    """Drop what belongs to one incarnation of a broker: failed directories, shutting down, requests, tombstones."""
+    context.offline_dirs.pop(broker, None)
+    context.shutting_down.pop(broker, None)
+    for request_id in [i for i, request in context.outstanding.items() if request.broker == broker]:
+        del context.outstanding[request_id]
+    for deletion in context.deletions.values():
+        deletion.tombstones.pop(broker, None)
+
+
+def note_sent(context: Context, request_id: int, outstanding: Outstanding) -> None:
+    """Remember a request until it is answered, which replicas it announces, and to whom it is a tombstone."""
+    context.outstanding[request_id] = outstanding
+    broker, epoch, request, _ = outstanding
+    match request:
+        case LeaderAndIsrRequest():
+            hosting = Hosting(epoch, request_id, confirmed=False)
+            for topic in request.topics:
+                partitions = context.topics[topic.topic].partitions
+                for row in topic.partitions:
+                    partitions[row.partition].hosting[broker] = hosting
+        case UpdateMetadataRequest():
+            tombstone = Tombstone(epoch, request_id, acknowledged=False)
+            for update in request.topics if context.deletions else ():
+                deletion = context.deletions.get(update.topic)
+                if deletion is not None and not _has_acknowledged(deletion, broker, epoch):
+                    deletion.tombstones[broker] = tombstone
+        case StopReplicaRequest():
+            pass
+
+
+def _has_acknowledged(deletion: Deletion, broker: BrokerId, epoch: BrokerEpoch) -> bool:
+    known = deletion.tombstones.get(broker)
+    return known is not None and known.acknowledged and known.broker_epoch == epoch
+
+
+def reset_cluster(context: Context) -> None:
+    """Forget the cluster and the tenure: what a controller knows only while it leads."""
+    fresh = Context(context.config)
+    for name in (
+        "epoch",
+        "epoch_version",
+        "elected_at_ms",
+        "agenda",
+        "awaited",
+        "timers",
+        "brokers",
+        "shutting_down",
+        "gone_since_ms",
+        "topics",
+        "offline_dirs",
+        "deletions",
+        "set_aside_topics",
+        "set_aside_brokers",
+        "outstanding",
+        "offline_partitions",
+        "preferred_imbalance",
+        "partitions_with_leadership",
+    ):
+        setattr(context, name, getattr(fresh, name))

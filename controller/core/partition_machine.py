@@ -1,0 +1,68 @@
+"""Moves partitions from state to state. Getting a leader needs ZooKeeper and is `leadership`'s part."""
+
+from __future__ import annotations
+
+from controller.core.agenda import BringOnline, ElectLeaders, InitializeLeadership, MovePartitions
+from controller.core.context import Context
+from controller.core.mutation import set_partition_state
+from controller.core.transitions import PARTITION_TRANSITIONS, PartitionState
+from controller.core.turn import Turn
+from protocol.journal import FactType, partition_ranges
+from protocol.vocabulary import TopicPartition
+
+
+def move(turn: Turn, task: MovePartitions) -> None:
+    """Set the state of these partitions, those that may enter it."""
+    enter(turn, task.partitions, task.target)
+
+
+def enter(turn: Turn, partitions: tuple[TopicPartition, ...], target: PartitionState) -> None:
+    """As `move`; also used when a leader has been written."""
+    context = turn.context
+    allowed = PARTITION_TRANSITIONS[target]
+    moved: dict[tuple[str, PartitionState], list[int]] = {}
+    for topic_partition in partitions:
+        partition = context.partition(topic_partition)
+        before = PartitionState.NON_EXISTENT if partition is None else partition.state
+        if partition is None or before not in allowed:
+            turn.refuse(
+                f"partition/{topic_partition}",
+                f"{before.name} to {target.name}",
+                "the state machine has no such transition",
+            )
+            continue
+        set_partition_state(context, topic_partition, target)
+        if before is not target:
+            moved.setdefault((topic_partition.topic, before), []).append(topic_partition.partition)
+    for (topic, before), numbers in moved.items():
+        turn.record(
+            FactType.TRANSITION,
+            f"topic/{topic}",
+            machine="partition",
+            partitions=partition_ranges(numbers),
+            before=before.name,
+            after=target.name,
+        )
+
+
+def bring_online(turn: Turn, task: BringOnline) -> None:
+    """Every New or Offline partition named, or of the whole cluster, is to get a leader."""
+    new, offline = [], []
+    for topic_partition, state in _candidates(turn.context, task):
+        if turn.context.is_queued(topic_partition.topic):
+            continue
+        if state is PartitionState.NEW:
+            new.append(topic_partition)
+        elif state is PartitionState.OFFLINE:
+            offline.append(topic_partition)
+    if new:
+        turn.do(InitializeLeadership(tuple(new)))
+    if offline:
+        turn.do(ElectLeaders(tuple(offline)))
+
+
+def _candidates(context: Context, task: BringOnline) -> list[tuple[TopicPartition, PartitionState]]:
+    if task.partitions is None:
+        return [(topic_partition, partition.state) for topic_partition, partition in context.all_partitions()]
+    known = [(topic_partition, context.partition(topic_partition)) for topic_partition in task.partitions]
+    return [(topic_partition, partition.state) for topic_partition, partition in known if partition is not None]

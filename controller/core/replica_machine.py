@@ -1,0 +1,150 @@
+"""Moves replicas from state to state, and tells brokers what that means for them.
+
+One call moves many replicas with one batch of requests. What may follow what stands in `transitions`; an illegal move
+is refused and recorded for that replica alone. Going offline may need the ISR written first: that is `leadership`'s
+part, which comes back to `finish_offline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from controller.core.agenda import MoveReplicas, Replicas, ShrinkIsr
+from controller.core.mutation import set_assignment, set_replica_state
+from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
+from controller.core.turn import Turn
+from protocol.journal import FactType, partition_ranges
+from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+
+
+def move(turn: Turn, task: MoveReplicas) -> None:
+    """Bring these replicas into the target state, those that may enter it."""
+    replicas = _legal(turn, task.replicas, task.target)
+    if not replicas:
+        return
+    match task.target:
+        case ReplicaState.NEW:
+            _to_new(turn, replicas)
+        case ReplicaState.ONLINE:
+            _to_online(turn, replicas)
+        case ReplicaState.OFFLINE:
+            _to_offline(turn, replicas)
+        case ReplicaState.DELETION_STARTED:
+            _to_deletion_started(turn, replicas)
+        case ReplicaState.DELETION_SUCCESSFUL | ReplicaState.DELETION_INELIGIBLE | ReplicaState.NON_EXISTENT:
+            _enter(turn, replicas, task.target)
+        case _:
+            assert_never(task.target)
+
+
+def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
+    allowed = REPLICA_TRANSITIONS[target]
+    legal = []
+    for replica in replicas:
+        state = turn.context.replica_state(replica)
+        if turn.context.partition(replica.topic_partition) is not None and state in allowed:
+            legal.append(replica)
+        else:
+            turn.refuse(
+                f"replica/{replica}", f"{state.name} to {target.name}", "the state machine has no such transition"
+            )
+    return tuple(legal)
+
+
+def _enter(turn: Turn, replicas: Iterable[PartitionReplica], target: ReplicaState) -> None:
+    """Set the states, and record them a line for each topic, broker and former state."""
+    context = turn.context
+    moved: dict[tuple[str, BrokerId, ReplicaState], list[int]] = {}
+    for replica in replicas:
+        before = context.replica_state(replica)
+        set_replica_state(context, replica, target)
+        if before is not target:
+            moved.setdefault((replica.topic, replica.broker, before), []).append(replica.partition)
+    for (topic, broker, before), partitions in moved.items():
+        turn.record(
+            FactType.TRANSITION,
+            f"topic/{topic}",
+            machine="replica",
+            broker=broker,
+            partitions=partition_ranges(partitions),
+            before=before.name,
+            after=target.name,
+        )
+
+
+def _to_new(turn: Turn, replicas: Replicas) -> None:
+    batch = turn.batch()
+    entered = []
+    for replica in replicas:
+        partition = turn.context.partition(replica.topic_partition)
+        leadership = None if partition is None else partition.leadership
+        if leadership is not None and leadership.leader == replica.broker:
+            turn.refuse(f"replica/{replica}", "NON_EXISTENT to NEW", "the replica already leads its partition")
+            continue
+        if leadership is not None:
+            batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=True)
+        entered.append(replica)
+    turn.flush(batch)
+    _enter(turn, entered, ReplicaState.NEW)
+
+
+def _to_online(turn: Turn, replicas: Replicas) -> None:
+    batch = turn.batch()
+    for replica in replicas:
+        partition = turn.context.partition(replica.topic_partition)
+        if partition is None:
+            continue
+        if partition.replicas.get(replica.broker) is ReplicaState.NEW:
+            if replica.broker not in partition.assignment.replicas:
+                grown = partition.assignment._replace(replicas=(*partition.assignment.replicas, replica.broker))
+                set_assignment(turn.context, replica.topic_partition, grown)
+        elif partition.leadership is not None or turn.context.is_queued(replica.topic):
+            # A broker must be asked about a doomed replica too: its answer is what makes its StopReplica answer count.
+            batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=False)
+    turn.flush(batch)
+    _enter(turn, replicas, ReplicaState.ONLINE)
+
+
+def _to_offline(turn: Turn, replicas: Replicas) -> None:
+    """Queued topics' replicas stay in the ISR as it is written: nobody leads a topic that is being deleted."""
+    context = turn.context
+    shrinking: list[PartitionReplica] = []
+    at_once: list[PartitionReplica] = []
+    for replica in replicas:
+        partition = context.partition(replica.topic_partition)
+        has_leadership = partition is not None and partition.leadership is not None
+        (shrinking if has_leadership and not context.is_queued(replica.topic) else at_once).append(replica)
+    if shrinking:
+        turn.do(ShrinkIsr(tuple(shrinking)))
+    if at_once:
+        finish_offline(turn, tuple(at_once))
+
+
+def finish_offline(turn: Turn, replicas: Replicas) -> None:
+    """StopReplica to the replicas' brokers, the new ISR to the other replicas, and the state."""
+    context = turn.context
+    batch = turn.batch()
+    gone: dict[TopicPartition, list[int]] = {}
+    for replica in replicas:
+        batch.add_stop_replica(replica.broker, replica.topic_partition, delete=False)
+        gone.setdefault(replica.topic_partition, []).append(replica.broker)
+    for topic_partition, brokers in gone.items():
+        partition = context.partition(topic_partition)
+        if partition is None or context.is_queued(topic_partition.topic):
+            continue
+        if partition.leadership is None:
+            batch.add_update_metadata(context.brokers, (topic_partition,))
+        else:
+            others = [r for r in partition.assignment.replicas if r not in brokers]
+            batch.add_leader_and_isr(others, topic_partition, is_new=False)
+    turn.flush(batch)
+    _enter(turn, replicas, ReplicaState.OFFLINE)
+
+
+def _to_deletion_started(turn: Turn, replicas: Replicas) -> None:
+    batch = turn.batch()
+    for replica in replicas:
+        batch.add_stop_replica(replica.broker, replica.topic_partition, delete=True)
+    _enter(turn, replicas, ReplicaState.DELETION_STARTED)
+    turn.flush(batch)

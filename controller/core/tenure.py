@@ -1,0 +1,276 @@
+"""Becoming controller, and ceasing to be.
+
+Being elected is one multi: create `/controller` (ephemeral) and raise `/controller_epoch` from the version just read.
+From then on every write checks that version; where the check fails control is lost, whatever else happened, and we
+resign at once. `/controller` is looked at with the same task whoever holds it: nobody: be elected; another: stand by;
+another while we lead: resign. It is ours only if our session owns it.
+
+A lost reply to a write means that memory and znodes may differ. There is one cure: give the session up, which removes
+our `/controller`, and load everything anew if elected again. Standing again after a fault backs off, so that a znode
+that makes a controller fall over does not make controllers take turns at it.
+
+A cluster in migration to KRaft (`/migration` exists, or `/controller` is persistent) is refused: two kinds of
+controller writing the same znodes would destroy it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.agenda import (
+    GiveUp,
+    ListBrokers,
+    ListDeletions,
+    ListNotifications,
+    ListTopics,
+    ReadStates,
+    Stand,
+    TakeOver,
+)
+from controller.core.context import Role
+from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated, GivenUp
+from controller.core.effects import CloseChannel, RenewSession, StandAgain, Timer
+from controller.core.mutation import reset_cluster
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Create,
+    Data,
+    Delete,
+    Exists,
+    GetData,
+    Present,
+    ReadOutcome,
+    SetData,
+)
+from protocol.zookeeper.packing import GroupDone, GroupOutcome
+
+SETTLED_AFTER_MS = 60_000
+"""A tenure that lasted this long counts as success: the next fault backs off from the beginning."""
+
+
+# --- sessions -----------------------------------------------------------------------------------------------------
+
+
+def session_established(turn: Turn, session_id: int, entropy: bytes) -> None:
+    """A new session: stand for election, unless a fault has to be waited out first."""
+    context = turn.context
+    context.session_id = session_id
+    context.entropy = entropy
+    context.ids_made = 0
+    if context.role is not Role.BACKING_OFF:
+        context.role = Role.STANDING_BY
+        turn.do(Stand())
+
+
+def session_lost(turn: Turn, reason: str) -> None:
+    """Without a session nothing that we know or hold counts any more."""
+    context = turn.context
+    backing_off = context.role is Role.BACKING_OFF
+    resign(turn, f"the ZooKeeper session was lost: {reason}")
+    context.session_id = 0
+    context.active_controller = NO_BROKER
+    if not backing_off:
+        context.role = Role.NO_SESSION
+
+
+# --- standing -----------------------------------------------------------------------------------------------------
+
+
+def stand(turn: Turn) -> None:
+    """Arm the watch on `/controller` and read what decides whether we may be elected."""
+    turn.read(
+        (
+            Exists(paths.controller(), watch=True),
+            GetData(paths.controller()),
+            GetData(paths.controller_epoch()),
+            Exists(paths.migration()),
+        ),
+        ElectionLookedUp(),
+    )
+
+
+def looked_up(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
+    """Decide on who holds `/controller` now."""
+    context = turn.context
+    _, controller, epoch, migration = outcomes
+    if isinstance(controller, Data):
+        _somebody_holds(turn, controller, epoch)
+        return
+    if context.is_leading:
+        resign(turn, "/controller is gone")
+    context.active_controller = NO_BROKER
+    if isinstance(migration, Present):
+        _refuse_cluster(turn, "/migration exists: this cluster is being migrated to KRaft, or was")
+    elif context.role is not Role.BACKING_OFF:
+        context.role, context.refusal = Role.STANDING_BY, None
+        _be_elected(turn, epoch)
+
+
+def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome) -> None:
+    context = turn.context
+    try:
+        znode = znodes.decode_controller(controller.data)
+    except znodes.MalformedZnode as error:
+        holder, kraft = NO_BROKER, False
+        turn.refuse("controller", "reading /controller", str(error))
+    else:
+        holder, kraft = znode.broker_id, znode.kraft_epoch > 0
+    context.active_controller = holder
+    if controller.stat.ephemeral_owner == context.session_id:
+        if not context.is_leading:
+            _find_own_election(turn, epoch)
+        return
+    if context.is_leading:
+        resign(turn, f"controller {holder} holds /controller")
+    if kraft or controller.stat.ephemeral_owner == 0:
+        _refuse_cluster(turn, f"/controller is persistent and names {holder}: a KRaft controller holds this cluster")
+    elif context.role is not Role.BACKING_OFF:
+        context.role, context.refusal = Role.STANDING_BY, None
+
+
+def _find_own_election(turn: Turn, epoch: ReadOutcome) -> None:
+    """Our session owns `/controller` but we never heard that we won: the reply was lost."""
+    number = _readable_epoch(turn, epoch)
+    if number is not None and isinstance(epoch, Data):
+        _won(turn, number, EpochVersion(epoch.stat.version))
+
+
+def _readable_epoch(turn: Turn, outcome: ReadOutcome) -> ControllerEpoch | None:
+    if isinstance(outcome, Data):
+        try:
+            return znodes.decode_controller_epoch(outcome.data)
+        except znodes.MalformedZnode as error:
+            _refuse_cluster(turn, str(error))
+    return None
+
+
+def _refuse_cluster(turn: Turn, why: str) -> None:
+    turn.context.role = Role.REFUSED
+    if turn.context.refusal != why:
+        turn.context.refusal = why
+        turn.refuse("cluster", "standing for election", why)
+
+
+def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
+    context = turn.context
+    if not isinstance(epoch, Data):
+        turn.write(
+            [(Create(paths.controller_epoch(), znodes.encode_controller_epoch(0)),)], EpochNodeCreated(), fenced=False
+        )
+        return
+    number = _readable_epoch(turn, epoch)
+    if number is None:
+        return
+    new_epoch = ControllerEpoch(number + 1)
+    znode = znodes.ControllerZnode(context.config.controller_id, turn.now_ms)
+    version = 2 if context.config.ibp.has_kraft_controller_epoch else 1
+    group = (
+        Create(paths.controller(), znodes.encode_controller(znode, version=version), ephemeral=True),
+        SetData(paths.controller_epoch(), znodes.encode_controller_epoch(new_epoch), epoch.stat.version),
+    )
+    turn.write([group], ElectionWritten(new_epoch), fenced=False)
+
+
+def epoch_node_created(turn: Turn) -> None:
+    """Created, or somebody else was quicker: read it."""
+    turn.do(Stand())
+
+
+def election_written(turn: Turn, task: ElectionWritten, outcome: GroupOutcome) -> None:
+    """Won, or look again: somebody else was quicker, or our reply was lost."""
+    if isinstance(outcome, GroupDone) and outcome.stats[1] is not None:
+        turn.context.active_controller = turn.context.config.controller_id
+        _won(turn, task.new_epoch, EpochVersion(outcome.stats[1].version))
+    else:
+        turn.do(Stand())
+
+
+def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
+    """Load the cluster in the order in which Kafka does: what is read last is acted on first."""
+    context = turn.context
+    context.role, context.refusal = Role.LOADING, None
+    context.epoch, context.epoch_version = epoch, version
+    context.elected_at_ms = turn.now_ms
+    turn.record(
+        FactType.ELECTION, f"controller/{context.config.controller_id}", what="elected", epoch=epoch, version=version
+    )
+    turn.do(
+        ListNotifications(),
+        ListBrokers(loading=True),
+        ListTopics(loading=True),
+        ReadStates(),
+        ListDeletions(loading=True),
+        TakeOver(),
+    )
+
+
+# --- ceasing ------------------------------------------------------------------------------------------------------
+
+
+def resign(turn: Turn, reason: str) -> None:
+    """Stop at once: channels closed, what was planned dropped, the cluster forgotten. Brokers are told nothing."""
+    context = turn.context
+    if context.is_leading:
+        turn.record(
+            FactType.ELECTION,
+            f"controller/{context.config.controller_id}",
+            what="resigned",
+            epoch=context.epoch,
+            reason=reason,
+            tenure_ms=turn.now_ms - context.elected_at_ms,
+        )
+        if turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
+            context.faults_in_a_row = 0
+        context.role = Role.STANDING_BY
+    for broker in context.brokers:
+        turn.emit(CloseChannel(broker))
+    timers: dict[Timer, int] = {timer: at for timer, at in context.timers.items() if isinstance(timer, StandAgain)}
+    reset_cluster(context)
+    context.timers = timers
+
+
+def control_lost(turn: Turn) -> None:
+    """The fence did not hold: whatever `/controller` says, the tenure is over. Look who follows."""
+    resign(turn, "a write was refused because /controller_epoch has changed")
+    turn.do(Stand())
+
+
+def step_back(turn: Turn, reason: str) -> None:
+    """After a fault: give the session up, so that another controller can take over, and stand again later."""
+    context = turn.context
+    resign(turn, reason)
+    context.faults_in_a_row += 1
+    config = context.config
+    wait_ms = min(config.stand_back_off_max_ms, config.stand_back_off_min_ms << min(context.faults_in_a_row - 1, 16))
+    context.role = Role.BACKING_OFF
+    context.active_controller = NO_BROKER
+    turn.emit(RenewSession(reason))
+    turn.set_timer(StandAgain(), turn.now_ms + wait_ms)
+
+
+def stand_again(turn: Turn) -> None:
+    """The time of backing off is over."""
+    context = turn.context
+    if context.role is Role.BACKING_OFF:
+        context.role = Role.STANDING_BY if context.session_id else Role.NO_SESSION
+        if context.session_id:
+            turn.do(Stand())
+
+
+def give_up(turn: Turn, task: GiveUp) -> None:
+    """Delete our `/controller` in a fenced write."""
+    if turn.context.is_leading:
+        turn.write([(Delete(paths.controller(), ANY_VERSION),)], GivenUp(task.reason))
+
+
+def given_up(turn: Turn, task: GivenUp) -> None:
+    """`/controller` is free: let another controller take it before we stand again."""
+    context = turn.context
+    resign(turn, task.reason)
+    context.role = Role.BACKING_OFF
+    turn.do(Stand())
+    turn.set_timer(StandAgain(), turn.now_ms + context.config.stand_back_off_min_ms)

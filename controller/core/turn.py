@@ -1,0 +1,95 @@
+"""One step in progress: the context it works on, the time it was given, the effects it has collected.
+
+Subject modules get a `Turn` and nothing else. `do` puts tasks in front of the agenda, in the order given; `read` and
+`write` end the step until the result is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controller.core.agenda import Task
+from controller.core.batching import RequestBatch
+from controller.core.context import Awaited, Context, Outstanding
+from controller.core.continuations import Continuation
+from controller.core.effects import Effect, ReadZnodes, Record, Send, SetTimer, Timer, WriteZnodes
+from controller.core.mutation import note_sent
+from protocol.journal import Fact, FactType, JsonValue
+from protocol.kafka.control import ControlRequest, api_of
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Check, Operation, Read
+
+
+class Turn:
+    """The working set of one call of `controller.step`; thrown away afterwards."""
+
+    __slots__ = ("context", "effects", "now_ms")
+
+    def __init__(self, context: Context, now_ms: int) -> None:
+        self.context = context
+        self.now_ms = now_ms
+        self.effects: list[Effect] = []
+
+    # --- course ----------------------------------------------------------------------------------------------------
+
+    def do(self, *tasks: Task) -> None:
+        """These are next, before what is on the agenda already."""
+        self.context.agenda.extendleft(reversed(tasks))
+
+    def read(self, reads: Iterable[Read], then: Continuation) -> None:
+        """Ask ZooKeeper; the outcomes go to `then`."""
+        self.context.last_effect_id += 1
+        effect_id = self.context.last_effect_id
+        self.effects.append(ReadZnodes(effect_id, tuple(reads)))
+        self.context.awaited = Awaited(effect_id, then)
+
+    def write(self, groups: Sequence[tuple[Operation, ...]], then: Continuation, *, fenced: bool = True) -> None:
+        """Write to ZooKeeper, each group atomically; the outcomes go to `then`. Only the election is not fenced."""
+        context = self.context
+        context.last_effect_id += 1
+        fence = Check(paths.controller_epoch(), context.epoch_version) if fenced else None
+        self.effects.append(WriteZnodes(context.last_effect_id, tuple(groups), fence))
+        context.awaited = Awaited(context.last_effect_id, then)
+
+    # --- effects ---------------------------------------------------------------------------------------------------
+
+    def emit(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def batch(self) -> RequestBatch:
+        """An empty batch of requests to brokers; nothing leaves before `flush`."""
+        return RequestBatch(self.context)
+
+    def flush(self, batch: RequestBatch) -> None:
+        """Send what the batch has collected: LeaderAndIsr, then UpdateMetadata, then StopReplica."""
+        for broker, request in batch.requests():
+            self._send(broker, request)
+
+    def _send(self, broker: BrokerId, request: ControlRequest) -> None:
+        context = self.context
+        context.last_request_id += 1
+        epoch = context.brokers[broker].epoch
+        note_sent(context, context.last_request_id, Outstanding(broker, epoch, request, self.now_ms))
+        self.effects.append(Send(broker, epoch, context.last_request_id, request))
+        self.record(
+            FactType.REQUEST,
+            f"broker/{broker}",
+            api=api_of(request).name,
+            broker_epoch=epoch,
+            request_id=context.last_request_id,
+            topics=len(request.topics),
+            partitions=sum(len(topic.partitions) for topic in request.topics),
+        )
+
+    def set_timer(self, timer: Timer, at_ms: int) -> None:
+        self.context.timers[timer] = at_ms
+        self.effects.append(SetTimer(timer, at_ms))
+
+    def record(self, fact_type: FactType, subject: str, **data: JsonValue) -> None:
+        """State a fact about this controller's work."""
+        self.effects.append(Record(Fact(fact_type, subject, data)))
+
+    def refuse(self, subject: str, what: str, why: str, **data: JsonValue) -> None:
+        """State that something asked for was not done, for one subject, while the rest goes on."""
+        self.record(FactType.REFUSAL, subject, what=what, why=why, **data)

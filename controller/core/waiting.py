@@ -1,0 +1,133 @@
+"""Why a topic that is marked for deletion is not gone yet: one value per cause, which views only have to show.
+
+A cause names the replica or broker that is waited for, what would have to happen, since when, how often it was tried,
+the last error, and when it is tried again (None where that depends on the cause and not on time).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from controller.core.context import METADATA_CACHE, Context, Deletion, Partition
+from controller.core.transitions import ReplicaState
+from protocol.vocabulary import BrokerId, TopicPartition
+
+
+class WaitingFor(enum.Enum):
+    """What has to happen, in words an operator can act on."""
+
+    BROKER_TO_RETURN = "the broker is not registered in ZooKeeper; start it, or one with its id"
+    BROKER_TO_FINISH_SHUTDOWN = "the broker is shutting down; it goes on when the broker is back"
+    LOG_DIRECTORY = "the broker's log directory has failed; repair it and restart the broker"
+    ANSWER = "the broker has been asked to delete the replica and has not answered"
+    NEXT_TRY = "the broker answered with an error; it is asked again"
+    OTHER_REPLICAS = "replicas of the topic are outstanding; this one follows when they have answered"
+    TOMBSTONE_ANSWER = "the broker has been told that the topic is gone and has not answered"
+    TURN = "the controller has not come to it yet"
+    ZNODES = "the topic's znodes are being removed"
+    READABLE_ZNODE = "the topic's znode cannot be understood; repair it or remove it"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One cause. `partition` and `broker` are None where the cause is not one replica or broker."""
+
+    topic: str
+    waiting_for: WaitingFor
+    since_ms: int
+    partition: int | None = None
+    broker: BrokerId | None = None
+    attempts: int = 0
+    last_error: str | None = None
+    next_try_ms: int | None = None
+
+
+def waits(context: Context, topic: str) -> tuple[Wait, ...]:
+    """Every cause for which this topic is not gone yet; empty where it is not marked for deletion."""
+    deletion = context.deletions.get(topic)
+    if deletion is not None:
+        return tuple(_causes(context, topic, deletion))
+    aside = context.set_aside_topics.get(topic)
+    if aside is not None:
+        return (Wait(topic, WaitingFor.READABLE_ZNODE, aside.since_ms, last_error=aside.reason),)
+    return ()
+
+
+def all_waits(context: Context) -> dict[str, tuple[Wait, ...]]:
+    """The causes of every topic that is queued for deletion, oldest first."""
+    return {topic: waits(context, topic) for topic in context.deletions}
+
+
+def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
+    if deletion.all_acknowledged:
+        yield from _after_acknowledgement(deletion, topic)
+        return
+    for topic_partition, partition in context.partitions_of(topic):
+        for broker in partition.assignment.replicas:
+            if partition.replicas.get(broker) is not ReplicaState.DELETION_SUCCESSFUL:
+                yield _replica(context, deletion, topic_partition, partition, BrokerId(broker))
+
+
+def _after_acknowledgement(deletion: Deletion, topic: str) -> Iterator[Wait]:
+    since_ms = deletion.acknowledged_at_ms or deletion.queued_at_ms
+    owing = deletion.owing_tombstone
+    for broker in owing:
+        problem = deletion.problems.get((METADATA_CACHE, broker))
+        yield Wait(
+            topic,
+            WaitingFor.TOMBSTONE_ANSWER,
+            since_ms,
+            broker=broker,
+            attempts=problem.attempts if problem else 1,
+            last_error=problem.what if problem else None,
+            next_try_ms=deletion.retry_at_ms,
+        )
+    if not owing:
+        problem = deletion.znode_problem
+        yield Wait(
+            topic,
+            WaitingFor.ZNODES,
+            since_ms,
+            attempts=problem.attempts if problem else 1,
+            last_error=problem.what if problem else None,
+            next_try_ms=deletion.retry_at_ms,
+        )
+
+
+def _replica(
+    context: Context, deletion: Deletion, topic_partition: TopicPartition, partition: Partition, broker: BrokerId
+) -> Wait:
+    problem = deletion.problems.get((topic_partition.partition, broker))
+    waiting_for, since_ms = _reason(context, deletion, topic_partition, partition, broker)
+    return Wait(
+        topic_partition.topic,
+        waiting_for,
+        since_ms,
+        topic_partition.partition,
+        broker,
+        problem.attempts if problem else deletion.attempts,
+        problem.what if problem else None,
+        deletion.retry_at_ms if waiting_for is WaitingFor.NEXT_TRY else None,
+    )
+
+
+def _reason(
+    context: Context, deletion: Deletion, topic_partition: TopicPartition, partition: Partition, broker: BrokerId
+) -> tuple[WaitingFor, int]:
+    queued_ms = deletion.queued_at_ms
+    if broker not in context.brokers:
+        return WaitingFor.BROKER_TO_RETURN, context.gone_since_ms.get(broker, context.elected_at_ms)
+    if broker in context.shutting_down:
+        return WaitingFor.BROKER_TO_FINISH_SHUTDOWN, queued_ms
+    if topic_partition in context.offline_dirs.get(broker, {}):
+        return WaitingFor.LOG_DIRECTORY, queued_ms
+    if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED:
+        return WaitingFor.ANSWER, deletion.asked_at_ms or queued_ms
+    problem = deletion.problems.get((topic_partition.partition, broker))
+    if problem is not None:
+        return WaitingFor.NEXT_TRY, problem.since_ms
+    if deletion.in_progress:
+        return WaitingFor.OTHER_REPLICAS, queued_ms
+    return WaitingFor.TURN, queued_ms
