@@ -9,12 +9,9 @@ loads everything anew if it is elected again. Kafka's controller logs such an ex
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 from adapters.zookeeper.interface import SessionLost
-from controller.core.context import Context
-from controller.core.effects import Effect
-from controller.core.tenure import step_back
-from controller.core.turn import Turn
 
 
 class Verdict(enum.Enum):
@@ -23,7 +20,7 @@ class Verdict(enum.Enum):
     STOP = "end the process, loudly: whoever supervises it starts another"
 
 
-FAULTS: tuple[tuple[type[Exception], Verdict], ...] = (
+FAULTS: Final[tuple[tuple[type[Exception], Verdict], ...]] = (
     (SessionLost, Verdict.AWAIT_SESSION_LOST),
     (MemoryError, Verdict.STOP),
     (Exception, Verdict.RESIGN),
@@ -38,22 +35,3 @@ class FaultWhileResigning(Exception):
 def verdict_on(error: Exception) -> Verdict:
     """What is to be done about the exception."""
     return next(verdict for kind, verdict in FAULTS if isinstance(error, kind))
-
-
-def resign_afresh(old: Context, reason: str, now_ms: int) -> tuple[Context, list[Effect]]:
-    """A memory that knows nothing but that it is backing off, and what has to be done for that.
-
-    Taken over from the old memory, which is not to be trusted, is only what cannot hurt: the tenure (so that its end is
-    recorded), how many faults there were in a row, and the counters of ids, so that no late answer is mistaken.
-    """
-    fresh = Context(old.config)
-    fresh.role = old.role
-    fresh.session_id = old.session_id
-    fresh.epoch = old.epoch
-    fresh.elected_at_ms = old.elected_at_ms
-    fresh.faults_in_a_row = old.faults_in_a_row
-    fresh.last_effect_id = old.last_effect_id
-    fresh.last_request_id = old.last_request_id
-    turn = Turn(fresh, now_ms)
-    step_back(turn, reason)
-    return fresh, turn.effects

@@ -24,7 +24,7 @@ from adapters.logs import fields
 from controller.core.context import Context
 from controller.core.effects import Effect
 from controller.core.events import ControllerState, Event, External, Result, SessionLost, state_of
-from controller.runtime.faults import FaultWhileResigning, Verdict, resign_afresh, verdict_on
+from controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
 from controller.runtime.queue import Answer, EventQueue, Queued
 from protocol.journal import Fact, FactType
 
@@ -34,6 +34,7 @@ IDLE_RESET_MS: Final = 300_000
 """The queue-time sample is cleared after so long without an event, as in Kafka: it should not show last week's rush."""
 
 Step = Callable[[Context, Event, int], list[Effect]]
+AfterFault = Callable[[Context, str, int], list[Effect]]
 
 
 class EffectPerformer(Protocol):
@@ -65,6 +66,7 @@ class ControllerLoop:
         self,
         context: Context,
         step: Step,
+        after_fault: AfterFault,
         performer: EffectPerformer,
         clock: Clock,
         metrics: LoopMetrics,
@@ -79,6 +81,7 @@ class ControllerLoop:
         self.handling: Queued | None = None
         """The event in progress."""
         self._step = step
+        self._after_fault = after_fault
         self._performer = performer
         self._clock = clock
         self._metrics = metrics
@@ -215,9 +218,7 @@ class ControllerLoop:
             self._performer.drop_everything()
             # The session's own events stay: without them the core would wait for a session that it believes in.
             self.queue.clear(keep_sessions=True)
-            self.context, effects = resign_afresh(
-                self.context, f"fault while handling {where}: {what}", self._clock.now_ms()
-            )
-            self._performer.perform(effects)
+            reason = f"fault while handling {where}: {what}"
+            self._performer.perform(self._after_fault(self.context, reason, self._clock.now_ms()))
         except Exception as second:
             raise FaultWhileResigning(f"resigning after {what} failed: {second!r}") from second

@@ -29,6 +29,7 @@ from controller.core.effects import (
 from controller.core.events import Result, ZnodesRead, ZnodesWritten
 from controller.runtime.timers import Timers
 from protocol.journal import Fact
+from protocol.vocabulary import BrokerId
 from protocol.zookeeper.packing import MultiPlan
 
 
@@ -36,7 +37,7 @@ class ChannelSet(Protocol):
     """The channels to the brokers."""
 
     def open(self, effect: OpenChannel) -> None: ...
-    def close(self, broker: int) -> None: ...
+    def close(self, broker: BrokerId) -> None: ...
     def send(self, effect: Send) -> None: ...
     def close_all(self) -> None: ...
 

@@ -25,7 +25,7 @@ class Timers:
         """Fire at that time; at once where it has passed."""
         self._cancel(timer)
         delay_s = max(0, at_ms - self._clock.now_ms()) / 1000
-        self._set[timer] = asyncio.get_running_loop().call_later(delay_s, self._fire, timer)
+        self._set[timer] = asyncio.get_running_loop().call_later(delay_s, self._fire, timer, at_ms)
 
     def clear(self) -> None:
         """None of them fires any more."""
@@ -37,6 +37,10 @@ class Timers:
         if handle is not None:
             handle.cancel()
 
-    def _fire(self, timer: Timer) -> None:
+    def _fire(self, timer: Timer, at_ms: int) -> None:
+        if self._clock.now_ms() < at_ms:
+            # Some event loops count in whole milliseconds from when they last woke; the core takes no early timer.
+            self.set(timer, at_ms)
+            return
         del self._set[timer]
         self._post(TimerFired(timer))

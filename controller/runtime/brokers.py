@@ -1,0 +1,332 @@
+"""The channels to the brokers: one sender task each, first in first out, one request in flight.
+
+What is queued for a broker incarnation is sent until it is answered, always with the same content, for as long as the
+channel is open: a broker registers before it listens, so a refused connection says nothing about it. Every failed
+attempt closes the connection and waits, 100 ms at first and then twice as long each time up to a cap; an answer ends
+that. A broker that never answers is hung up on after the request timeout, one that answers garbage or something else
+than what it was asked, at once. Closing the channel drops what is queued; nothing of it is answered any more.
+
+A request that goes to many brokers is encoded once, when the first of them is about to send it; what differs is the
+broker epoch, which is put in place for each frame.
+
+The queues have no limit, and that is a decision. A request cannot be dropped: later ones take it for granted. It cannot
+be refused: the core has already changed the state that it announces. What bounds a queue is that the broker's session
+ends, and with it the channel, when the broker no longer lives, and that bodies are shared, so that one stuck broker
+among many costs no copies. A broker that keeps its session and answers nothing shows as a growing backlog, in the
+metrics and, each time it doubles, in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import weakref
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from adapters.logs import fields
+from controller.core.effects import OpenChannel, Send
+from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.runtime.metrics import ChannelCounts, ChannelView
+from controller.runtime.queue import Answer
+from controller.runtime.sessions import BackOff
+from protocol.kafka.codec import EncodedBody, decode_response, encode_control_body
+from protocol.kafka.control import (
+    ControlRequest,
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    UpdateMetadataResponse,
+    api_of,
+)
+from protocol.kafka.framing import ProtocolError
+from protocol.kafka.queries import Response
+from protocol.kafka.versions import InterBrokerProtocol, control_versions
+from protocol.vocabulary import BrokerId, Endpoint
+
+logger = logging.getLogger(__name__)
+
+ESTIMATED_PARTITION_BYTES: Final = 64
+"""What a partition takes in a request that has not been encoded yet, about."""
+FIRST_WARNING_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
+
+
+class Wire(Protocol):
+    """One connection to a broker."""
+
+    async def exchange(self, head: bytes, tail: memoryview, correlation_id: int) -> bytes:
+        """Send one frame in two parts and return the payload of the next frame that comes.
+
+        Raises OSError where the connection breaks and ProtocolError where what comes is no frame, or not the answer.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        ...
+
+
+Connect = Callable[[Endpoint], Awaitable[Wire]]
+"""Opens a connection; raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSettings:
+    """How channels behave. Times in milliseconds."""
+
+    client_id: str
+    """In every request's header: the controller's broker id as text."""
+    ibp: InterBrokerProtocol
+    request_timeout_ms: int = 30_000
+    back_off: BackOff = DEFAULT_BACK_OFF
+    log_every_ms: int = 10_000
+
+
+class SharedBody:
+    """A request and, once the first receiver sends it, its encoded form."""
+
+    __slots__ = ("__weakref__", "_encoded", "_version", "request")
+
+    def __init__(self, request: ControlRequest, version: int) -> None:
+        self.request = request
+        self._version = version
+        self._encoded: EncodedBody | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the body; an estimate as long as it is not encoded."""
+        if self._encoded is not None:
+            return self._encoded.size_bytes
+        return 100 + ESTIMATED_PARTITION_BYTES * sum(len(topic.partitions) for topic in self.request.topics)
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def encoded(self) -> EncodedBody:
+        """Raises Unencodable where the version cannot carry the request."""
+        if self._encoded is None:
+            self._encoded = encode_control_body(self.request, self._version)
+        return self._encoded
+
+
+@dataclass(slots=True)
+class _Waiting:
+    send: Send
+    body: SharedBody
+    size_bytes: int
+    """What it was counted with in the backlog."""
+    since_s: float
+
+
+class _Channel:
+    """One broker incarnation."""
+
+    def __init__(
+        self,
+        effect: OpenChannel,
+        settings: ChannelSettings,
+        connect: Connect,
+        deliver: Callable[[Answer], Awaitable[None]],
+    ) -> None:
+        self.effect = effect
+        self.counts = ChannelCounts()
+        self.task: asyncio.Task[None] | None = None
+        self._settings = settings
+        self._connect = connect
+        self._deliver = deliver
+        self._waiting: deque[_Waiting] = deque()
+        self._in_flight: _Waiting | None = None
+        self._filled = asyncio.Event()
+        self._wire: Wire | None = None
+        self._correlation_id = 0
+        self._failures = 0
+        self._logged_at_s = 0.0
+        self._warn_bytes = FIRST_WARNING_BYTES
+
+    def put(self, send: Send, body: SharedBody) -> None:
+        """Queue a request behind the others."""
+        waiting = _Waiting(send, body, body.size_bytes, time.monotonic())
+        self._waiting.append(waiting)
+        self.counts.queue_size += 1
+        self.counts.backlog_bytes += waiting.size_bytes
+        self._filled.set()
+        if self.counts.backlog_bytes >= self._warn_bytes:
+            self._warn_bytes *= 2
+            logger.warning(
+                "broker %d does not take its requests: %d wait, about %d MiB",
+                self.effect.broker,
+                self.counts.queue_size,
+                self.counts.backlog_bytes >> 20,
+                extra=fields(broker=self.effect.broker),
+            )
+
+    def view(self) -> ChannelView:
+        """What metrics show of it."""
+        oldest = self._in_flight or (self._waiting[0] if self._waiting else None)
+        age_s = 0.0 if oldest is None else time.monotonic() - oldest.since_s
+        return ChannelView(self.effect.broker, self.counts, age_s)
+
+    async def run(self) -> None:
+        """Send what is queued until cancelled. Raises Unencodable, which is a fault of the controller."""
+        try:
+            while True:
+                await self._filled.wait()
+                current = self._take()
+                response = await self._until_answered(current)
+                self._in_flight = None
+                await self._deliver(_answer(current.send, response))
+        finally:
+            self._hang_up()
+
+    def _take(self) -> _Waiting:
+        current = self._waiting.popleft()
+        if not self._waiting:
+            self._filled.clear()
+            self._warn_bytes = FIRST_WARNING_BYTES
+        self._in_flight = current
+        self.counts.queue_size -= 1
+        self.counts.backlog_bytes -= current.size_bytes
+        self.counts.queue_time_ms.add((time.monotonic() - current.since_s) * 1000)
+        return current
+
+    async def _until_answered(self, current: _Waiting) -> Response:
+        body = current.body.encoded()
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
+                    response = await self._attempt(current.send, body)
+            except ProtocolError as error:
+                reason, problem = "garbage", str(error)
+            except TimeoutError:
+                reason, problem = "timeout", f"no answer within {self._settings.request_timeout_ms} ms"
+            except ConnectionRefusedError as error:
+                reason, problem = "refused", str(error)
+            except OSError as error:
+                reason, problem = "lost", str(error) or type(error).__name__
+            else:
+                self._failures = 0
+                return response
+            await self._back_off(body, reason, problem)
+
+    async def _attempt(self, send: Send, body: EncodedBody) -> Response:
+        wire = self._wire
+        if wire is None:
+            wire = self._wire = await self._connect(self.effect.endpoint)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        head, tail = body.frame(self._correlation_id, self._settings.client_id, send.broker_epoch)
+        started_s = time.monotonic()
+        payload = await wire.exchange(head, tail, self._correlation_id)
+        correlation_id, response = decode_response(body.api, body.version, payload)
+        if correlation_id != self._correlation_id:
+            raise ProtocolError(f"request {self._correlation_id} was answered with number {correlation_id}")
+        self.counts.note_latency(body.api.name, time.monotonic() - started_s)
+        return response
+
+    async def _back_off(self, body: EncodedBody, reason: str, problem: str) -> None:
+        self._hang_up()
+        self._failures += 1
+        self.counts.note_retry(reason)
+        now_s = time.monotonic()
+        if not self._logged_at_s or (now_s - self._logged_at_s) * 1000 >= self._settings.log_every_ms:
+            self._logged_at_s = now_s
+            endpoint = self.effect.endpoint
+            logger.warning(
+                "%s to broker %d at %s:%d failed (%s), trying again: %s",
+                body.api.name,
+                self.effect.broker,
+                endpoint.host,
+                endpoint.port,
+                reason,
+                problem,
+                extra=fields(broker=self.effect.broker, attempts=self._failures),
+            )
+        await asyncio.sleep(self._settings.back_off.wait_ms(self._failures) / 1000)
+
+    def _hang_up(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.abort()
+
+
+def _answer(send: Send, response: Response) -> Answer:
+    match response:
+        case LeaderAndIsrResponse():
+            return LeaderAndIsrAnswered(send.broker, send.broker_epoch, send.request_id, response)
+        case UpdateMetadataResponse():
+            return UpdateMetadataAnswered(send.broker, send.broker_epoch, send.request_id, response)
+        case StopReplicaResponse():
+            return StopReplicaAnswered(send.broker, send.broker_epoch, send.request_id, response)
+        case _:
+            raise TypeError(f"{type(response).__name__} is no answer to a control request")
+
+
+class Channels:
+    """All channels of a controller. Their tasks live in the task group of the composition root."""
+
+    def __init__(
+        self,
+        tasks: asyncio.TaskGroup,
+        settings: ChannelSettings,
+        connect: Connect,
+        deliver: Callable[[Answer], Awaitable[None]],
+        fault: Callable[[Exception, str], None],
+    ) -> None:
+        self._tasks = tasks
+        self._settings = settings
+        self._versions = control_versions(settings.ibp)
+        self._connect = connect
+        self._deliver = deliver
+        self._fault = fault
+        self._channels: dict[BrokerId, _Channel] = {}
+        self._bodies: weakref.WeakValueDictionary[int, SharedBody] = weakref.WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def views(self) -> Iterator[ChannelView]:
+        """What metrics show of each open channel, in the order in which they were opened."""
+        return (channel.view() for channel in self._channels.values())
+
+    def open(self, effect: OpenChannel) -> None:
+        """Start a sender; one that is open for that broker is closed first."""
+        self.close(effect.broker)
+        channel = _Channel(effect, self._settings, self._connect, self._deliver)
+        self._channels[effect.broker] = channel
+        channel.task = self._tasks.create_task(self._run(channel), name=f"channel-broker-{effect.broker}")
+
+    def close(self, broker: BrokerId) -> None:
+        """Stop the broker's sender and drop what it has queued; nothing where there is none."""
+        channel = self._channels.pop(broker, None)
+        if channel is not None and channel.task is not None:
+            channel.task.cancel()
+
+    def close_all(self) -> None:
+        for broker in list(self._channels):
+            self.close(broker)
+
+    def send(self, effect: Send) -> None:
+        """Queue a request. One for a broker or incarnation without a channel is dropped and logged, as in Kafka."""
+        channel = self._channels.get(effect.broker)
+        if channel is None or channel.effect.broker_epoch != effect.broker_epoch:
+            logger.warning(
+                "%s for broker %d under epoch %d is dropped: there is no channel to it",
+                api_of(effect.request).name,
+                effect.broker,
+                effect.broker_epoch,
+            )
+            return
+        body = self._bodies.get(id(effect.request))
+        if body is None:
+            body = SharedBody(effect.request, self._versions.of(api_of(effect.request)))
+            self._bodies[id(effect.request)] = body
+        channel.put(effect, body)
+
+    async def _run(self, channel: _Channel) -> None:
+        try:
+            await channel.run()
+        except Exception as error:  # noqa: BLE001 — the loop has the table that decides what a fault leads to
+            self._fault(error, f"sending to broker {channel.effect.broker}")

@@ -1,0 +1,297 @@
+"""Every metric of the controller, declared once: the collector reads its help from here, the docs page is made of it.
+
+Gauges that Kafka's controller has carry the names under which the usual configuration of the Prometheus JMX exporter
+shows Kafka's, so that dashboards and alerts made for Kafka keep working: domain, type and name joined with `_` in lower
+case, attributes behind it, key properties as labels. What Kafka does not measure begins with `lethe_` and is in base
+units.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+from controller.core.events import ControllerState
+
+
+class Kind(enum.Enum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    SUMMARY = "summary"
+    """Kafka's histograms and timers: `_count`, `_sum` and a series per quantile, of the latest 1,028 values."""
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    """One metric family. `mbean` is Kafka's name for it, None for what is ours alone."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    labels: tuple[str, ...] = ()
+    mbean: str | None = None
+
+
+def _controller_gauge(name: str, meaning: str) -> Metric:
+    return Metric(
+        f"kafka_controller_kafkacontroller_{name.lower()}",
+        Kind.GAUGE,
+        meaning,
+        mbean=f"kafka.controller:type=KafkaController,name={name}",
+    )
+
+
+CONTROLLER_GAUGES: Final = {
+    "active_controller_count": _controller_gauge("ActiveControllerCount", "1 where this controller is the active one"),
+    "offline_partitions_count": _controller_gauge(
+        "OfflinePartitionsCount", "Partitions without a leader, less those of topics whose deletion has started"
+    ),
+    "preferred_replica_imbalance_count": _controller_gauge(
+        "PreferredReplicaImbalanceCount", "Partitions not led by their preferred replica, less those of queued topics"
+    ),
+    "controller_state": _controller_gauge(
+        "ControllerState", "What the event in progress is about, as a number; 0: idle"
+    ),
+    "global_topic_count": _controller_gauge("GlobalTopicCount", "Topics"),
+    "global_partition_count": _controller_gauge("GlobalPartitionCount", "Partitions with leadership"),
+    "topics_to_delete_count": _controller_gauge("TopicsToDeleteCount", "Topics queued for deletion"),
+    "replicas_to_delete_count": _controller_gauge(
+        "ReplicasToDeleteCount", "Replicas of queued topics that have not been deleted yet"
+    ),
+    "topics_ineligible_to_delete_count": _controller_gauge(
+        "TopicsIneligibleToDeleteCount", "Queued topics that wait for something before they are tried again"
+    ),
+    "replicas_ineligible_to_delete_count": _controller_gauge(
+        "ReplicasIneligibleToDeleteCount", "Replicas of queued topics that cannot be deleted at present"
+    ),
+    "active_broker_count": _controller_gauge("ActiveBrokerCount", "Registered brokers, those shutting down included"),
+    "fenced_broker_count": _controller_gauge("FencedBrokerCount", "Always 0 with ZooKeeper"),
+    "set_aside_topic_count": Metric(
+        "lethe_controller_set_aside_topics", Kind.GAUGE, "Topics whose znode cannot be understood; they are left alone"
+    ),
+}
+"""Field of `controller.core.gauges.Gauges` to its metric; all are 0 where this controller is not the active one."""
+
+CURRENT_CONTROLLER: Final = Metric(
+    "kafka_server_metadataloader_currentcontrollerid",
+    Kind.GAUGE,
+    "Id of the active controller as this one sees it; -1: none",
+    mbean="kafka.server:type=MetadataLoader,name=CurrentControllerId",
+)
+EPOCH: Final = Metric("lethe_controller_epoch", Kind.GAUGE, "Controller epoch of the present tenure; 0: none")
+ROLE: Final = Metric(
+    "lethe_controller_role", Kind.GAUGE, "1 for the role that this controller has now, 0 for the others", ("role",)
+)
+UNCLEAN: Final = Metric(
+    "lethe_controller_unclean_elections_total",
+    Kind.COUNTER,
+    "Leaders elected from outside the ISR since this process started",
+    mbean=None,
+)
+
+# --- events -------------------------------------------------------------------------------------------------------
+
+QUEUE_SIZE: Final = Metric(
+    "kafka_controller_controllereventmanager_eventqueuesize",
+    Kind.GAUGE,
+    "Events that wait",
+    mbean="kafka.controller:type=ControllerEventManager,name=EventQueueSize",
+)
+QUEUE_TIME: Final = Metric(
+    "kafka_controller_controllereventmanager_eventqueuetimems",
+    Kind.SUMMARY,
+    "Milliseconds that events waited; cleared when none came for five minutes",
+    mbean="kafka.controller:type=ControllerEventManager,name=EventQueueTimeMs",
+)
+
+_STATE_TIMERS: Final = {
+    ControllerState.CONTROLLER_CHANGE: "ControllerChangeRateAndTimeMs",
+    ControllerState.BROKER_CHANGE: "LeaderElectionRateAndTimeMs",
+    ControllerState.TOPIC_CHANGE: "TopicChangeRateAndTimeMs",
+    ControllerState.TOPIC_DELETION: "TopicDeletionRateAndTimeMs",
+    ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED: "LeaderAndIsrResponseReceivedRateAndTimeMs",
+    ControllerState.CONTROLLER_SHUTDOWN: "ControllerShutdownRateAndTimeMs",
+}
+"""Kafka's timer of each state; idle and UpdateMetadata answers have none."""
+
+STATE_TIMERS: Final = {
+    state: Metric(
+        f"kafka_controller_controllerstats_{name.lower()}",
+        Kind.SUMMARY,
+        f"Milliseconds taken by events of state {state.name}; one that ended in a fault counts",
+        mbean=f"kafka.controller:type=ControllerStats,name={name}",
+    )
+    for state, name in _STATE_TIMERS.items()
+}
+EVENT_QUEUED: Final = Metric(
+    "lethe_controller_event_queued_seconds", Kind.HISTOGRAM, "Time that events waited in the queue", ("event",)
+)
+EVENT_HANDLED: Final = Metric(
+    "lethe_controller_event_handled_seconds",
+    Kind.HISTOGRAM,
+    "Time from taking an event to the end of its course, ZooKeeper's answers included",
+    ("event",),
+)
+FAULTS: Final = Metric(
+    "lethe_controller_faults_total",
+    Kind.COUNTER,
+    "Events that ended in an exception, after which we resigned",
+    ("event",),
+)
+
+# --- deletion -----------------------------------------------------------------------------------------------------
+
+DELETION_PHASES: Final = Metric(
+    "lethe_controller_deletion_phase_seconds",
+    Kind.HISTOGRAM,
+    "Time that a topic's deletion took to reach the phase from the one before",
+    ("phase",),
+)
+FACTS: Final = Metric("lethe_controller_facts_total", Kind.COUNTER, "Facts recorded, by type", ("type",))
+
+# --- ZooKeeper ----------------------------------------------------------------------------------------------------
+
+ZOOKEEPER_CONNECTED: Final = Metric("lethe_zookeeper_session_up", Kind.GAUGE, "1 while there is a ZooKeeper session")
+ZOOKEEPER_CONNECTS: Final = Metric(
+    "kafka_server_sessionexpirelistener_zookeepersyncconnectspersec_count",
+    Kind.COUNTER,
+    "Sessions opened",
+    mbean="kafka.server:type=SessionExpireListener,name=ZooKeeperSyncConnectsPerSec",
+)
+ZOOKEEPER_EXPIRES: Final = Metric(
+    "kafka_server_sessionexpirelistener_zookeeperexpirespersec_count",
+    Kind.COUNTER,
+    "Sessions lost or given up",
+    mbean="kafka.server:type=SessionExpireListener,name=ZooKeeperExpiresPerSec",
+)
+ZOOKEEPER_FAILED: Final = Metric(
+    "lethe_zookeeper_failed_attempts_total", Kind.COUNTER, "Attempts to open a session that failed"
+)
+ZOOKEEPER_LATENCY_MS: Final = Metric(
+    "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms",
+    Kind.SUMMARY,
+    "Milliseconds from asking ZooKeeper to the last answer, for each read or write of the core, however many requests",
+    mbean="kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
+)
+ZOOKEEPER_LATENCY: Final = Metric(
+    "lethe_zookeeper_operation_seconds", Kind.HISTOGRAM, "The same in seconds, by kind", ("operation",)
+)
+
+# --- channels -----------------------------------------------------------------------------------------------------
+
+_MANAGER: Final = "kafka.controller:type=ControllerChannelManager"
+TOTAL_QUEUE_SIZE: Final = Metric(
+    "kafka_controller_controllerchannelmanager_totalqueuesize",
+    Kind.GAUGE,
+    "Requests that wait for brokers, all together",
+    mbean=f"{_MANAGER},name=TotalQueueSize",
+)
+CHANNEL_QUEUE_SIZE: Final = Metric(
+    "kafka_controller_controllerchannelmanager_queuesize",
+    Kind.GAUGE,
+    "Requests that wait for this broker",
+    ("broker_id",),
+    f"{_MANAGER},name=QueueSize,broker-id=N",
+)
+CHANNEL_QUEUE_TIME: Final = Metric(
+    "kafka_controller_controllerchannelmanager_requestrateandqueuetimems",
+    Kind.SUMMARY,
+    "Milliseconds that requests waited before they were first sent",
+    ("broker_id",),
+    f"{_MANAGER},name=RequestRateAndQueueTimeMs,broker-id=N",
+)
+CHANNEL_BACKLOG: Final = Metric(
+    "lethe_broker_channel_backlog_bytes",
+    Kind.GAUGE,
+    "Size of the requests that wait for this broker, as they would be sent; an estimate for those not encoded yet",
+    ("broker_id",),
+)
+CHANNEL_OLDEST: Final = Metric(
+    "lethe_broker_channel_oldest_seconds",
+    Kind.GAUGE,
+    "How long the oldest request has waited or been tried",
+    ("broker_id",),
+)
+CHANNEL_LATENCY: Final = Metric(
+    "lethe_broker_request_seconds",
+    Kind.HISTOGRAM,
+    "Time from sending a request to its answer, for the attempt that was answered",
+    ("broker_id", "api"),
+)
+CHANNEL_RETRIES: Final = Metric(
+    "lethe_broker_request_retries_total",
+    Kind.COUNTER,
+    "Attempts that failed and were repeated: refused, lost, timeout, garbage",
+    ("broker_id", "reason"),
+)
+
+# --- journal ------------------------------------------------------------------------------------------------------
+
+JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", Kind.COUNTER, "Facts written to the journal")
+JOURNAL_LOST: Final = Metric("lethe_journal_lost_total", Kind.COUNTER, "Facts that the journal could not take")
+JOURNAL_FAILING: Final = Metric("lethe_journal_failing", Kind.GAUGE, "1 while the journal cannot be written")
+
+GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
+    (
+        "The controller",
+        "All of Kafka's gauges here are 0 where this controller is not the active one.",
+        (*CONTROLLER_GAUGES.values(), CURRENT_CONTROLLER, EPOCH, ROLE, UNCLEAN),
+    ),
+    (
+        "Events",
+        "`event` is the name of the event as the code has it, such as `BrokersChanged`.",
+        (QUEUE_SIZE, QUEUE_TIME, *STATE_TIMERS.values(), EVENT_QUEUED, EVENT_HANDLED, FAULTS),
+    ),
+    ("Deletion", "Phases follow one another for each topic.", (DELETION_PHASES, FACTS)),
+    (
+        "ZooKeeper",
+        "",
+        (
+            ZOOKEEPER_CONNECTED,
+            ZOOKEEPER_CONNECTS,
+            ZOOKEEPER_EXPIRES,
+            ZOOKEEPER_FAILED,
+            ZOOKEEPER_LATENCY_MS,
+            ZOOKEEPER_LATENCY,
+        ),
+    ),
+    (
+        "Channels to brokers",
+        "The series of a broker go when its channel is closed.",
+        (
+            TOTAL_QUEUE_SIZE,
+            CHANNEL_QUEUE_SIZE,
+            CHANNEL_QUEUE_TIME,
+            CHANNEL_BACKLOG,
+            CHANNEL_OLDEST,
+            CHANNEL_LATENCY,
+            CHANNEL_RETRIES,
+        ),
+    ),
+    ("Journal", "", (JOURNAL_LINES, JOURNAL_LOST, JOURNAL_FAILING)),
+)
+
+
+def page() -> str:
+    """The text of `docs/metrics.md`."""
+    lines = [
+        "# Metrics of the controller",
+        "",
+        "Generated from `controller/runtime/declared.py`; `make docs` writes it.",
+        "",
+        "`lethe controller` serves them at `/metrics` in Prometheus' text format. What Kafka's own controller",
+        "measures has the name under which the usual configuration of the Prometheus JMX exporter (lower-case output",
+        "names) shows it, so dashboards and alerts made for Kafka keep working. A *summary* has `_count`, `_sum` and a",
+        "series per quantile of the latest 1,028 values, as Kafka's histograms and timers do. The process's own",
+        "`process_*` metrics come on top.",
+    ]
+    for title, remark, metrics in GROUPS:
+        lines += ["", f"## {title}", ""]
+        if remark:
+            lines += [remark, ""]
+        lines += ["| Metric | Kind | Labels | Meaning | Kafka's MBean |", "|---|---|---|---|---|"]
+        for metric in metrics:
+            labels = ", ".join(f"`{label}`" for label in metric.labels)
+            mbean = f"`{metric.mbean}`" if metric.mbean else ""
+            lines.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.meaning} | {mbean} |")
+    return "\n".join(lines) + "\n"
