@@ -72,14 +72,12 @@ def creation_operations(plan: TopicPlan, *, config_exists: bool) -> tuple[Operat
     )
 
 
-def deletion_problem(name: str, *, topics: Collection[str], marked: Collection[str]) -> str | None:
-    """Why the topic cannot be marked for deletion; None where it can."""
+def deletion_problem(name: str, *, topics: Collection[str]) -> str | None:
+    """Why the topic cannot be marked for deletion; None where it can, or is already."""
     if name in INTERNAL_TOPICS:
         return f"topic {name} is internal to Kafka and is not deleted by this command"
-    if name not in topics and name not in marked:
+    if name not in topics:
         return f"topic {name} does not exist"
-    if name in marked:
-        return f"topic {name} is already marked for deletion"
     return None
 
 

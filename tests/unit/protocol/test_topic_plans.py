@@ -67,10 +67,9 @@ def test_what_can_be_created() -> None:
 
 def test_marks() -> None:
     assert deletion_operation("orders") == Create("/admin/delete_topics/orders", None)
-    assert deletion_problem("orders", topics=("orders",), marked=()) is None
-    assert "does not exist" in str(deletion_problem("orders", topics=(), marked=()))
-    assert "already marked" in str(deletion_problem("orders", topics=("orders",), marked=("orders",)))
-    assert "internal" in str(deletion_problem("__consumer_offsets", topics=("__consumer_offsets",), marked=()))
+    assert deletion_problem("orders", topics=("orders",)) is None
+    assert "does not exist" in str(deletion_problem("orders", topics=("order",)))
+    assert "internal" in str(deletion_problem("__consumer_offsets", topics=("__consumer_offsets",)))
 
 
 def test_health_of_a_partition() -> None:
