@@ -1,0 +1,123 @@
+"""The configuration of `lethe controller`: its properties, and the values that the runtime gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from adapters.config_common import (
+    COMMON,
+    MAX_INT,
+    HttpConfig,
+    JournalFilesConfig,
+    ZooKeeperConfig,
+    read_http,
+    read_id,
+    read_journal,
+    read_zookeeper,
+)
+from adapters.properties import Kind, Property, read_values, schema
+from protocol.kafka.versions import InterBrokerProtocol
+from protocol.vocabulary import BrokerId
+
+CONTROLLER: Final = (
+    Property(
+        "delete.topic.enable",
+        Kind.BOOLEAN,
+        "true",
+        "Whether topics may be deleted; where not, deletion markers are removed and nothing else happens.",
+    ),
+    Property(
+        "inter.broker.protocol.version",
+        Kind.TEXT,
+        "3.9-IV0",
+        "Selects the version of every request to brokers; as in the brokers' own configuration, 2.2 to 3.9.",
+    ),
+    Property(
+        "inter.broker.listener.name",
+        Kind.TEXT,
+        "PLAINTEXT",
+        "The brokers' listener that the controller connects to.",
+    ),
+    Property(
+        "control.plane.listener.name",
+        Kind.TEXT,
+        None,
+        "The brokers' listener for controllers, where they have a separate one.",
+    ),
+    Property(
+        "unclean.leader.election.enable",
+        Kind.BOOLEAN,
+        "false",
+        "Whether a replica outside the ISR may lead where no other is alive (a topic's own setting comes first).",
+    ),
+    Property(
+        "request.timeout.ms",
+        Kind.INTEGER,
+        "30000",
+        "How long an administrator's request may take.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "controller.socket.timeout.ms",
+        Kind.INTEGER,
+        "30000",
+        "How long the controller waits for a broker's connection or answer before it tries again.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+)
+
+CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    controller_id: BrokerId
+    zookeeper: ZooKeeperConfig
+    http: HttpConfig
+    journal: JournalFilesConfig | None
+    delete_topic_enable: bool
+    inter_broker_protocol: InterBrokerProtocol
+    inter_broker_listener: str
+    control_plane_listener: str | None
+    unclean_leader_election: bool
+    request_timeout_ms: int
+    controller_socket_timeout_ms: int
+    max_frame_bytes: int
+    warnings: tuple[str, ...]
+    """What in the configuration was not understood and not needed."""
+
+
+def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> ControllerConfig:
+    """Read file and environment. Raises ConfigError with everything that is wrong."""
+    values = read_values(path, environ, CONTROLLER_SCHEMA)
+    text = values.text("inter.broker.protocol.version") or ""
+    try:
+        ibp = InterBrokerProtocol.parse(text)
+    except ValueError as error:
+        values.wrong("inter.broker.protocol.version", str(error), "write the version that the brokers have")
+        ibp = InterBrokerProtocol.parse("3.9-IV0")
+    control_plane = values.text("control.plane.listener.name")
+    config = ControllerConfig(
+        controller_id=BrokerId(read_id(values)),
+        zookeeper=read_zookeeper(values),
+        http=read_http(values),
+        journal=read_journal(values),
+        delete_topic_enable=values.boolean("delete.topic.enable"),
+        inter_broker_protocol=ibp,
+        inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
+        control_plane_listener=None if control_plane is None else control_plane.upper(),
+        unclean_leader_election=values.boolean("unclean.leader.election.enable"),
+        request_timeout_ms=values.integer("request.timeout.ms"),
+        controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
+        max_frame_bytes=values.integer("socket.request.max.bytes"),
+        warnings=tuple(values.warnings),
+    )
+    values.finish()
+    return config

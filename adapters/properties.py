@@ -1,0 +1,358 @@
+"""Reading `server.properties`: Java's syntax, overrides from the environment, and a declarative schema to check both.
+
+A file that was made for Kafka is read as it is: names that Kafka knows and Lethe has no use for are passed over in
+silence, names that nobody knows are reported with the nearest known one, and everything that is wrong with the values
+is reported at once, each problem with its file and line, the value, and what to write instead.
+
+Environment variables override the file in the manner of Kafka's container images: `KAFKA_ZOOKEEPER_CONNECT` is
+`zookeeper.connect`; `___` stands for `-`, `__` for `_`, `_` for `.`. `LETHE_HTTP_PORT` is `lethe.http.port`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from adapters.config_kafka_names import KAFKA_NAMES, KAFKA_PREFIXES
+
+MAX_SHOWN: Final = 120
+
+
+class Setting(NamedTuple):
+    """A value and where it stands."""
+
+    value: str
+    origin: str
+    """`server.properties:7`, or `environment variable KAFKA_BROKER_ID`, or `default`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one property, and what to do about it."""
+
+    name: str
+    origin: str
+    value: str | None
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        shown = "" if self.value is None else f"={_shown(self.value)}"
+        return f"{self.origin}: {self.name}{shown}: {self.reason}; {self.remedy}"
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; `problems` has everything that was found wrong."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+# --- the file -----------------------------------------------------------------------------------------------------
+
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_SPACE: Final = " \t\f"
+_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
+
+
+def parse_properties(text: str, source: str) -> tuple[dict[str, Setting], list[Problem]]:
+    """Java's properties syntax: comments, continuation lines, escapes. A name given twice with two values is a problem;
+    as in Java, the last one counts."""
+    found: dict[str, Setting] = {}
+    problems: list[Problem] = []
+    for number, line in _logical_lines(text):
+        origin = f"{source}:{number}"
+        raw_name, raw_value = _split(line)
+        try:
+            name, value = _unescape(raw_name), _unescape(raw_value)
+        except ValueError as error:
+            remedy = "write four hexadecimal digits after \\u, or double the backslash"
+            problems.append(Problem(raw_name, origin, raw_value, str(error), remedy))
+            continue
+        before = found.get(name)
+        if before is not None and before.value != value:
+            reason = f"contradicts {before.origin}, which says {_shown(before.value)}"
+            problems.append(Problem(name, origin, value, reason, "keep one of the two lines"))
+        found[name] = Setting(value, origin)
+    return found, problems
+
+
+def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
+    """(number of its first line, line with its continuations) for each line that is neither blank nor comment."""
+    collected = ""
+    first = 0
+    for number, line in enumerate(_NEWLINE.split(text), 1):
+        stripped = line.lstrip(_SPACE)
+        if not first and (not stripped or stripped[0] in "#!"):
+            continue
+        first = first or number
+        backslashes = len(stripped) - len(stripped.rstrip("\\"))
+        if backslashes % 2:
+            collected += stripped[:-1]
+            continue
+        yield first, collected + stripped
+        collected, first = "", 0
+    if first:
+        yield first, collected
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Name and value: the name ends at the first `=`, `:` or white space that is not escaped."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _SPACE:
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(_SPACE)
+    if rest[:1] in ("=", ":") and rest:
+        rest = rest[1:].lstrip(_SPACE)
+    return line[:end], rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    made: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] != "\\":
+            made.append(text[at])
+            at += 1
+            continue
+        following = text[at + 1 : at + 2]
+        if following == "u":
+            digits = text[at + 2 : at + 6]
+            if not re.fullmatch(r"[0-9a-fA-F]{4}", digits):
+                raise ValueError(f"\\u{digits} is no escaped character")
+            made.append(chr(int(digits, 16)))
+            at += 6
+        else:
+            made.append(_ESCAPES.get(following, following))
+            at += 2
+    return "".join(made)
+
+
+def decode_text(data: bytes) -> str:
+    """UTF-8 where it is that, else Latin-1 as Java reads such files."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+# --- the environment ----------------------------------------------------------------------------------------------
+
+_NOT_PROPERTIES: Final = (
+    "KAFKA_CLUSTER_ID KAFKA_DEBUG KAFKA_GC_LOG_OPTS KAFKA_GID KAFKA_HEAP_OPTS KAFKA_HOME KAFKA_JMX_HOSTNAME "
+    "KAFKA_JMX_OPTS KAFKA_JMX_PORT KAFKA_JVM_PERFORMANCE_OPTS KAFKA_LOG4J_LOGGERS KAFKA_LOG4J_OPTS "
+    "KAFKA_LOG4J_ROOT_LOGLEVEL KAFKA_LOG4J_TOOLS_ROOT_LOGLEVEL KAFKA_MODE KAFKA_OPTS KAFKA_TOOLS_LOG4J_LOGLEVEL "
+    "KAFKA_UID KAFKA_USER KAFKA_VERSION"
+)
+NOT_PROPERTIES: Final = frozenset(_NOT_PROPERTIES.split())
+"""Variables of Kafka's images and scripts that are no properties."""
+
+
+def environment_settings(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Setting]:
+    """The properties that the environment sets. Of `LETHE_*` only those that are `known`: other tools may use the
+    prefix for things of their own."""
+    known = frozenset(known)
+    found: dict[str, Setting] = {}
+    for variable, value in sorted(environ.items()):
+        if variable.startswith("KAFKA_") and variable not in NOT_PROPERTIES:
+            name = property_name(variable.removeprefix("KAFKA_"))
+        elif variable.startswith("LETHE_") and property_name(variable) in known:
+            name = property_name(variable)
+        else:
+            continue
+        found[name] = Setting(value, f"environment variable {variable}")
+    return found
+
+
+def property_name(variable: str) -> str:
+    """`zookeeper.connect` for `ZOOKEEPER_CONNECT`: `___` is a dash, `__` an underscore, `_` a dot."""
+    return (
+        variable.lower()
+        .replace("___", "\0")
+        .replace("__", "\1")
+        .replace("_", ".")
+        .replace("\0", "-")
+        .replace("\1", "_")
+    )
+
+
+# --- the schema ---------------------------------------------------------------------------------------------------
+
+
+class Kind(enum.Enum):
+    TEXT = "text"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    LIST = "list, separated by commas"
+    SECRET = "secret"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property: what it takes, what it means. The reference page of the configuration is made from these."""
+
+    name: str
+    kind: Kind
+    default: str | None
+    """As it would be written in a file; None where there is none."""
+    doc: str
+    unit: str = ""
+    required: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
+    """Other names that are read where this one is not given; Kafka has such pairs."""
+
+
+Schema = Mapping[str, Property]
+
+
+def schema(*groups: Iterable[Property]) -> dict[str, Property]:
+    """The properties of all groups by name, in order."""
+    return {prop.name: prop for group in groups for prop in group}
+
+
+@dataclass(slots=True)
+class Values:
+    """Checked values by property name. The accessors answer the default where a value is wrong: `problems` has it, and
+    `finish` raises it together with all others."""
+
+    schema: Schema
+    settings: Mapping[str, Setting]
+    problems: list[Problem]
+    warnings: list[str] = field(default_factory=list)
+
+    def setting(self, name: str) -> Setting | None:
+        """What was given for the property or for one of its fallbacks; None where nothing was, or nothing but space."""
+        prop = self.schema[name]
+        for candidate in (name, *prop.fallbacks):
+            given = self.settings.get(candidate)
+            if given is not None and given.value.strip():
+                return given
+        return None
+
+    def text(self, name: str) -> str | None:
+        """The value without surrounding space; None where there is neither value nor default."""
+        prop = self.schema[name]
+        given = self.setting(name)
+        if given is None:
+            if prop.required:
+                self.missing(name)
+            return prop.default
+        value = given.value.strip()
+        if prop.choices and value not in prop.choices:
+            self.wrong(name, "is not one of the possible values", "use one of " + ", ".join(prop.choices))
+            return prop.default
+        return value
+
+    def integer(self, name: str) -> int:
+        """The number, within the bounds of its property; 0 where a wrong one has no default."""
+        prop = self.schema[name]
+        text = self.text(name)
+        if text is None:
+            return 0
+        number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text) else None
+        low, high = prop.minimum, prop.maximum
+        if number is None:
+            self.wrong(name, "is not a whole number", f"write {_bounds(prop)}")
+        elif (low is not None and number < low) or (high is not None and number > high):
+            self.wrong(name, "is out of range", f"write {_bounds(prop)}")
+        else:
+            return number
+        return int(prop.default or 0)
+
+    def boolean(self, name: str) -> bool:
+        text = (self.text(name) or "").lower()
+        if text not in ("true", "false"):
+            self.wrong(name, "is neither true nor false", "write true or false")
+        return text == "true"
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """The items of a list, without empty ones."""
+        return tuple(item.strip() for item in (self.text(name) or "").split(",") if item.strip())
+
+    def origin(self, name: str) -> str:
+        """Where the value stands, `default` where none was given."""
+        given = self.setting(name)
+        return "default" if given is None else given.origin
+
+    def wrong(self, name: str, reason: str, remedy: str) -> None:
+        """Note a problem with the value that was given."""
+        given = self.setting(name)
+        secret = self.schema[name].kind is Kind.SECRET
+        shown = None if given is None or secret else given.value
+        self.problems.append(Problem(name, self.origin(name), shown, reason, remedy))
+
+    def missing(self, name: str) -> None:
+        """Note that a property that is needed was not given."""
+        example = self.schema[name].doc
+        self.problems.append(Problem(name, "configuration", None, "is missing", f"add a line {name}=… ({example})"))
+
+    def finish(self) -> None:
+        """Raises ConfigError with everything that was noted."""
+        if self.problems:
+            raise ConfigError(list(dict.fromkeys(self.problems)))
+
+
+def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -> Values:
+    """What file (None: there is none) and environment say, unknown names reported in `warnings`.
+
+    Raises ConfigError where the file cannot be read at all.
+    """
+    settings: dict[str, Setting] = {}
+    problems: list[Problem] = []
+    if path is not None:
+        try:
+            text = decode_text(path.read_bytes())
+        except OSError as error:
+            remedy = "name an existing file that this user may read"
+            reason = f"cannot be read: {error.strerror or error}"
+            raise ConfigError([Problem("file", str(path), None, reason, remedy)]) from error
+        settings, problems = parse_properties(text, str(path))
+    known = {*schema, *(fallback for prop in schema.values() for fallback in prop.fallbacks)}
+    settings |= environment_settings(environ, known)
+    return Values(schema, settings, problems, unknown_names(settings, known))
+
+
+def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list[str]:
+    """A warning for each name that neither Lethe nor Kafka knows."""
+    known = list(known)
+    warnings = []
+    for name, setting in settings.items():
+        if name in known or name in KAFKA_NAMES or name.startswith(KAFKA_PREFIXES):
+            continue
+        near = difflib.get_close_matches(name, [*known, *sorted(KAFKA_NAMES)], n=1, cutoff=0.8)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        warnings.append(f"{setting.origin}: unknown property {_shown(name)} is ignored{hint}")
+    return warnings
+
+
+def check(values: Values, name: str, judge: Callable[[str], str | None], remedy: str) -> None:
+    """Note a problem where `judge` finds a reason against the text of the property."""
+    text = values.text(name)
+    if text is not None and (reason := judge(text)):
+        values.wrong(name, reason, remedy)
+
+
+def _bounds(prop: Property) -> str:
+    unit = f" of {prop.unit}" if prop.unit else ""
+    match prop.minimum, prop.maximum:
+        case int(low), int(high):
+            return f"a whole number{unit} from {low} to {high}"
+        case int(low), None:
+            return f"a whole number{unit} from {low} on"
+        case _:
+            return f"a whole number{unit}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…")

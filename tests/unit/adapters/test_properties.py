@@ -1,0 +1,257 @@
+"""Java's properties syntax, overrides from the environment, and what is said about mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapters.config_broker import BROKER_SCHEMA, BrokerConfig, load_broker_config
+from adapters.config_controller import CONTROLLER_SCHEMA, load_controller_config
+from adapters.properties import ConfigError, environment_settings, parse_properties, property_name
+from protocol.vocabulary import Endpoint
+
+MINIMAL = "broker.id=3\nzookeeper.connect=localhost:2181\nlog.dirs=/var/lib/lethe\n"
+
+
+def load(text: str, tmp_path: Path, environ: dict[str, str] | None = None) -> BrokerConfig:
+    path = tmp_path / "server.properties"
+    path.write_text(text)
+    return load_broker_config(path, environ or {})
+
+
+def problems(text: str, tmp_path: Path, environ: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        load(text, tmp_path, environ)
+    return [str(problem) for problem in raised.value.problems]
+
+
+# --- syntax -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text,expected",
+    [
+        ("a=b", {"a": "b"}),
+        ("a:b", {"a": "b"}),
+        ("a b", {"a": "b"}),
+        ("  a  =  b c  ", {"a": "b c  "}),
+        ("a", {"a": ""}),
+        ("a==b", {"a": "=b"}),
+        ("a = : b", {"a": ": b"}),
+        ("# a=b\n! c=d\n\n  # e=f\ng=h", {"g": "h"}),
+        ("a=b,\\\n   c", {"a": "b,c"}),
+        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        ("a=b\\", {"a": "b"}),
+        ("a\\=b=c", {"a=b": "c"}),
+        ("a\\ b=c", {"a b": "c"}),
+        ("a=\\t\\n\\x\\u0041", {"a": "\t\nxA"}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a=b\\\n# not a comment", {"a": "b# not a comment"}),
+    ],
+)
+def test_javas_syntax(text: str, expected: dict[str, str]) -> None:
+    found, wrong = parse_properties(text, "f")
+    assert {name: setting.value for name, setting in found.items()} == expected
+    assert wrong == []
+
+
+def test_values_know_the_line_where_they_begin() -> None:
+    found, _ = parse_properties("\n# x\na=b\\\nc\nd=e", "f")
+    assert (found["a"].origin, found["d"].origin) == ("f:3", "f:5")
+
+
+def test_a_broken_escape_is_a_problem_and_the_rest_is_read() -> None:
+    found, (problem,) = parse_properties("a=\\u12\nb=c", "f")
+    assert "f:1" in str(problem)
+    assert list(found) == ["b"]
+
+
+def test_a_name_given_twice_with_different_values_is_a_contradiction(tmp_path: Path) -> None:
+    (problem,) = problems(MINIMAL + "broker.id=4\n", tmp_path)
+    assert "server.properties:4: broker.id='4'" in problem
+    assert "server.properties:1" in problem
+    assert load(MINIMAL + "broker.id=3\n", tmp_path).broker_id == 3
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.properties: file: cannot be read: No such file"):
+        load_broker_config(tmp_path / "nowhere.properties", {})
+
+
+def test_a_file_in_latin_1_is_read_as_java_does(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(MINIMAL.encode() + b"broker.rack=K\xf6ln\n")
+    assert load_broker_config(path, {}).rack == "Köln"
+
+
+# --- the environment ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "variable,name",
+    [("ZOOKEEPER_CONNECT", "zookeeper.connect"), ("A__B_C", "a_b.c"), ("A___B", "a-b"), ("X_Y____Z", "x.y-.z")],
+)
+def test_names_of_variables(variable: str, name: str) -> None:
+    assert property_name(variable) == name
+
+
+def test_the_environment_comes_first(tmp_path: Path) -> None:
+    config = load(
+        MINIMAL, tmp_path, {"KAFKA_BROKER_ID": "7", "LETHE_HTTP_PORT": "8080", "KAFKA_LETHE_HTTP_HOST": "::1"}
+    )
+    assert (config.broker_id, config.http.port, config.http.host) == (7, 8080, "::1")
+
+
+def test_a_wrong_value_from_the_environment_names_its_variable(tmp_path: Path) -> None:
+    (problem,) = problems(MINIMAL, tmp_path, {"KAFKA_BROKER_ID": "x"})
+    assert problem.startswith("environment variable KAFKA_BROKER_ID: broker.id='x': is not a whole number")
+
+
+def test_variables_that_are_no_properties_are_left_alone() -> None:
+    environ = {"KAFKA_HEAP_OPTS": "-Xmx1g", "LETHE_COLOUR": "blue", "PATH": "/bin"}
+    assert environment_settings(environ, ["lethe.http.port"]) == {}
+
+
+def test_without_a_file_the_environment_is_enough() -> None:
+    environ = {"KAFKA_BROKER_ID": "1", "KAFKA_ZOOKEEPER_CONNECT": "zk:2181/kafka", "KAFKA_LOG_DIRS": "/x,/y"}
+    config = load_broker_config(None, environ)
+    assert config.log_dirs == (Path("/x"), Path("/y"))
+    assert config.zookeeper.connect == "zk:2181/kafka"
+
+
+# --- what is said about mistakes ----------------------------------------------------------------------------------
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    found = problems("broker.id=x\nlisteners=nonsense\nzookeeper.set.acl=maybe\n", tmp_path)
+    named = [problem.split(": ")[1].partition("=")[0] for problem in found]
+    assert sorted(named) == ["broker.id", "listeners", "log.dirs", "zookeeper.connect", "zookeeper.set.acl"]
+
+
+@pytest.mark.parametrize(
+    "line,expected",
+    [
+        ("broker.id=-1", "is out of range; write a whole number from 0 to"),
+        ("node.id=4", "contradicts node.id=4"),
+        ("process.roles=broker", "KRaft"),
+        ("zookeeper.connect=zk:0", "port 0"),
+        ("zookeeper.connect=zk:2181//a", "zookeeper.connect"),
+        ("zookeeper.connect=a b", "is not host:port"),
+        ("zookeeper.session.timeout.ms=0", "of milliseconds from 1"),
+        ("log.dirs=/a,/b,/a", "names /a twice"),
+        ("log.dirs=/a,/a/b", "/a/b lies inside /a"),
+        ("log.dirs=/", "the root of the file system"),
+        ("log.dirs=,", "names no directory"),
+        ("listeners=PLAINTEXT://:9092,PLAINTEXT://:9093", "names listener PLAINTEXT twice"),
+        ("listeners=SSL://:9093", "wants SSL, which the agent does not serve"),
+        ("listeners=INSIDE://:9093", "INSIDE has no security protocol"),
+        ("listeners=PLAINTEXT://:99999", "is not a listener"),
+        ("listeners=PLAINTEXT://0.0.0.0:9092", "no address that others can connect to"),
+        ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "no address that others can connect to"),
+        ("listener.security.protocol.map=A:PLAINTEXT,B", "'B' is not NAME:PROTOCOL"),
+        ("inter.broker.listener.name=OTHER", "is not among listeners"),
+        ("lethe.fill.bytes=-1", "write a whole number of bytes from 0 on"),
+        ("lethe.http.port=70000", "from 0 to 65535"),
+    ],
+)
+def test_mistakes(line: str, expected: str, tmp_path: Path) -> None:
+    name = line.partition("=")[0]
+    kept = "".join(text + "\n" for text in MINIMAL.splitlines() if not text.startswith(name + "="))
+    found = problems(kept + line + "\n", tmp_path)
+    assert any(expected in problem for problem in found), found
+
+
+def test_listeners_and_advertised_listeners_must_match(tmp_path: Path) -> None:
+    text = MINIMAL + (
+        "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\nlisteners=A://:9092\nadvertised.listeners=B://h:9092\n"
+    )
+    (problem,) = problems(text, tmp_path)
+    assert "listener B is not among listeners (A)" in problem
+
+
+def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+    (problem,) = problems(MINIMAL + "lethe.zookeeper.digest=hunter2\n", tmp_path)
+    assert "hunter2" not in problem
+    config = load(MINIMAL + "lethe.zookeeper.digest=user:hunter2\n", tmp_path)
+    assert config.zookeeper.credentials is not None
+    assert config.zookeeper.credentials.secret == b"user:hunter2"
+    assert "hunter2" not in repr(config)
+
+
+def test_unknown_names_are_reported_with_the_nearest_known_one(tmp_path: Path) -> None:
+    (warning,) = load(MINIMAL + "zookeper.connect=x\n", tmp_path).warnings
+    assert "server.properties:4" in warning
+    assert warning.endswith("did you mean zookeeper.connect?")
+    (warning,) = load(MINIMAL + "colour=blue\n", tmp_path).warnings
+    assert "did you mean" not in warning
+
+
+def test_kafkas_own_file_raises_no_warning(tmp_path: Path) -> None:
+    text = (
+        "num.network.threads=3\nnum.io.threads=8\nsocket.send.buffer.bytes=102400\nlog.retention.hours=168\n"
+        "num.partitions=1\noffsets.topic.replication.factor=1\ntransaction.state.log.min.isr=1\n"
+        "group.initial.rebalance.delay.ms=0\nunclean.leader.election.enable=false\ncontrolled.shutdown.enable=true\n"
+        "listener.name.internal.ssl.keystore.location=/x\nauto.create.topics.enable=false\n"
+    )
+    assert load(MINIMAL + text, tmp_path).warnings == ()
+
+
+# --- what comes out -----------------------------------------------------------------------------------------------
+
+
+def test_defaults_of_an_agent(tmp_path: Path) -> None:
+    config = load(MINIMAL, tmp_path)
+    assert config.listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.advertised_listeners == config.listeners
+    assert config.inter_broker_listener == "PLAINTEXT"
+    assert config.delete_delay_ms == 60_000
+    assert config.zookeeper.session_timeout_ms == config.zookeeper.connection_timeout_ms == 18_000
+    assert config.journal is None
+
+
+def test_several_listeners(tmp_path: Path) -> None:
+    text = MINIMAL + (
+        "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT\n"
+        "listeners=INSIDE://[::1]:9092,OUTSIDE://0.0.0.0:0\n"
+        "advertised.listeners=inside://[::1]:9092,OUTSIDE://kafka.example:9094\ninter.broker.listener.name=INSIDE\n"
+        "log.segment.delete.delay.ms=5\n"
+    )
+    config = load(text, tmp_path)
+    assert [endpoint.host for endpoint in config.listeners] == ["::1", "0.0.0.0"]
+    assert config.advertised_listeners[1] == Endpoint("OUTSIDE", "kafka.example", 9094)
+    assert config.inter_broker_listener == "INSIDE"
+    assert config.delete_delay_ms == 5
+
+
+def test_fallback_names(tmp_path: Path) -> None:
+    text = MINIMAL.replace("log.dirs", "log.dir").replace("broker.id", "node.id") + "file.delete.delay.ms=9\n"
+    config = load(text, tmp_path)
+    assert (config.log_dirs, config.broker_id, config.delete_delay_ms) == ((Path("/var/lib/lethe"),), 3, 9)
+
+
+def test_a_controller(tmp_path: Path) -> None:
+    path = tmp_path / "controller.properties"
+    path.write_text(
+        "broker.id=1001\nzookeeper.connect=a,b:2182/chroot\ninter.broker.protocol.version=2.8\n"
+        "delete.topic.enable=false\nlethe.journal.dir=/tmp/j\n"
+    )
+    config = load_controller_config(path, {})
+    assert config.controller_id == 1001
+    assert str(config.inter_broker_protocol) == "2.8-IV1"
+    assert not config.delete_topic_enable
+    assert config.journal is not None
+    assert config.journal.directory == Path("/tmp/j")
+
+
+def test_a_controller_of_an_unknown_protocol(tmp_path: Path) -> None:
+    path = tmp_path / "controller.properties"
+    path.write_text("broker.id=1001\nzookeeper.connect=a\ninter.broker.protocol.version=4.0\n")
+    with pytest.raises(ConfigError, match=r"inter\.broker\.protocol\.version='4\.0'"):
+        load_controller_config(path, {})
+
+
+@pytest.mark.parametrize("schema", [BROKER_SCHEMA, CONTROLLER_SCHEMA])
+def test_every_property_says_what_it_means(schema: dict[str, object]) -> None:
+    for prop in schema.values():
+        assert prop.doc.endswith("."), prop  # type: ignore[attr-defined]
