@@ -29,7 +29,7 @@ from controller.core.replica_machine import move
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType
-from protocol.vocabulary import BrokerId, PartitionReplica
+from protocol.vocabulary import BrokerId, PartitionReplica, topic_id_to_text
 
 _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
@@ -223,7 +223,7 @@ def phase(turn: Turn, name: str, what: str, *, since_ms: int) -> None:
         f"topic/{name}",
         phase=what,
         took_ms=turn.now_ms - since_ms,
-        topic_id=None if topic is None or topic.id is None else str(topic.id),
+        topic_id=None if topic is None or topic.id is None else topic_id_to_text(topic.id),
         partitions=len(topic.partitions) if topic else 0,
         replicas=replicas,
     )

@@ -1,0 +1,251 @@
+"""One controller core on the ZooKeeper model, performed at once: for scenarios that are read as stories.
+
+Brokers are registered by hand and answer by a rule; nothing is delayed, lost or reordered. What the controller sent
+and recorded is kept for the test to look at. The simulator has its own world, with all the trouble in it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from controller.core import controller, events
+from controller.core.context import Context, CoreConfig
+from controller.core.effects import (
+    CloseChannel,
+    Effect,
+    OpenChannel,
+    ReadZnodes,
+    Record,
+    RenewSession,
+    Send,
+    SetTimer,
+    WriteZnodes,
+)
+from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from protocol.journal import Fact, FactType
+from protocol.kafka.control import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    TopicError,
+    TopicIdError,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from protocol.kafka.versions import LATEST, InterBrokerProtocol
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, TopicId
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Create, Data, Delete, GetData, MultiDone, Operation, SetData, WatchFired
+from protocol.zookeeper.packing import MultiPlan
+from tests.fakes.zookeeper_model import ZooKeeperModel
+
+CONTROLLER_ID = BrokerId(1000)
+ENTROPY = bytes(range(32))
+
+Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
+AnswerRule = Callable[[Send], Answer | None]
+
+
+def consent(send: Send) -> Answer:
+    """The answer of a healthy broker: NONE for everything."""
+    broker, epoch, request_id, request = send
+    match request:
+        case LeaderAndIsrRequest():
+            rows = tuple(
+                TopicIdError(topic.topic, None, row.partition, 0)
+                for topic in request.topics
+                for row in topic.partitions
+            )
+            return LeaderAndIsrAnswered(broker, epoch, request_id, LeaderAndIsrResponse(0, rows))
+        case UpdateMetadataRequest():
+            return UpdateMetadataAnswered(broker, epoch, request_id, UpdateMetadataResponse(0))
+        case StopReplicaRequest():
+            stopped = tuple(
+                TopicError(topic.topic, row.partition, 0) for topic in request.topics for row in topic.partitions
+            )
+            return StopReplicaAnswered(broker, epoch, request_id, StopReplicaResponse(0, stopped))
+
+
+@dataclass
+class Refusing:
+    """A rule that answers some broker's StopReplica(delete) with an error per partition."""
+
+    broker: int
+    error: int
+
+    def __call__(self, send: Send) -> Answer:
+        answer = consent(send)
+        if send.broker == self.broker and isinstance(answer, StopReplicaAnswered):
+            rows = tuple(row._replace(error=self.error) for row in answer.response.partitions)
+            return StopReplicaAnswered(*send[:3], StopReplicaResponse(0, rows))
+        return answer
+
+
+class OneController:
+    """The core, its ZooKeeper, and whoever plays operator and brokers."""
+
+    def __init__(self, *, ibp: InterBrokerProtocol = LATEST, delete_topic_enable: bool = True) -> None:
+        self.zookeeper = ZooKeeperModel()
+        self.operator = self.zookeeper.open_session()
+        self.now_ms = 1_000_000
+        self.context = Context(CoreConfig(CONTROLLER_ID, ibp, delete_topic_enable=delete_topic_enable))
+        self.answer: AnswerRule = consent
+        self.sent: list[Send] = []
+        self.facts: list[Fact] = []
+        self.channels: dict[BrokerId, OpenChannel] = {}
+        self.renewals: list[str] = []
+        self.sessions: dict[int, int] = {}
+        self.session = 0
+        self.silent: dict[int, None] = {}
+        """Brokers that take requests and never answer."""
+        self._events: deque[Event] = deque()
+        for path in paths.PERSISTENT_ROOTS:
+            for each in (*paths.ancestors_of(path), path):
+                self.zookeeper.multi(self.operator, [Create(each, None)])
+
+    # --- the operator ------------------------------------------------------------------------------------------------
+
+    def write(self, *operations: Operation) -> MultiDone:
+        """A write by somebody else, which must succeed."""
+        outcome = self.zookeeper.multi(self.operator, operations)
+        assert isinstance(outcome, MultiDone), (operations, outcome)
+        return outcome
+
+    def read(self, path: str) -> Data | None:
+        outcome = self.zookeeper.read(self.operator, GetData(path))
+        return outcome if isinstance(outcome, Data) else None
+
+    def start_broker(self, broker: int) -> BrokerEpoch:
+        """Register a broker under a session of its own; its epoch."""
+        self.sessions[broker] = session = self.zookeeper.open_session()
+        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + broker)
+        znode = Broker(BrokerId(broker), BrokerEpoch(-1), (endpoint,))
+        path = paths.broker_id(broker)
+        data = znodes.encode_broker(znode, timestamp_ms=self.now_ms)
+        self.zookeeper.multi(session, [Create(path, None, ephemeral=True), SetData(path, data, 0)])
+        found = self.read(path)
+        assert found is not None
+        return BrokerEpoch(found.stat.czxid)
+
+    def stop_broker(self, broker: int) -> None:
+        self.zookeeper.close_session(self.sessions.pop(broker))
+
+    def create_topic(self, name: str, *partitions: Sequence[int], topic_id: TopicId | None = None) -> None:
+        """One list of brokers for each partition."""
+        assignments = {n: ReplicaAssignment(tuple(replicas)) for n, replicas in enumerate(partitions)}
+        self.write(
+            Create(paths.config_topic(name), znodes.encode_config({})),
+            Create(paths.topic(name), znodes.encode_topic(znodes.TopicZnode(assignments, topic_id))),
+        )
+
+    def mark(self, name: str) -> None:
+        self.write(Create(paths.delete_topic(name), None))
+
+    def unmark(self, name: str) -> None:
+        self.write(Delete(paths.delete_topic(name)))
+
+    def exists(self, path: str) -> bool:
+        return self.zookeeper.node(path) is not None
+
+    # --- the controller ----------------------------------------------------------------------------------------------
+
+    def open_session(self) -> None:
+        self.session = self.zookeeper.open_session()
+        self._events.append(events.SessionEstablished(self.session, ENTROPY))
+
+    def feed(self, event: Event) -> None:
+        """Queue an event; `run` handles it."""
+        self._events.append(event)
+
+    def run(self) -> None:
+        """Everything that follows from what has happened, timers excepted."""
+        for _ in range(10_000):
+            self._collect_watches()
+            if not self._events:
+                return
+            self._perform(controller.step(self.context, self._events.popleft(), self.now_ms))
+        raise AssertionError("the controller does not come to rest")
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, and the timers that are due fire."""
+        self.now_ms += ms
+        for timer, at_ms in list(self.context.timers.items()):
+            if at_ms <= self.now_ms:
+                self._events.append(events.TimerFired(timer))
+        self.run()
+
+    def elect(self) -> None:
+        """Open a session and become controller."""
+        self.open_session()
+        self.run()
+
+    def crash(self) -> None:
+        """The process dies: its memory is gone and its session expires."""
+        self.zookeeper.close_session(self.session)
+        self.zookeeper.take_fired()
+        self._events.clear()
+        self.context = Context(self.context.config)
+        self.channels.clear()
+
+    def _collect_watches(self) -> None:
+        for session, fired in self.zookeeper.take_fired():
+            event = events.from_watch(fired) if session == self.session else None
+            if event is not None:
+                self._events.append(event)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case ReadZnodes(id=effect_id, reads=reads):
+                    outcomes = tuple(self.zookeeper.read(self.session, read) for read in reads)
+                    self._collect_watches()
+                    self._events.appendleft(events.ZnodesRead(effect_id, outcomes))
+                case WriteZnodes():
+                    self._events.appendleft(self._write(effect))
+                case Send():
+                    self._send(effect)
+                case OpenChannel(broker=broker):
+                    self.channels[broker] = effect
+                case CloseChannel(broker=broker):
+                    self.channels.pop(broker, None)
+                case RenewSession(reason=reason):
+                    self.renewals.append(reason)
+                    self.zookeeper.close_session(self.session)
+                    self.open_session()
+                case Record(fact=fact):
+                    self.facts.append(fact)
+                case SetTimer():
+                    pass
+
+    def _write(self, effect: WriteZnodes) -> events.ZnodesWritten:
+        plan = MultiPlan(effect.groups, effect.fence)
+        while (multi := plan.next_multi()) is not None:
+            plan.settle(multi, self.zookeeper.multi(self.session, multi.operations))
+        return events.ZnodesWritten(effect.id, plan.outcomes, plan.controller_moved)
+
+    def _send(self, send: Send) -> None:
+        self.sent.append(send)
+        channel = self.channels.get(send.broker)
+        if channel is None or channel.broker_epoch != send.broker_epoch or send.broker in self.silent:
+            return
+        answer = self.answer(send)
+        if answer is not None:
+            self._events.append(answer)
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    def take_sent(self) -> list[Send]:
+        """What was sent since the last call."""
+        sent, self.sent = self.sent, []
+        return sent
+
+    def recorded(self, fact_type: FactType) -> list[Fact]:
+        return [fact for fact in self.facts if fact.type is fact_type]
+
+
+def fired(kind: object, path: str) -> WatchFired:
+    """A watch event, as the adapter would report it."""
+    return WatchFired(kind, path)  # type: ignore[arg-type]
