@@ -37,7 +37,9 @@ class Page(NamedTuple):
 
 PAGES: Final = (
     Page("docs/cli.md", "tools.cli_page:page"),
+    Page("docs/configuration.md", "tools.configuration_page:page"),
     Page("docs/state-machines.md", "tools.state_machines_page:page"),
+    Page("docs/wire.md", "tools.wire_page:page"),
 )
 
 
