@@ -42,6 +42,8 @@ __all__ = [
     "encode_control_body",
     "encode_request",
     "encode_response",
+    "response_correlation_id",
+    "unsupported_api_versions",
 ]
 
 
@@ -74,8 +76,8 @@ class UnknownApi(ProtocolError):
 class UnsupportedVersion(ProtocolError):
     """A known API in a version that Lethe does not speak."""
 
-    def __init__(self, api: ApiKey, version: int, correlation_id: int = 0) -> None:
-        super().__init__(f"{api.name} version {version} is not spoken here: versions {SPOKEN[api]} are")
+    def __init__(self, api: ApiKey, version: int, spoken: VersionRange, correlation_id: int = 0) -> None:
+        super().__init__(f"{api.name} version {version} is not spoken here: versions {spoken} are")
         self.api = api
         self.version = version
         self.correlation_id = correlation_id
@@ -146,7 +148,7 @@ class _Message:
 @functools.cache
 def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
     if version not in SPOKEN[api]:
-        raise UnsupportedVersion(api, version)
+        raise UnsupportedVersion(api, version, SPOKEN[api])
     name, request, response = _BINDINGS[api]
     kind, bind = ("Response", response) if is_response else ("Request", request)
     package = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
@@ -261,11 +263,11 @@ def decode_request(payload: bytes, served: Mapping[ApiKey, VersionRange] = SPOKE
         api_key, version, correlation_id = _KEYS.unpack_from(payload)
     except struct.error as error:
         raise Malformed(f"a request of {len(payload)} bytes has no complete header") from error
-    if api_key not in ApiKey.__members__.values() or api_key not in served:
+    if api_key not in _BINDINGS or api_key not in served:
         raise UnknownApi(api_key, version, correlation_id)
     api = ApiKey(api_key)
     if version not in served[api] or version not in SPOKEN[api]:
-        raise UnsupportedVersion(api, version, correlation_id)
+        raise UnsupportedVersion(api, version, served[api], correlation_id)
     message = _message(api, version, False)
     offset, client_id = _KEYS.size, None
     try:

@@ -90,8 +90,6 @@ def metadata_request(version: int) -> Binding:
             if topics is not None and not topics:
                 raise Unencodable("Metadata v0 cannot ask for no topics: its empty list means all of them")
             topics = topics or ()
-        if version < 12 and any(topic.name is None for topic in topics or ()):
-            raise Unencodable(f"Metadata v{version} asks for topics by name; by id is possible from version 12 on")
         return (topics, *(getattr(request, flag) for flag in flags))
 
     return Binding(

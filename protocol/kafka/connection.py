@@ -1,0 +1,153 @@
+"""Both ends of a Kafka connection without its socket: bytes in, values out; values in, buffers out.
+
+Theory of operation. Kafka answers the requests of one connection in the order in which they came. So a client expects
+the oldest unanswered correlation id and no other, and a server takes the next request only when the one before it is
+answered. Whatever breaks that order is a `ProtocolError`: after it nothing on the connection can be trusted, and whoever
+owns the socket closes it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from protocol.kafka.codec import (
+    Decoded,
+    EncodedBody,
+    RequestHeader,
+    UnsupportedVersion,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    response_correlation_id,
+    unsupported_api_versions,
+)
+from protocol.kafka.control import ApiKey
+from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, ProtocolError, frame_size
+from protocol.kafka.queries import Request, Response, api_of_request
+from protocol.kafka.versions import SPOKEN, VersionRange
+from protocol.vocabulary import BrokerEpoch
+
+Buffers = Sequence[bytes | memoryview]
+"""To be written one after the other."""
+
+_CORRELATION_IDS: Final = 2**31
+
+
+class Reply(NamedTuple):
+    """An answer, and the request that it answers."""
+
+    correlation_id: int
+    api: ApiKey
+    version: int
+    value: Response
+
+
+class ClientConnection:
+    """The side that asks. Correlation ids start at 0 and go up by one."""
+
+    __slots__ = ("_client_id", "_decoder", "_next_id", "_unanswered")
+
+    def __init__(self, client_id: str, max_response_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self._client_id = client_id
+        self._decoder = FrameDecoder(max_response_bytes, "the limit for responses")
+        self._next_id = 0
+        self._unanswered: deque[tuple[int, ApiKey, int]] = deque()
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._unanswered)
+
+    def send(self, request: Request, version: int) -> Buffers:
+        """The buffers of one request. Raises Unencodable and UnsupportedVersion; nothing was sent then."""
+        payload = encode_request(request, version, self._next_id, self._client_id)
+        self._expect(api_of_request(request), version)
+        return (frame_size(len(payload)), payload)
+
+    def send_body(self, body: EncodedBody, broker_epoch: BrokerEpoch) -> Buffers:
+        """The buffers of a control request that was encoded once for many brokers."""
+        buffers = body.frame(self._next_id, self._client_id, broker_epoch)
+        self._expect(body.api, body.version)
+        return buffers
+
+    def _expect(self, api: ApiKey, version: int) -> None:
+        self._unanswered.append((self._next_id, api, version))
+        self._next_id = (self._next_id + 1) % _CORRELATION_IDS
+
+    def receive(self, data: bytes) -> list[Reply]:
+        """The answers that are complete with these bytes. Raises ProtocolError."""
+        self._decoder.feed(data)
+        return [self._reply(payload) for payload in self._decoder.frames()]
+
+    def _reply(self, payload: bytes) -> Reply:
+        correlation_id = response_correlation_id(payload)
+        if not self._unanswered:
+            raise ProtocolError(f"an answer with correlation id {correlation_id} came, and nothing was asked")
+        expected, api, version = self._unanswered[0]
+        if correlation_id != expected:
+            raise ProtocolError(
+                f"the answer to {api.name} has correlation id {correlation_id} instead of {expected}: "
+                f"answers are lost or mixed up"
+            )
+        _, value = decode_response(api, version, payload)
+        self._unanswered.popleft()
+        return Reply(correlation_id, api, version, value)
+
+    def end_of_stream(self) -> None:
+        """The broker closed. Raises FrameError where it did so inside an answer."""
+        self._decoder.end_of_stream()
+
+
+class ServerConnection:
+    """The side that answers. `served` says which APIs and versions; ApiVersions is answered from it here."""
+
+    __slots__ = ("_current", "_decoder", "_served")
+
+    def __init__(
+        self,
+        served: Mapping[ApiKey, VersionRange] = SPOKEN,
+        max_request_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+    ) -> None:
+        self._served = served
+        self._decoder = FrameDecoder(max_request_bytes)
+        self._current: RequestHeader | None = None
+
+    def receive(self, data: bytes) -> None:
+        """Take what arrived; `next_request` gives out what is complete."""
+        self._decoder.feed(data)
+
+    def next_request(self) -> Decoded | Buffers | None:
+        """The next request to be answered, or None until one is complete or while one is being answered.
+
+        Buffers are the answer to a request that needs no handler: ApiVersions in a version that is not known. Raises
+        ProtocolError.
+        """
+        if self._current is not None:
+            return None
+        payload = self._decoder.next_frame()
+        if payload is None:
+            return None
+        try:
+            request = decode_request(payload, self._served)
+        except UnsupportedVersion as error:
+            if error.api is not ApiKey.API_VERSIONS:
+                raise
+            answer = unsupported_api_versions(self._served, error.correlation_id)
+            return (frame_size(len(answer)), answer)
+        self._current = request.header
+        return request
+
+    def reply(self, response: Response) -> Buffers:
+        """The buffers that answer the request given out last. Raises Unencodable, and RuntimeError where none is open."""
+        if self._current is None:
+            raise RuntimeError("there is no request to reply to")
+        header, self._current = self._current, None
+        payload = encode_response(header.api, header.version, header.correlation_id, response)
+        return (frame_size(len(payload)), payload)
+
+    def end_of_stream(self) -> None:
+        """The client closed. Raises FrameError where it did so inside a request."""
+        self._decoder.end_of_stream()
