@@ -153,6 +153,8 @@ def _refuse_cluster(turn: Turn, why: str) -> None:
     if turn.context.refusal != why:
         turn.context.refusal = why
         turn.refuse("cluster", "standing for election", why)
+    # Nothing tells when a migration is over: look again from time to time.
+    turn.set_timer(StandAgain(), turn.now_ms + turn.context.config.stand_back_off_max_ms)
 
 
 def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
@@ -253,9 +255,11 @@ def step_back(turn: Turn, reason: str) -> None:
 
 
 def stand_again(turn: Turn) -> None:
-    """The time of backing off is over."""
+    """The time of backing off is over, or a refused cluster is looked at again."""
     context = turn.context
-    if context.role is Role.BACKING_OFF:
+    if context.role is Role.REFUSED:
+        turn.do(Stand())
+    elif context.role is Role.BACKING_OFF:
         context.role = Role.STANDING_BY if context.session_id else Role.NO_SESSION
         if context.session_id:
             turn.do(Stand())
