@@ -26,7 +26,7 @@ from controller.core.effects import Effect
 from controller.core.events import ControllerState, Event, External, Result, SessionLost, state_of
 from controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
 from controller.runtime.queue import Answer, EventQueue, Queued
-from protocol.journal import Fact, FactType
+from protocol.journal import Fact, FactType, JsonValue
 
 logger = logging.getLogger(__name__)
 
@@ -87,9 +87,15 @@ class ControllerLoop:
         self._metrics = metrics
         self._record = record
         self._idle_reset_s = idle_reset_ms / 1000
+        self._began_s = 0.0
         self._faults: list[_Fault] = []
         self._changed = asyncio.Event()
         self._subject = f"controller/{context.config.controller_id}"
+
+    @property
+    def handling_s(self) -> float:
+        """How long the event in progress has taken; 0 where there is none."""
+        return 0.0 if self.handling is None else time.monotonic() - self._began_s
 
     # --- putting --------------------------------------------------------------------------------------------------
 
@@ -109,13 +115,7 @@ class ControllerLoop:
             for queued in preempted:
                 name = type(queued.event).__name__
                 counts[name] = counts.get(name, 0) + 1
-            self._record(
-                Fact(
-                    FactType.EVENT,
-                    self._subject,
-                    {"event": type(event).__name__, "outcome": "preempted others", "preempted": dict(counts)},
-                )
-            )
+            self._record(_event_fact(self._subject, type(event).__name__, "preempted others", preempted=dict(counts)))
 
     def fault(self, error: Exception, where: str) -> None:
         """Something that works for the controller broke; it is dealt with after the event in progress."""
@@ -137,6 +137,7 @@ class ControllerLoop:
                     await self._handle(queued)
                 while self._faults:
                     found = self._faults.pop(0)
+                    self._record(_event_fact(self._subject, found.where, "fault", error=_words(found.error)))
                     self._resign(found.error, found.where)
         finally:
             self._metrics.loop_closed()
@@ -153,30 +154,20 @@ class ControllerLoop:
         name, state = type(queued.event).__name__, state_of(queued.event)
         started_s = time.monotonic()
         queued_s = started_s - queued.since_s
-        self.handling = queued
+        self.handling, self._began_s = queued, started_s
         self._metrics.event_began(name, state, queued_s)
-        outcome = "cancelled"
+        outcome, details = "cancelled", {}
         try:
             outcome = await self._course_of(queued.event)
         except Exception as error:  # noqa: BLE001 — the table in `faults` decides about every one
-            outcome = "fault"
+            outcome, details = "fault", {"error": _words(error)}
             await self._dispose(error, name)
         finally:
             handled_s = time.monotonic() - started_s
             self.handling = None
             self._metrics.event_ended(name, state, handled_s, outcome)
-            self._record(
-                Fact(
-                    FactType.EVENT,
-                    self._subject,
-                    {
-                        "event": name,
-                        "outcome": outcome,
-                        "queued_ms": round(queued_s * 1000, 3),
-                        "handled_ms": round(handled_s * 1000, 3),
-                    },
-                )
-            )
+            times = {"queued_ms": round(queued_s * 1000, 3), "handled_ms": round(handled_s * 1000, 3)}
+            self._record(_event_fact(self._subject, name, outcome, **times, **details))
             self._changed.set()
             self._changed = asyncio.Event()
 
@@ -206,14 +197,13 @@ class ControllerLoop:
                 self._resign(error, where)
 
     def _resign(self, error: Exception, where: str) -> None:
-        what = f"{type(error).__name__}: {error}"
+        what = _words(error)
         logger.error(
             "a fault while handling %s; resigning, and loading everything anew before leading again",
             where,
             exc_info=error,
             extra=fields(fault=what),
         )
-        self._record(Fact(FactType.EVENT, self._subject, {"event": where, "outcome": "fault", "error": what}))
         try:
             self._performer.drop_everything()
             # The session's own events stay: without them the core would wait for a session that it believes in.
@@ -222,3 +212,11 @@ class ControllerLoop:
             self._performer.perform(self._after_fault(self.context, reason, self._clock.now_ms()))
         except Exception as second:
             raise FaultWhileResigning(f"resigning after {what} failed: {second!r}") from second
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _event_fact(subject: str, event: str, outcome: str, **details: JsonValue) -> Fact:
+    return Fact(FactType.EVENT, subject, {"event": event, "outcome": outcome, **details})

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,6 +59,7 @@ class SessionKeeper:
         *,
         post: Callable[[External], None],
         overtake: Callable[[SessionLost], None],
+        prepare: Callable[[ZooKeeperSession], Awaitable[None]] | None = None,
         back_off: BackOff = BackOff(100, 5_000),
         settled_after_ms: int = 5_000,
         log_every_ms: int = 10_000,
@@ -71,6 +72,7 @@ class SessionKeeper:
         self._open_session = open_session
         self._post = post
         self._overtake = overtake
+        self._prepare = prepare
         self._back_off = back_off
         self._settled_after_ms = settled_after_ms
         self._log_every_ms = log_every_ms
@@ -108,6 +110,8 @@ class SessionKeeper:
                     self._post(event)
 
         async with self._open_session(on_watch) as session:
+            if self._prepare is not None:
+                await self._prepare(session)
             started_s = time.monotonic()
             self._note_success(session)
             self._renewal = asyncio.get_running_loop().create_future()

@@ -1,0 +1,111 @@
+"""What the controller shows over HTTP beside its metrics: health, readiness and its state as JSON. Read only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adapters.clock import Clock
+from adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
+from controller.core.context import Role
+from controller.core.waiting import Wait, waits
+from controller.runtime.loop import ControllerLoop
+from controller.runtime.metrics import ControllerMetrics
+from controller.runtime.sessions import SessionKeeper
+
+STUCK_AFTER_S: Final = 300.0
+"""An event that takes longer than this means that something is wrong with the process."""
+_READY: Final = (Role.STANDING_BY, Role.ACTIVE)
+
+
+class AdminPages:
+    """The handlers, over one loop and its session."""
+
+    def __init__(self, loop: ControllerLoop, sessions: SessionKeeper, metrics: ControllerMetrics, clock: Clock) -> None:
+        self._loop = loop
+        self._sessions = sessions
+        self._metrics = metrics
+        self._clock = clock
+
+    def routes(self) -> tuple[Route, ...]:
+        """`/metrics`, `/healthz`, `/readyz`, `/state` and `/deletions/{topic}`."""
+        return (
+            *standard_routes(self._metrics.text, self.health, self.readiness),
+            Route("/state", self._state),
+            Route("/deletions/{topic}", self._deletion),
+        )
+
+    def health(self) -> Health:
+        """Bad only where the process itself is broken; without ZooKeeper it is healthy, but not ready."""
+        handling_s = self._loop.handling_s
+        if handling_s > STUCK_AFTER_S:
+            return Health(False, (f"the event in progress has taken {handling_s:.0f} s",))
+        return Health(True)
+
+    def readiness(self) -> Health:
+        """Whether this controller leads, or could take over at once."""
+        context = self._loop.context
+        details = {"role": context.role.value}
+        if self._sessions.session is None:
+            return Health(False, (f"no ZooKeeper session: {self._sessions.problem}",), details)
+        if context.role not in _READY:
+            return Health(False, (context.refusal or f"the controller is {context.role.value}",), details)
+        return Health(True, (), details)
+
+    def _state(self, _: Request) -> Reply:
+        context, now_ms = self._loop.context, self._clock.now_ms()
+        handling = self._loop.handling
+        return json_reply(
+            {
+                "controller_id": context.config.controller_id,
+                "role": context.role.value,
+                "active_controller": context.active_controller,
+                "controller_epoch": context.epoch if context.is_leading else None,
+                "elected_ms_ago": now_ms - context.elected_at_ms if context.is_leading else None,
+                "refusal": context.refusal,
+                "zookeeper": {
+                    "session": None if self._sessions.session is None else f"{self._sessions.session.session_id:#x}",
+                    "problem": self._sessions.problem,
+                },
+                "inter_broker_protocol": str(context.config.ibp),
+                "event_in_progress": None if handling is None else type(handling.event).__name__,
+                "events_waiting": len(self._loop.queue),
+                "brokers": [
+                    {
+                        "id": broker.id,
+                        "epoch": broker.epoch,
+                        "shutting_down": broker.id in context.shutting_down,
+                    }
+                    for broker in context.brokers.values()
+                ],
+                "topics": len(context.topics),
+                "topics_queued_for_deletion": len(context.deletions),
+                "set_aside": [
+                    {"path": aside.path, "reason": aside.reason}
+                    for aside in (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
+                ],
+                "requests_outstanding": len(context.outstanding),
+            }
+        )
+
+    def _deletion(self, request: Request) -> Reply:
+        topic = request.parts["topic"]
+        context = self._loop.context
+        if not context.is_leading:
+            return json_reply({"error": "this controller is not active; ask the active one"}, 409)
+        found = waits(context, topic)
+        if not found and topic not in context.deletions:
+            return json_reply({"error": f"topic {topic!r} is not queued for deletion"}, 404)
+        return json_reply({"topic": topic, "waits": [_wait(each) for each in found]})
+
+
+def _wait(wait: Wait) -> dict[str, object]:
+    return {
+        "waiting_for": wait.waiting_for.name,
+        "meaning": wait.waiting_for.value,
+        "partition": wait.partition,
+        "broker": wait.broker,
+        "since_ms": wait.since_ms,
+        "attempts": wait.attempts,
+        "last_error": wait.last_error,
+        "next_try_ms": wait.next_try_ms,
+    }

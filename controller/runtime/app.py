@@ -1,0 +1,244 @@
+"""The composition root of `lethe controller`: makes the parts, runs them in one task group, ends them in order.
+
+Tasks: the loop that feeds the core, the keeper of the ZooKeeper session, one sender per broker, the HTTP server. Where
+one of them ends with an exception that nobody has dealt with, all are ended and the process with them; the session ends
+too, so that another controller takes over.
+
+Asked to stop, the controller first gives `/controller` up, so that its successor need not wait for the session to
+expire, and then closes the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from adapters.clock import Clock, SystemClock
+from adapters.config_controller import ControllerConfig
+from adapters.http import AddressUnavailable, HttpServer, serve_http
+from adapters.journal import Journal, JournalConfig
+from adapters.logs import fields
+from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
+from controller.core.context import Context, CoreConfig, Role
+from controller.core.controller import after_fault, step
+from controller.core.events import ResignationRequested
+from controller.core.gauges import gauges
+from controller.runtime.admin import AdminPages
+from controller.runtime.brokers import Channels, ChannelSettings, Connect
+from controller.runtime.loop import ControllerLoop
+from controller.runtime.metrics import ControllerMetrics, JournalView, SessionView, Sources, Tenure
+from controller.runtime.perform import Performer
+from controller.runtime.queue import EventQueue
+from controller.runtime.recorder import Recorder
+from controller.runtime.sessions import SessionKeeper
+from controller.runtime.timers import Timers
+from protocol.journal import Fact, FactType
+from protocol.zookeeper.operations import Exists, Present
+from protocol.zookeeper.paths import PERSISTENT_ROOTS
+
+logger = logging.getLogger(__name__)
+
+STEP_DOWN_LIMIT_S: Final = 5.0
+"""How long a stopping controller tries to give `/controller` up in good order; ending the session does it anyway."""
+
+
+class ExitCode(enum.IntEnum):
+    """What `run` returns."""
+
+    STOPPED = 0
+    """Somebody asked for it."""
+    FAULT = 1
+    """It could not go on; the log says why."""
+    CANNOT_START = 2
+
+
+def core_config(config: ControllerConfig) -> CoreConfig:
+    """What of the configuration concerns the core."""
+    return CoreConfig(
+        controller_id=config.controller_id,
+        ibp=config.inter_broker_protocol,
+        delete_topic_enable=config.delete_topic_enable,
+        unclean_leader_election_enable=config.unclean_leader_election,
+        control_listener=config.control_plane_listener or config.inter_broker_listener,
+    )
+
+
+async def ensure_roots(session: ZooKeeperSession) -> None:
+    """Create the znodes that Kafka's brokers create when they start: a watch on children needs a parent."""
+    found = await session.read([Exists(path) for path in PERSISTENT_ROOTS])
+    for path, outcome in zip(PERSISTENT_ROOTS, found, strict=True):
+        if not isinstance(outcome, Present):
+            await session.ensure_path(path)
+
+
+class ControllerApp:
+    """One controller. `run` once; everything else may be used while it runs."""
+
+    def __init__(
+        self, config: ControllerConfig, open_session: OpenSession, connect: Connect, clock: Clock | None = None
+    ) -> None:
+        self.started = asyncio.Event()
+        """Set when the HTTP server listens and the tasks run; a ZooKeeper session may still be missing."""
+        self.http: HttpServer | None = None
+        self._config = config
+        self._open_session = open_session
+        self._connect = connect
+        self._clock = SystemClock() if clock is None else clock
+        self._stopping = asyncio.Event()
+        self._stop_reason = ""
+        self._patience: asyncio.Timeout | None = None
+        self._loop: ControllerLoop | None = None
+
+    @property
+    def loop(self) -> ControllerLoop:
+        """The loop that feeds the core. Raises RuntimeError before `started`."""
+        if self._loop is None:
+            raise RuntimeError("the controller has not started")
+        return self._loop
+
+    def stop(self, reason: str) -> None:
+        """Have `run` end in good order; called again, it no longer waits for that."""
+        if self._stopping.is_set() and self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())
+        self._stop_reason = self._stop_reason or reason
+        self._stopping.set()
+
+    async def run(self) -> int:
+        """Run until stopped; an ExitCode."""
+        for warning in self._config.warnings:
+            logger.warning("%s", warning)
+        journal = self._open_journal()
+        try:
+            with _signals(self.stop):
+                await self._run_tasks(journal)
+        except AddressUnavailable as error:
+            logger.critical("%s", error)
+            return ExitCode.CANNOT_START
+        except ExceptionGroup:
+            logger.critical("the controller cannot go on and ends", exc_info=True)
+            return ExitCode.FAULT
+        finally:
+            if journal is not None:
+                journal.close()
+        return ExitCode.STOPPED
+
+    async def _run_tasks(self, journal: Journal | None) -> None:
+        metrics = ControllerMetrics()
+        recorder = Recorder(journal, metrics)
+        queue = EventQueue()
+        timers = Timers(self._clock, queue.post)
+        sessions = SessionKeeper(
+            self._open_session, post=queue.post, overtake=lambda event: loop.session_lost(event), prepare=ensure_roots
+        )
+        async with asyncio.TaskGroup() as tasks:
+            channels = Channels(
+                tasks,
+                ChannelSettings(
+                    client_id=str(self._config.controller_id),
+                    ibp=self._config.inter_broker_protocol,
+                    request_timeout_ms=self._config.controller_socket_timeout_ms,
+                ),
+                self._connect,
+                queue.deliver,
+                lambda error, where: loop.fault(error, where),
+            )
+            performer = Performer(sessions, channels, timers, recorder.record, metrics.note_zookeeper)
+            context = Context(core_config(self._config))
+            loop = ControllerLoop(
+                context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
+            )
+            metrics.sources = _sources(context, loop, sessions, channels, journal)
+            pages = AdminPages(loop, sessions, metrics, self._clock)
+            async with serve_http(self._config.http.host, self._config.http.port, pages.routes()) as self.http:
+                consumer = tasks.create_task(loop.run(), name="controller-loop")
+                keeper = tasks.create_task(sessions.run(), name="zookeeper-sessions")
+                self._loop = loop
+                self.started.set()
+                self._announce(recorder, "process started")
+                await self._stopping.wait()
+                await self._step_down(loop)
+                keeper.cancel()
+                consumer.cancel()
+                performer.drop_everything()
+            self._announce(recorder, "process stopping")
+
+    async def _step_down(self, loop: ControllerLoop) -> None:
+        logger.info("stopping: %s", self._stop_reason)
+        try:
+            async with asyncio.timeout(STEP_DOWN_LIMIT_S) as self._patience:
+                if loop.context.is_leading:
+                    loop.post(ResignationRequested(self._stop_reason))
+                while loop.context.is_leading:
+                    await loop.changed()
+        except TimeoutError:
+            logger.warning("/controller could not be given up in good order; it goes with the session")
+
+    def _announce(self, recorder: Recorder, what: str) -> None:
+        subject = f"controller/{self._config.controller_id}"
+        recorder.record(Fact(FactType.EVENT, subject, {"event": what, "outcome": "handled", "process_id": os.getpid()}))
+        if what == "process started" and self.http is not None:
+            logger.info(
+                "controller %d is up, metrics and state at %s",
+                self._config.controller_id,
+                self.http.url,
+                extra=fields(inter_broker_protocol=str(self._config.inter_broker_protocol)),
+            )
+
+    def _open_journal(self) -> Journal | None:
+        files = self._config.journal
+        if files is None:
+            return None
+        name = f"controller-{self._config.controller_id}"
+        source = f"/lethe/controller/{self._config.controller_id}"
+        return Journal(JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), self._clock)
+
+
+def _sources(
+    context: Context, loop: ControllerLoop, sessions: SessionKeeper, channels: Channels, journal: Journal | None
+) -> Sources:
+    roles = tuple(role.value for role in Role)
+    return Sources(
+        gauges=lambda: gauges(context),
+        tenure=lambda: Tenure(
+            context.role.value,
+            roles,
+            context.epoch if context.is_leading else 0,
+            context.active_controller,
+            context.unclean_elections,
+        ),
+        queue_size=lambda: len(loop.queue),
+        channels=channels.views,
+        session=lambda: SessionView(
+            sessions.session is not None,
+            sessions.counts.opened,
+            sessions.counts.lost,
+            sessions.counts.failed_attempts,
+        ),
+        journal=None
+        if journal is None
+        else lambda: JournalView(journal.counts.written, journal.counts.lost, journal.counts.failing is not None),
+    )
+
+
+@contextmanager
+def _signals(stop: Callable[[str], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT stop the controller, where this is the main thread's event loop."""
+    loop = asyncio.get_running_loop()
+    handled: list[signal.Signals] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, stop, f"received {number.name}")
+            handled.append(number)
+        except (NotImplementedError, RuntimeError, ValueError):
+            logger.debug("signals cannot be handled on this thread")
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)

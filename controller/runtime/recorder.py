@@ -1,0 +1,84 @@
+"""Where facts go: to the journal whole, to the metrics as counts, to the log as a line where a person wants to see it.
+
+The log is for people, so what comes in masses (requests, transitions, answers that were expected) is there at level
+DEBUG only. Refusals are warnings, but a cluster that is half down makes thousands of the same: those of one kind are
+logged a few times and then counted, and the count is logged once a minute at most.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from adapters.logs import FieldValue, fields
+from protocol.journal import Fact, FactType, JsonValue
+
+logger = logging.getLogger(__name__)
+
+LEVELS: Final[Mapping[FactType, int]] = {
+    FactType.ELECTION: logging.INFO,
+    FactType.EVENT: logging.DEBUG,
+    FactType.TRANSITION: logging.DEBUG,
+    FactType.REFUSAL: logging.WARNING,
+    FactType.REQUEST: logging.DEBUG,
+    FactType.ACK: logging.DEBUG,
+    FactType.ZNODE_WRITE: logging.DEBUG,
+    FactType.DELETION_PHASE: logging.INFO,
+    FactType.SET_ASIDE: logging.WARNING,
+    FactType.BROKER: logging.INFO,
+    FactType.BYTES_FREED: logging.INFO,
+    FactType.GAP: logging.WARNING,
+}
+"""Level of each type's log lines."""
+
+_BURST: Final = 20
+_BURST_S: Final = 60.0
+
+
+class FactJournal(Protocol):
+    def record(self, fact: Fact) -> None: ...
+
+
+class FactCounter(Protocol):
+    def note_fact(self, fact: Fact) -> None: ...
+
+
+class Recorder:
+    """Takes every fact of the controller."""
+
+    def __init__(self, journal: FactJournal | None, metrics: FactCounter) -> None:
+        self._journal = journal
+        self._metrics = metrics
+        self._bursts: dict[str, tuple[float, int]] = {}
+        """What was refused to (when this burst began, how many so far)."""
+
+    def record(self, fact: Fact) -> None:
+        """Journal, count and perhaps log it; never raises for what a fact holds."""
+        if self._journal is not None:
+            self._journal.record(fact)
+        self._metrics.note_fact(fact)
+        level = LEVELS[fact.type]
+        if logger.isEnabledFor(level) and self._is_worth_a_line(fact):
+            values = {name: _flat(value) for name, value in fact.data.items()}
+            logger.log(level, "%s of %s", fact.type.value, fact.subject, extra=fields(**values))
+
+    def _is_worth_a_line(self, fact: Fact) -> bool:
+        if fact.type is not FactType.REFUSAL:
+            return True
+        kind = f"{fact.data.get('what')}: {fact.data.get('why')}"
+        now_s = time.monotonic()
+        began_s, count = self._bursts.get(kind, (now_s, 0))
+        if now_s - began_s >= _BURST_S:
+            if count > _BURST:
+                logger.warning("%d more refusals of this kind: %s", count - _BURST, kind)
+            began_s, count = now_s, 0
+        if len(self._bursts) > 1000:
+            self._bursts.clear()
+        self._bursts[kind] = (began_s, count + 1)
+        return count < _BURST
+
+
+def _flat(value: JsonValue) -> FieldValue:
+    return str(value) if isinstance(value, list | dict) else value

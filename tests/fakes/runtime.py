@@ -1,0 +1,98 @@
+"""What the controller's runtime meets in its tests in place of the world: a clock, a core, ZooKeeper's answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from adapters.config_common import HttpConfig, JournalFilesConfig, ZooKeeperConfig
+from adapters.config_controller import ControllerConfig
+from controller.core.context import Context, CoreConfig
+from controller.core.effects import Effect
+from controller.core.events import Result
+from protocol.journal import Fact, FactType
+from protocol.kafka.versions import LATEST, InterBrokerProtocol
+from protocol.vocabulary import BrokerId
+
+
+async def reach(condition: Callable[[], object], within_s: float = 10.0) -> None:
+    """Let the event loop run until the condition holds; fails after the limit."""
+    async with asyncio.timeout(within_s):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+class ManualClock:
+    """Stands still until it is told to move."""
+
+    def __init__(self, now_ms: int = 1_000_000) -> None:
+        self.ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class Facts:
+    """Keeps what is recorded."""
+
+    def __init__(self) -> None:
+        self.seen: list[Fact] = []
+
+    def record(self, fact: Fact) -> None:
+        self.seen.append(fact)
+
+    def of(self, kind: FactType) -> list[Fact]:
+        return [fact for fact in self.seen if fact.type is kind]
+
+
+class HeldPerformer:
+    """Performs nothing; gives the results that the test puts in, when it puts them in."""
+
+    def __init__(self) -> None:
+        self.performed: list[Effect] = []
+        self.results: asyncio.Queue[Result | Exception | None] = asyncio.Queue()
+        self.dropped = 0
+
+    def perform(self, effects: Sequence[Effect]) -> None:
+        self.performed += effects
+
+    async def result(self) -> Result | None:
+        result = await self.results.get()
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def drop_everything(self) -> None:
+        self.dropped += 1
+
+
+def new_context(controller_id: int = 1001, ibp: InterBrokerProtocol = LATEST) -> Context:
+    return Context(CoreConfig(BrokerId(controller_id), ibp))
+
+
+def controller_config(
+    controller_id: int = 1001,
+    *,
+    connect: str = "127.0.0.1:1",
+    http_port: int = 0,
+    journal: Path | None = None,
+    session_timeout_ms: int = 6_000,
+    socket_timeout_ms: int = 30_000,
+) -> ControllerConfig:
+    """A configuration as the properties of a small cluster would give it."""
+    return ControllerConfig(
+        controller_id=BrokerId(controller_id),
+        zookeeper=ZooKeeperConfig(connect, session_timeout_ms, session_timeout_ms, set_acl=False, credentials=None),
+        http=HttpConfig("127.0.0.1", http_port),
+        journal=None if journal is None else JournalFilesConfig(journal, 1 << 20, 4),
+        delete_topic_enable=True,
+        inter_broker_protocol=LATEST,
+        inter_broker_listener="PLAINTEXT",
+        control_plane_listener=None,
+        unclean_leader_election=False,
+        request_timeout_ms=30_000,
+        controller_socket_timeout_ms=socket_timeout_ms,
+        max_frame_bytes=100 << 20,
+        warnings=(),
+    )
