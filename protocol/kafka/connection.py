@@ -2,8 +2,8 @@
 
 Theory of operation. Kafka answers the requests of one connection in the order in which they came. So a client expects
 the oldest unanswered correlation id and no other, and a server takes the next request only when the one before it is
-answered. Whatever breaks that order is a `ProtocolError`: after it nothing on the connection can be trusted, and whoever
-owns the socket closes it.
+answered. Whatever breaks that order is a `ProtocolError`: after it nothing on the connection can be trusted, and the
+owner of the socket closes it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,16 @@ from protocol.kafka.codec import (
     unsupported_api_versions,
 )
 from protocol.kafka.control import ApiKey
+from protocol.kafka.errors import ErrorCode
 from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, ProtocolError, frame_size
-from protocol.kafka.queries import Request, Response, api_of_request
+from protocol.kafka.queries import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    Request,
+    Response,
+    api_of_request,
+)
 from protocol.kafka.versions import SPOKEN, VersionRange
 from protocol.vocabulary import BrokerEpoch
 
@@ -34,6 +42,28 @@ Buffers = Sequence[bytes | memoryview]
 """To be written one after the other."""
 
 _CORRELATION_IDS: Final = 2**31
+
+
+def _framed(payload: bytes) -> Buffers:
+    return (frame_size(len(payload)), payload)
+
+
+def api_versions_response(served: Mapping[ApiKey, VersionRange]) -> ApiVersionsResponse:
+    """What a server says that it serves, by rising API key."""
+    return ApiVersionsResponse(
+        ErrorCode.NONE, tuple(ApiVersion(api, served[api].min, served[api].max) for api in sorted(served))
+    )
+
+
+def highest_common_version(api: ApiKey, offered: Mapping[int, VersionRange]) -> int:
+    """The highest version of `api` that the peer offers and Lethe speaks. Raises ProtocolError where there is none."""
+    theirs, ours = offered.get(api), SPOKEN[api]
+    if theirs is None:
+        raise ProtocolError(f"the broker does not offer {api.name}")
+    version = min(theirs.max, ours.max)
+    if version < max(theirs.min, ours.min):
+        raise ProtocolError(f"no common version of {api.name}: the broker offers {theirs}, Lethe speaks {ours}")
+    return version
 
 
 class Reply(NamedTuple):
@@ -65,7 +95,7 @@ class ClientConnection:
         """The buffers of one request. Raises Unencodable and UnsupportedVersion; nothing was sent then."""
         payload = encode_request(request, version, self._next_id, self._client_id)
         self._expect(api_of_request(request), version)
-        return (frame_size(len(payload)), payload)
+        return _framed(payload)
 
     def send_body(self, body: EncodedBody, broker_epoch: BrokerEpoch) -> Buffers:
         """The buffers of a control request that was encoded once for many brokers."""
@@ -122,8 +152,8 @@ class ServerConnection:
     def next_request(self) -> Decoded | Buffers | None:
         """The next request to be answered, or None until one is complete or while one is being answered.
 
-        Buffers are the answer to a request that needs no handler: ApiVersions in a version that is not known. Raises
-        ProtocolError.
+        Buffers are the answer to a request that needs no handler: ApiVersions, also in a version that is not known.
+        Raises ProtocolError.
         """
         if self._current is not None:
             return None
@@ -135,18 +165,18 @@ class ServerConnection:
         except UnsupportedVersion as error:
             if error.api is not ApiKey.API_VERSIONS:
                 raise
-            answer = unsupported_api_versions(self._served, error.correlation_id)
-            return (frame_size(len(answer)), answer)
+            return _framed(unsupported_api_versions(self._served, error.correlation_id))
         self._current = request.header
+        if isinstance(request.value, ApiVersionsRequest):
+            return self.reply(api_versions_response(self._served))
         return request
 
     def reply(self, response: Response) -> Buffers:
-        """The buffers that answer the request given out last. Raises Unencodable, and RuntimeError where none is open."""
+        """The buffers that answer the request given out last. Raises Unencodable; RuntimeError where none is open."""
         if self._current is None:
             raise RuntimeError("there is no request to reply to")
         header, self._current = self._current, None
-        payload = encode_response(header.api, header.version, header.correlation_id, response)
-        return (frame_size(len(payload)), payload)
+        return _framed(encode_response(header.api, header.version, header.correlation_id, response))
 
     def end_of_stream(self) -> None:
         """The client closed. Raises FrameError where it did so inside a request."""

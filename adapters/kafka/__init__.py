@@ -1,0 +1,1 @@
+"""Kafka's protocol over asyncio sockets: a client connection and a server."""

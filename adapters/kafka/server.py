@@ -1,0 +1,294 @@
+"""A server for Kafka's protocol: accepts connections, hands requests to a handler, sends its answers in order.
+
+Theory of operation. One task per connection, all of them in one TaskGroup inside `serve`: read until a request is
+complete, await the handler, write the answer, go on. A second request on the same connection waits in the socket, so a
+peer that floods is slowed down by TCP and nothing is queued without limit. What a peer does wrong ends that peer's
+connection, with one line in the log that names it, and nobody else's. The APIs and versions served are a table that the
+owner gives; ApiVersions is answered from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from protocol.kafka.codec import Decoded, RequestHeader
+from protocol.kafka.connection import Buffers, ServerConnection
+from protocol.kafka.control import ApiKey
+from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
+from protocol.kafka.queries import Request, Response
+from protocol.kafka.versions import SPOKEN, VersionRange
+
+_LOG: Final = logging.getLogger(__name__)
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class Peer(NamedTuple):
+    """The other end of a connection."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Close(NamedTuple):
+    """A handler's answer that is none: close the connection. The reason goes to the log."""
+
+    reason: str
+
+
+Handler = Callable[[RequestHeader, Request, Peer], Awaitable[Response | Close]]
+"""Answers one request. Where it raises, that connection is closed and the error logged with its traceback."""
+
+
+class ListenFailed(Exception):
+    """The address could not be listened on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What one peer, and all together, may take."""
+
+    max_request_bytes: int = DEFAULT_MAX_FRAME_BYTES
+    """`socket.request.max.bytes`"""
+    max_connections: int = 10_000
+    """`max.connections`"""
+    max_idle_ms: int = 600_000
+    """`connections.max.idle.ms`: also how long a peer may take to read an answer."""
+
+
+class _Connection:
+    """What the server knows about one connection."""
+
+    __slots__ = ("busy", "closing", "peer", "reader", "task", "writer")
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.peer = peer
+        self.busy = False
+        """A request is with the handler, or its answer is being written."""
+        self.closing = False
+        self.task: asyncio.Task[None] | None = None
+
+    def abort(self) -> None:
+        self.closing = True
+        self.writer.transport.abort()
+
+
+class KafkaServer:
+    """One or several listening addresses with one handler.
+
+    Life: `listen` binds (and says why it cannot), `serve` accepts until `stop`. To be run as a task:
+
+        server = KafkaServer(handler, served)
+        await server.listen("127.0.0.1", 0)
+        group.create_task(server.serve(), name="kafka-server")
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        served: Mapping[ApiKey, VersionRange] = SPOKEN,
+        limits: ServerLimits = ServerLimits(),
+        name: str = "kafka",
+    ) -> None:
+        self._handler = handler
+        self._served = dict(served)
+        self._limits = limits
+        self._name = name
+        self._listeners: list[asyncio.Server] = []
+        self._connections: dict[_Connection, None] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._stopping = asyncio.Event()
+        self._started = asyncio.Event()
+        self._grace_ms = 0
+        self._refusing = False
+
+    # --- addresses ------------------------------------------------------------------------------------------------
+
+    async def listen(self, host: str | None, port: int) -> Peer:
+        """Bind an address; None is every interface, port 0 a free port. Gives the address. Raises ListenFailed.
+
+        Connections are accepted by the kernel from now on and served as soon as `serve` runs.
+        """
+        try:
+            listener = await asyncio.start_server(
+                self._accept, host, port, limit=_CHUNK_BYTES, start_serving=False, backlog=128
+            )
+        except (OSError, OverflowError) as error:
+            raise ListenFailed(_why_not(host, port, error)) from error
+        self._listeners.append(listener)
+        return _peer_of(listener.sockets[0].getsockname())
+
+    @property
+    def addresses(self) -> tuple[Peer, ...]:
+        """Every address that is listened on."""
+        return tuple(_peer_of(s.getsockname()) for listener in self._listeners for s in listener.sockets)
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Accept and answer until `stop` is called or this is cancelled; no connection outlives it."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                for listener in self._listeners:
+                    await listener.start_serving()
+                self._started.set()
+                await self._stopping.wait()
+            finally:
+                self._stopping.set()
+                self._close_listeners()
+            await self._wind_down()
+
+    async def started(self) -> None:
+        """Returns when connections are being served."""
+        await self._started.wait()
+
+    def stop(self, grace_ms: int = 5_000) -> None:
+        """Ask `serve` to end: idle connections are closed now, busy ones after their answer or after `grace_ms`."""
+        self._grace_ms = grace_ms
+        self._stopping.set()
+        if self._group is None:
+            self._close_listeners()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    async def _wind_down(self) -> None:
+        for connection in list(self._connections):
+            connection.closing = True
+            if not connection.busy:
+                connection.abort()
+        tasks = [c.task for c in self._connections if c.task is not None]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=self._grace_ms / 1000)
+            for task in late:
+                task.cancel()
+
+    # --- connections ----------------------------------------------------------------------------------------------
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open now."""
+        return len(self._connections)
+
+    def close_all_connections(self, reason: str) -> int:
+        """Close every connection at once, answers that are under way included; gives how many there were.
+
+        New connections are still accepted. For a controller that lost control: its peers look for the new one.
+        """
+        closed = list(self._connections)
+        for connection in closed:
+            connection.abort()
+        if closed:
+            _LOG.info("%s: closed %d connections: %s", self._name, len(closed), reason)
+        return len(closed)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = _peer_of(writer.get_extra_info("peername"))
+        if self._stopping.is_set() or self._group is None:
+            writer.transport.abort()
+            return
+        if len(self._connections) >= self._limits.max_connections:
+            if not self._refusing:
+                _LOG.warning(
+                    "%s: refused %s: there are %d connections already, raise max.connections if that is too few",
+                    *(self._name, peer, len(self._connections)),
+                )
+            self._refusing = True
+            writer.transport.abort()
+            return
+        self._refusing = False
+        connection = _Connection(reader, writer, peer)
+        self._connections[connection] = None
+        connection.task = self._group.create_task(self._run(connection), name=f"{self._name}-connection-{peer}")
+
+    async def _run(self, connection: _Connection) -> None:
+        peer = connection.peer
+        try:
+            reason = await self._converse(connection)
+            _LOG.debug("%s: closed the connection of %s: %s", self._name, peer, reason)
+        except ProtocolError as error:
+            _LOG.warning("%s: closed the connection of %s: %s", self._name, peer, error)
+        except TimeoutError:
+            limit_ms = self._limits.max_idle_ms
+            _LOG.info("%s: closed the connection of %s: it neither sent nor read for %d ms", self._name, peer, limit_ms)
+        except OSError as error:
+            _LOG.info("%s: lost the connection of %s: %s", self._name, peer, error)
+        finally:
+            del self._connections[connection]
+            connection.closing = True
+            connection.writer.close()
+
+    async def _converse(self, connection: _Connection) -> str:
+        """Serve one connection to its end, and say why it ended."""
+        protocol = ServerConnection(self._served, self._limits.max_request_bytes)
+        max_idle_s = self._limits.max_idle_ms / 1000
+        while not connection.closing:
+            request = protocol.next_request()
+            if request is None:
+                async with asyncio.timeout(max_idle_s):
+                    data = await connection.reader.read(_CHUNK_BYTES)
+                if not data and not connection.closing:
+                    protocol.end_of_stream()
+                    return "by the peer"
+                protocol.receive(data)
+                continue
+            connection.busy = True
+            if isinstance(request, Decoded):
+                answer = await self._answer(protocol, request, connection.peer)
+                if isinstance(answer, Close):
+                    return answer.reason
+                await self._write(connection, answer)
+            else:
+                await self._write(connection, request)
+            connection.busy = False
+        return "by the server"
+
+    async def _answer(self, protocol: ServerConnection, request: Decoded, peer: Peer) -> Buffers | Close:
+        """The handler's answer as bytes. A fault of the handler must not be taken for one of the peer."""
+        api, version = request.header.api, request.header.version
+        try:
+            answer = await self._handler(request.header, request.value, peer)
+            return answer if isinstance(answer, Close) else protocol.reply(answer)
+        except Exception as error:  # noqa: BLE001 - one request that cannot be handled must not end the others
+            _LOG.error("%s: cannot handle %s v%d of %s", self._name, api.name, version, peer, exc_info=error)
+            return Close(f"its {api.name} could not be handled")
+
+    async def _write(self, connection: _Connection, buffers: Buffers) -> None:
+        if connection.writer.is_closing():
+            return
+        connection.writer.writelines(buffers)
+        async with asyncio.timeout(self._limits.max_idle_ms / 1000):
+            await connection.writer.drain()
+
+
+def _peer_of(address: object) -> Peer:
+    match address:
+        case (str(host), int(port), *_):
+            return Peer(host, port)
+        case _:
+            # The peer was gone before it could be asked for its address.
+            return Peer("unknown", 0)
+
+
+def _why_not(host: str | None, port: int, error: Exception) -> str:
+    where = f"cannot listen on {host or 'all interfaces'}, port {port}"
+    match getattr(error, "errno", None):
+        case errno.EADDRINUSE:
+            return f"{where}: the port is in use; stop what listens there or choose another port in `listeners`"
+        case errno.EADDRNOTAVAIL:
+            return f"{where}: this machine does not have that address; correct the host in `listeners`"
+        case errno.EACCES:
+            return f"{where}: no permission; ports below 1024 need privileges, choose a higher one in `listeners`"
+        case _:
+            return f"{where}: {getattr(error, 'strerror', None) or error}"
