@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from adapters.properties import Kind, Property, Values
+from adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
+from adapters.zookeeper.config import parse_connect_string
 from protocol.zookeeper.operations import Credentials
-from protocol.zookeeper.paths import path_problem
 
-_SERVER: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:/\s\[\]]+)(:([0-9]{1,5}))?\Z")
 MAX_INT: Final = 2**31 - 1
 
 COMMON: Final = (
@@ -120,6 +119,16 @@ class ZooKeeperConfig:
     set_acl: bool
     credentials: Credentials | None
 
+    def session(self) -> SessionConfig:
+        """The same in the words of the adapter that opens sessions."""
+        return SessionConfig(
+            connect=parse_connect_string(self.connect),
+            session_timeout_ms=self.session_timeout_ms,
+            connection_timeout_ms=self.connection_timeout_ms,
+            set_acl=self.set_acl,
+            credentials=() if self.credentials is None else (self.credentials,),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
@@ -149,32 +158,16 @@ def read_id(values: Values) -> int:
 def read_zookeeper(values: Values) -> ZooKeeperConfig:
     """ZooKeeper's servers and how to talk to them; notes what is wrong."""
     connect = values.text("zookeeper.connect") or ""
-    if connect and (reason := connect_problem(connect)):
-        values.wrong("zookeeper.connect", reason, "write host:port[,host:port][/chroot]")
+    try:
+        parse_connect_string(connect or "localhost")
+    except ValueError as error:
+        values.wrong("zookeeper.connect", str(error), "write host:port[,host:port][/chroot]")
     session_timeout_ms = values.integer("zookeeper.session.timeout.ms")
     connection_timeout_ms = values.integer("zookeeper.connection.timeout.ms") or session_timeout_ms
-    return ZooKeeperConfig(
-        connect,
-        session_timeout_ms,
-        connection_timeout_ms,
-        values.boolean("zookeeper.set.acl"),
-        _credentials(values),
-    )
-
-
-def connect_problem(connect: str) -> str | None:
-    """Why this is no connect string, in words that can be shown; None where it is one."""
-    slash = connect.find("/")
-    servers, chroot = (connect, "") if slash < 0 else (connect[:slash], connect[slash:])
-    for server in servers.split(","):
-        matched = _SERVER.match(server.strip())
-        if matched is None:
-            return f"{server.strip()!r} is not host:port"
-        if matched[3] and not 0 < int(matched[3]) <= 65535:
-            return f"port {matched[3]} of {server.strip()!r} is not between 1 and 65535"
-    if chroot and chroot != "/":
-        return path_problem(chroot)
-    return None
+    set_acl, credentials = values.boolean("zookeeper.set.acl"), _credentials(values)
+    if set_acl and credentials is None and values.setting("lethe.zookeeper.digest") is None:
+        values.wrong("zookeeper.set.acl", "nobody could own the znodes", "set lethe.zookeeper.digest=user:password too")
+    return ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms, set_acl, credentials)
 
 
 def read_http(values: Values) -> HttpConfig:

@@ -74,8 +74,9 @@ class DiskOutcome(NamedTuple):
     log_dir_failed: bool = False
     """The error says that the whole log directory cannot be used any more."""
     size_bytes: int = 0
-    """After CreateReplica: what the directory holds."""
+    """What CreateReplica or AssignTopicId put into the directory."""
     files: int = 0
+    """The same, `partition.metadata` not counted."""
 
 
 @dataclass(frozen=True, slots=True)

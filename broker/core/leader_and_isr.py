@@ -234,7 +234,9 @@ def _after_creation(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple
             if isinstance(operation, CreateReplica):
                 replica = _created(operation, outcome)
             elif replica is not None:
-                replica = replica._replace(topic_id=opening.topic_id)
+                replica = replica._replace(
+                    topic_id=opening.topic_id, size_bytes=replica.size_bytes + outcome.size_bytes
+                )
         if replica is None or replica.state is ReplicaState.OFFLINE:
             errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
             continue

@@ -47,18 +47,18 @@ def record_problem(state: AgentState, api: str, topic_partition: TopicPartition,
             FactType.REFUSAL,
             f"broker/{state.settings.broker_id}",
             {
-                "api": api,
+                "what": api,
+                "why": problem,
                 "topic": topic_partition.topic[:MAX_TEXT],
                 "partition": topic_partition.partition,
-                "reason": problem,
             },
         )
     )
 
 
-def record_refusal(state: AgentState, api: str, reason: str, data: Mapping[str, int]) -> Record:
+def record_refusal(state: AgentState, api: str, why: str, data: Mapping[str, int]) -> Record:
     """A whole request was refused."""
-    return Record(Fact(FactType.REFUSAL, f"broker/{state.settings.broker_id}", {"api": api, "reason": reason, **data}))
+    return Record(Fact(FactType.REFUSAL, f"broker/{state.settings.broker_id}", {"what": api, "why": why, **data}))
 
 
 def record_deletions(state: AgentState, request: StopReplicaRequest, answers: Iterable[TopicError]) -> list[Effect]:

@@ -79,6 +79,7 @@ class AgentState:
     replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
     replicas_of_log_dir: dict[str, int] = field(default_factory=dict)
     replicas_of_topic: dict[str, int] = field(default_factory=dict)
+    replicas_in_state: dict[ReplicaState, int] = field(default_factory=lambda: dict.fromkeys(ReplicaState, 0))
     hosted_bytes: int = 0
     """Of all replicas that are not offline."""
     incarnations: dict[str, TopicId] = field(default_factory=dict)
@@ -102,6 +103,7 @@ class AgentState:
             replicas=dict(self.replicas),
             replicas_of_log_dir=dict(self.replicas_of_log_dir),
             replicas_of_topic=dict(self.replicas_of_topic),
+            replicas_in_state=dict(self.replicas_in_state),
             incarnations=dict(self.incarnations),
             cache=self.cache.copy(),
             removal=self.removal.copy(),
@@ -116,6 +118,7 @@ class AgentState:
         """Add the replica, or put it in the place of the one before."""
         self.drop_replica(topic_partition)
         self.replicas[topic_partition] = replica
+        self.replicas_in_state[replica.state] += 1
         topic = topic_partition.topic
         self.replicas_of_topic[topic] = self.replicas_of_topic.get(topic, 0) + 1
         if replica.log_dir is not None:
@@ -128,6 +131,7 @@ class AgentState:
         replica = self.replicas.pop(topic_partition, None)
         if replica is None:
             return None
+        self.replicas_in_state[replica.state] -= 1
         topic = topic_partition.topic
         if left := self.replicas_of_topic[topic] - 1:
             self.replicas_of_topic[topic] = left

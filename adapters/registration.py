@@ -1,0 +1,136 @@
+"""A broker's place in ZooKeeper: its registration, the cluster's id and roots, its word about a failed log directory.
+
+Registration is one multi: create the ephemeral znode with null data, then set its data expecting version 0. So the
+data appears at once, and the Stat that comes back has the czxid, which is the broker's epoch. Where the znode exists
+already, its owner decides, as in Kafka:
+
+    owner                              what happens
+    this session                       it is ours: a reply was lost, or we were faster than we knew
+    an earlier session of this process it is deleted and made anew
+    somebody else                      BrokerIdTaken
+    gone between the two               tried again
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Final
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import (
+    Create,
+    Data,
+    Delete,
+    Exists,
+    GetData,
+    MultiDone,
+    MultiFailed,
+    MultiUnknown,
+    Operation,
+    Present,
+    SetData,
+    ZkError,
+)
+from protocol.zookeeper.znodes import decode_cluster_id, encode_broker, encode_cluster_id, encode_log_dir_event
+
+logger = logging.getLogger(__name__)
+
+MAX_ATTEMPTS: Final = 10
+"""How often something is tried that somebody else got in the way of; each attempt starts from what is there then."""
+
+
+class BrokerIdTaken(Exception):
+    """Another process is registered under the broker's id."""
+
+    def __init__(self, broker_id: int, owner: int) -> None:
+        super().__init__(
+            f"another process (ZooKeeper session {owner:#x}) is registered as broker {broker_id}; "
+            "stop it, or give this one a broker.id of its own"
+        )
+        self.owner = owner
+
+
+class RegistrationFailed(Exception):
+    """ZooKeeper refused what a broker has to write; the message names the znode and the error."""
+
+
+async def ensure_roots(session: ZooKeeperSession) -> None:
+    """Create the persistent znodes that every Kafka broker expects, where they are missing."""
+    outcomes = await session.read([Exists(path) for path in paths.PERSISTENT_ROOTS])
+    for path, outcome in zip(paths.PERSISTENT_ROOTS, outcomes, strict=True):
+        if not isinstance(outcome, Present):
+            await session.ensure_path(path)
+
+
+async def cluster_id(session: ZooKeeperSession, proposed: str) -> str:
+    """The cluster's id; the proposed one where the cluster had none. Raises MalformedZnode, RegistrationFailed."""
+    for _ in range(MAX_ATTEMPTS):
+        (found,) = await session.read([GetData(paths.CLUSTER_ID)])
+        if isinstance(found, Data):
+            return decode_cluster_id(found.data)
+        await session.ensure_path(paths.parent_of(paths.CLUSTER_ID))
+        outcome = await session.multi([Create(paths.CLUSTER_ID, encode_cluster_id(proposed))])
+        if isinstance(outcome, MultiDone):
+            return proposed
+        if isinstance(outcome, MultiFailed) and outcome.error is not ZkError.NODE_EXISTS:
+            raise RegistrationFailed(f"{paths.CLUSTER_ID} cannot be created: {outcome.error.name}")
+    raise RegistrationFailed(f"{paths.CLUSTER_ID} is neither there nor can it be created")
+
+
+async def register_broker(
+    session: ZooKeeperSession, broker: Broker, *, timestamp_ms: int, earlier_sessions: Collection[int] = ()
+) -> BrokerEpoch:
+    """Register the broker (its epoch is not looked at) and give its new epoch.
+
+    Raises BrokerIdTaken, RegistrationFailed, SessionLost.
+    """
+    path = paths.broker_id(broker.id)
+    data = encode_broker(broker, timestamp_ms=timestamp_ms)
+    making: list[Operation] = [Create(path, None, ephemeral=True), SetData(path, data, 0)]
+    operations = making
+    for _ in range(MAX_ATTEMPTS):
+        outcome = await session.multi(operations)
+        match outcome:
+            case MultiDone(stats=stats):
+                last = stats[-1]
+                if last is not None:
+                    return BrokerEpoch(last.czxid)
+            case MultiFailed(error=error) if error not in (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION):
+                raise RegistrationFailed(f"{path} cannot be written: {error.name}")
+            case MultiFailed() | MultiUnknown():
+                pass
+        (found,) = await session.read([Exists(path)])
+        operations = making
+        if not isinstance(found, Present):
+            continue
+        owner = found.stat.ephemeral_owner
+        if owner == session.session_id:
+            return BrokerEpoch(found.stat.czxid)
+        if owner not in earlier_sessions:
+            raise BrokerIdTaken(broker.id, owner)
+        logger.info("the registration of an earlier session (%#x) of this process is replaced", owner)
+        operations = [Delete(path, found.stat.version), *making]
+    raise RegistrationFailed(f"{path} kept changing while the broker tried to register")
+
+
+async def notify_log_dir_failure(session: ZooKeeperSession, broker_id: BrokerId) -> None:
+    """Tell the controller that the broker has lost a log directory. Raises RegistrationFailed, SessionLost.
+
+    Where the reply is lost, the notification is written again: two of them do no harm.
+    """
+    operation = Create(paths.log_dir_event_notification(), encode_log_dir_event(broker_id), sequential=True)
+    for _ in range(MAX_ATTEMPTS):
+        outcome = await session.multi([operation])
+        match outcome:
+            case MultiDone():
+                return
+            case MultiFailed(error=ZkError.NO_NODE):
+                await session.ensure_path(paths.log_dir_event_notifications())
+            case MultiFailed(error=error):
+                raise RegistrationFailed(f"{operation.path} cannot be written: {error.name}")
+            case MultiUnknown():
+                pass
+    raise RegistrationFailed(f"{operation.path} could not be written in {MAX_ATTEMPTS} attempts")

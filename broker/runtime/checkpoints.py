@@ -1,0 +1,81 @@
+"""The checkpoint files of one log directory: read once, kept in memory, written when they have changed.
+
+Entries of a deleted replica leave the recovery point, log start and cleaner files with the round that deleted it, the
+high watermark file with its next tick, all as in Kafka. A file that cannot be understood is left alone and reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from broker.core.formats import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    TEMPORARY_SUFFIX,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from broker.runtime.disk import Disk, Refused
+from protocol.vocabulary import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, CLEANER_CHECKPOINT)
+_FILES: Final = (*_AT_ONCE, HIGH_WATERMARK_CHECKPOINT)
+_MAX_BYTES: Final = 256 * 1024 * 1024
+
+
+class Checkpoints:
+    """The offsets of one log directory."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, dict[TopicPartition, int]] = {name: {} for name in _FILES}
+        self._changed: dict[str, None] = {}
+        self._at_once = False
+
+    @classmethod
+    def read(cls, fd: int, disk: Disk) -> Checkpoints:
+        """What the directory's files say. Raises OSError."""
+        made = cls()
+        for name in _FILES:
+            try:
+                made._offsets[name] = decode_checkpoint(disk.read(fd, name, _MAX_BYTES))
+            except FileNotFoundError:
+                continue
+            except (ValueError, Refused) as error:
+                logger.warning("%s is left as it is, because it cannot be understood: %s", name, error)
+                del made._offsets[name]
+        return made
+
+    @property
+    def owes_at_once(self) -> bool:
+        """True where entries of deleted replicas have to leave the files now."""
+        return self._at_once
+
+    def put(self, topic_partition: TopicPartition, end_offset: int) -> None:
+        """A new replica ends there; written with the next tick."""
+        for name in (RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
+            if name in self._offsets:
+                self._offsets[name][topic_partition] = end_offset
+                self._changed[name] = None
+
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """These replicas are gone."""
+        for topic_partition in topic_partitions:
+            for name, offsets in self._offsets.items():
+                if offsets.pop(topic_partition, None) is not None:
+                    self._changed[name] = None
+                    self._at_once = self._at_once or name in _AT_ONCE
+
+    def write(self, fd: int, disk: Disk, *, only_at_once: bool = False) -> None:
+        """Write the files that have changed, each durably. Raises OSError."""
+        for name in list(self._changed):
+            if only_at_once and name not in _AT_ONCE:
+                continue
+            disk.replace(fd, name, name + TEMPORARY_SUFFIX, encode_checkpoint(self._offsets[name].items()))
+            del self._changed[name]
+        self._at_once = False

@@ -1,0 +1,75 @@
+"""Reading what is in a log directory. Changes nothing, follows no link."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from typing import Final
+
+from broker.core.formats import PARTITION_METADATA, TEMPORARY_SUFFIX, decode_partition_metadata
+from broker.core.inputs import FoundDirectory, FoundLogDir, FoundReplica
+from broker.core.naming import DirectoryKind, parse_directory_name
+from broker.runtime.disk import Disk, Entry, Refused
+from protocol.vocabulary import TopicId, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_MAX_METADATA_BYTES: Final = 4096
+
+
+def read_inventory(log_dir: str, fd: int, disk: Disk) -> FoundLogDir:
+    """Everything in the log directory that is a directory, or has a name that only one should have. Raises OSError."""
+    replicas: list[FoundReplica] = []
+    directories: dict[DirectoryKind, list[FoundDirectory]] = {kind: [] for kind in DirectoryKind}
+    for entry in disk.entries(fd):
+        parsed = parse_directory_name(entry.name)
+        if not stat.S_ISDIR(entry.mode):
+            if parsed.kind is not DirectoryKind.UNKNOWN:
+                logger.warning("%s/%s has a replica's name but is no directory; it is left alone", log_dir, entry.name)
+                directories[DirectoryKind.UNKNOWN].append(FoundDirectory(entry.name, 0, 1))
+            continue
+        with disk.directory(fd, entry.name) as inside:
+            content = disk.entries(inside)
+        size_bytes = sum(e.size_bytes for e in content if stat.S_ISREG(e.mode))
+        if parsed.kind is DirectoryKind.REPLICA and parsed.topic_partition is not None:
+            replicas.append(_replica(fd, parsed.topic_partition, content, size_bytes, disk))
+        else:
+            directories[parsed.kind].append(FoundDirectory(entry.name, size_bytes, len(content)))
+    return FoundLogDir(
+        log_dir,
+        None,
+        tuple(replicas),
+        tuple(directories[DirectoryKind.DELETED]),
+        tuple(directories[DirectoryKind.STRAY]),
+        tuple(directories[DirectoryKind.UNKNOWN]),
+    )
+
+
+def read_topic_id(fd: int, name: str, disk: Disk) -> tuple[TopicId | None, bool]:
+    """The id in a replica's `partition.metadata`, None where there is no such file; and whether it could be read.
+
+    An unreadable file counts as none where the directory holds nothing else: the writing of it was cut off, and under
+    that id nothing was ever stored. Raises OSError, and Refused where the replica is no directory.
+    """
+    with disk.directory(fd, name) as inside:
+        try:
+            return decode_partition_metadata(disk.read(inside, PARTITION_METADATA, _MAX_METADATA_BYTES)), True
+        except FileNotFoundError:
+            return None, True
+        except (ValueError, Refused) as error:
+            if count_stored(disk.entries(inside)) == 0:
+                return None, True
+            logger.warning("%s/%s cannot be understood: %s", name, PARTITION_METADATA, error)
+            return None, False
+
+
+def count_stored(content: list[Entry]) -> int:
+    """How many of a replica's entries are more than its identity."""
+    return sum(entry.name not in (PARTITION_METADATA, PARTITION_METADATA + TEMPORARY_SUFFIX) for entry in content)
+
+
+def _replica(
+    fd: int, topic_partition: TopicPartition, content: list[Entry], size_bytes: int, disk: Disk
+) -> FoundReplica:
+    topic_id, readable = read_topic_id(fd, str(topic_partition), disk)
+    return FoundReplica(topic_partition, topic_id, readable, size_bytes, count_stored(content))

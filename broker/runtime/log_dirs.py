@@ -1,0 +1,387 @@
+"""The log directories: the one file in which the agent creates, renames or removes anything on disk.
+
+How nothing outside a log directory can be touched:
+
+* Every call goes through a directory's open descriptor (`dir_fd`) and a single name. A name is taken only after
+  `broker.core.naming` has recognised it as what the operation is about, so it has no slash and is no `.` or `..`.
+* Below a log directory no link is ever followed (O_NOFOLLOW, lstat); where a link stands in the place of a directory,
+  the operation is refused. Only the path of the log directory itself may contain links, for it is the operator's.
+* Before each round it is checked that the path still leads to the directory that was opened.
+
+What survives a crash: an operation is one mkdir or one rename. A topic id is on disk before the first byte of a
+segment is written; a rename is on disk before it is acknowledged. Large rounds are synced with one `syncfs` per
+directory, small ones file by file.
+
+An OSError takes its log directory offline, as in Kafka; exceptions are those that say something about one entry
+(something else stands in its place) or about this process (out of descriptors). Everything here blocks: it runs on
+worker threads, removals on another one than the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.core.effects import (
+    AssignTopicId,
+    CreateReplica,
+    DirectoryRef,
+    DiskOperation,
+    RenameForDeletion,
+    SetAside,
+)
+from broker.core.formats import (
+    CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    RECORDS_PER_SEGMENT,
+    SEGMENT_SUFFIXES,
+    TEMPORARY_SUFFIX,
+    encode_leader_epochs,
+    encode_partition_metadata,
+    segment_name,
+    segment_sizes,
+)
+from broker.core.inputs import DiskOutcome, FoundLogDir
+from broker.core.naming import DirectoryKind, directory_name, parse_directory_name
+from broker.runtime.checkpoints import Checkpoints
+from broker.runtime.disk import Disk, Refused
+from broker.runtime.inventory import count_stored, read_inventory, read_topic_id
+from broker.runtime.ownership import CannotStart, Ownership, claim, identify
+
+logger = logging.getLogger(__name__)
+
+OF_THIS_PROCESS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+SMALL_ROUND: Final = 16
+"""Up to so many new replicas in one log directory are synced file by file."""
+MAX_DEPTH: Final = 8
+
+
+class Space(NamedTuple):
+    total_bytes: int
+    usable_bytes: int
+
+
+class Removed(NamedTuple):
+    """How far the removal of one directory came."""
+
+    files: int
+    size_bytes: int
+    finished: bool
+    error: str | None = None
+    log_dir_failed: bool = False
+
+
+class _OpenDir:
+    """A log directory that works."""
+
+    def __init__(self, path: Path, ownership: Ownership) -> None:
+        self.path = path
+        self.ownership = ownership
+        self.checkpoints = Checkpoints()
+
+    @property
+    def fd(self) -> int:
+        return self.ownership.fd
+
+
+class LogDirs:
+    """All log directories of one agent. `open`, `load`, then the rest, then `close`."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        broker_id: int,
+        fill_bytes: int,
+        fill_segment_bytes: int,
+        disk: Disk | None = None,
+    ) -> None:
+        self._paths = tuple(paths)
+        self._broker_id = broker_id
+        self._segments = segment_sizes(fill_bytes, fill_segment_bytes)
+        self._disk = disk or Disk()
+        self._open: dict[str, _OpenDir] = {}
+        self._failed: dict[str, str] = {}
+        self._lost: list[_OpenDir] = []
+
+    # --- start and stop -------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Create missing directories and claim all of them. One that cannot be used counts as failed from the start.
+
+        Raises CannotStart where another process has one of them, or where one belongs to another broker.
+        """
+        for path in self._paths:
+            try:
+                self._disk.make_directories(path)
+                self._open[str(path)] = _OpenDir(path, claim(path, self._disk, self._broker_id))
+            except OSError as error:
+                self._failed[str(path)] = _explain(error)
+            except CannotStart:
+                self.close()
+                raise
+
+    def load(self, cluster_id: str) -> tuple[FoundLogDir, ...]:
+        """Check that the directories are this cluster's, mark unmarked ones, and read what is in them.
+
+        Raises CannotStart where one belongs to another cluster.
+        """
+        found: list[FoundLogDir] = []
+        for path in self._paths:
+            name = str(path)
+            opened = self._open.get(name)
+            if opened is None:
+                found.append(FoundLogDir(name, self._failed[name]))
+                continue
+            try:
+                identify(opened.ownership, self._disk, self._broker_id, cluster_id)
+                self._disk.unlink(opened.fd, CLEAN_SHUTDOWN_MARKER, missing_ok=True)
+                opened.checkpoints = Checkpoints.read(opened.fd, self._disk)
+                found.append(read_inventory(name, opened.fd, self._disk))
+            except OSError as error:
+                self._fail(name, _explain(error))
+                found.append(FoundLogDir(name, self._failed[name]))
+        return tuple(found)
+
+    def close(self) -> None:
+        """Write what is not checkpointed yet, and let go of the directories."""
+        self.write_checkpoints()
+        for opened in (*self._open.values(), *self._lost):
+            opened.ownership.release()
+        self._open.clear()
+        self._lost.clear()
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Log directory → why it cannot be used."""
+        return dict(self._failed)
+
+    # --- rounds of operations -------------------------------------------------------------------------------------
+
+    def perform(self, operations: Sequence[DiskOperation]) -> tuple[DiskOutcome, ...]:
+        """Perform the operations in order, one outcome each; what that promises is at the top of the module."""
+        outcomes: list[DiskOutcome] = [DiskOutcome()] * len(operations)
+        by_log_dir: dict[str, list[int]] = {}
+        for index, operation in enumerate(operations):
+            by_log_dir.setdefault(operation.log_dir, []).append(index)
+        for log_dir, indexes in by_log_dir.items():
+            done = self._perform_in(log_dir, [operations[index] for index in indexes])
+            for index, outcome in zip(indexes, done, strict=True):
+                outcomes[index] = outcome
+        return tuple(outcomes)
+
+    def _perform_in(self, log_dir: str, operations: Sequence[DiskOperation]) -> list[DiskOutcome]:
+        opened = self._open.get(log_dir)
+        if opened is None:
+            reason = self._failed.get(log_dir, "it is none of the agent's log directories")
+            return [DiskOutcome(reason, log_dir in self._failed)] * len(operations)
+        outcomes: list[DiskOutcome] = [DiskOutcome()] * len(operations)
+        try:
+            self._disk.verify(opened.fd, opened.path)
+            for index, operation in enumerate(operations):
+                try:
+                    self._prepare(opened.fd, operation)
+                except Refused as refused:
+                    outcomes[index] = DiskOutcome(str(refused))
+            done = [op for op, outcome in zip(operations, outcomes, strict=True) if outcome.error is None]
+            self._sync_round(opened, done)
+            for index, operation in enumerate(operations):
+                if outcomes[index].error is None:
+                    outcomes[index] = self._complete(opened, operation)
+            self._book(opened, done)
+        except Refused as refused:
+            return [DiskOutcome(str(refused))] * len(operations)
+        except OSError as error:
+            if error.errno in OF_THIS_PROCESS:
+                return [DiskOutcome(_explain(error))] * len(operations)
+            self._fail(log_dir, _explain(error))
+            return [DiskOutcome(_explain(error), log_dir_failed=True)] * len(operations)
+        return outcomes
+
+    def _prepare(self, fd: int, operation: DiskOperation) -> None:
+        """The part of an operation that comes before the round is synced."""
+        name = directory_name(operation.topic_partition)
+        match operation:
+            case CreateReplica(topic_id=topic_id):
+                self._make_replica(fd, name)
+                if topic_id is not None:
+                    self._write_topic_id(fd, name, encode_partition_metadata(topic_id))
+            case AssignTopicId(topic_id=topic_id):
+                found, readable = read_topic_id(fd, name, self._disk)
+                if found is not None or not readable:
+                    raise Refused(f"{name} has a partition.metadata already")
+                self._write_topic_id(fd, name, encode_partition_metadata(topic_id))
+            case RenameForDeletion(topic_id=topic_id, new_name=new_name):
+                _demand(new_name, DirectoryKind.DELETED)
+                if not self._disk.exists(fd, name):
+                    logger.warning("%s was to be deleted, but somebody has removed it already", name)
+                    return
+                found, readable = read_topic_id(fd, name, self._disk)
+                if not readable or found != topic_id:
+                    raise Refused(f"{name} is not the incarnation that it was: it says {found}, known was {topic_id}")
+                self._disk.rename(fd, name, new_name)
+            case SetAside(new_name=new_name):
+                _demand(new_name, DirectoryKind.STRAY)
+                self._disk.demand_directory(fd, name)
+                self._disk.rename(fd, name, new_name)
+
+    def _make_replica(self, fd: int, name: str) -> None:
+        try:
+            self._disk.mkdir(fd, name)
+        except FileExistsError:
+            self._disk.demand_directory(fd, name)
+            with self._disk.directory(fd, name) as inside:
+                stored = count_stored(self._disk.entries(inside))
+            if stored:
+                raise Refused(f"{name} exists already and holds {stored} files") from None
+
+    def _write_topic_id(self, fd: int, name: str, content: bytes) -> None:
+        with self._disk.directory(fd, name) as inside:
+            self._disk.write(inside, PARTITION_METADATA + TEMPORARY_SUFFIX, content)
+            self._disk.rename(inside, PARTITION_METADATA + TEMPORARY_SUFFIX, PARTITION_METADATA)
+
+    def _sync_round(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
+        """Make durable what the answers will promise."""
+        identified = [op for op in done if isinstance(op, CreateReplica | AssignTopicId) and op.topic_id is not None]
+        if len(identified) > SMALL_ROUND:
+            self._disk.sync_file_system(opened.fd)
+            return
+        for operation in identified:
+            with self._disk.directory(opened.fd, directory_name(operation.topic_partition)) as inside:
+                self._disk.sync_file(inside, PARTITION_METADATA)
+                self._disk.sync_directory(inside)
+        if done:
+            self._disk.sync_directory(opened.fd)
+
+    def _complete(self, opened: _OpenDir, operation: DiskOperation) -> DiskOutcome:
+        """The part that comes after: a new replica is filled with segments, which are ballast and not synced."""
+        if not isinstance(operation, CreateReplica | AssignTopicId):
+            return DiskOutcome()
+        size_bytes = 0 if operation.topic_id is None else len(encode_partition_metadata(operation.topic_id))
+        if not self._segments or isinstance(operation, AssignTopicId):
+            return DiskOutcome(size_bytes=size_bytes)
+        files = 1
+        with self._disk.directory(opened.fd, directory_name(operation.topic_partition)) as inside:
+            epochs = encode_leader_epochs([(0, 0)])
+            self._disk.write(inside, LEADER_EPOCH_CHECKPOINT, epochs)
+            size_bytes += len(epochs)
+            for index, segment_bytes in enumerate(self._segments):
+                for suffix in SEGMENT_SUFFIXES:
+                    allocated = segment_bytes if suffix == ".log" else 0
+                    self._disk.allocate(inside, segment_name(index, suffix), allocated)
+                    size_bytes += allocated
+                    files += 1
+        return DiskOutcome(size_bytes=size_bytes, files=files)
+
+    def _book(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
+        """Bring the checkpoint files in line: what is gone at once, what is new with the next tick."""
+        gone = [op.topic_partition for op in done if isinstance(op, RenameForDeletion | SetAside)]
+        opened.checkpoints.drop(gone)
+        end_offset = len(self._segments) * RECORDS_PER_SEGMENT
+        for operation in done:
+            if isinstance(operation, CreateReplica):
+                opened.checkpoints.put(operation.topic_partition, end_offset)
+        if opened.checkpoints.owes_at_once:
+            opened.checkpoints.write(opened.fd, self._disk, only_at_once=True)
+
+    # --- now and then ---------------------------------------------------------------------------------------------
+
+    def write_checkpoints(self) -> dict[str, str]:
+        """Write the checkpoint files that have changed, and see whether the directories are still there. Returns those
+        that are not: log directory → why."""
+        lost: dict[str, str] = {}
+        for log_dir, opened in list(self._open.items()):
+            try:
+                self._disk.verify(opened.fd, opened.path)
+                opened.checkpoints.write(opened.fd, self._disk)
+            except OSError as error:
+                if error.errno not in OF_THIS_PROCESS:
+                    lost[log_dir] = _explain(error)
+                    self._fail(log_dir, lost[log_dir])
+        return lost
+
+    def space(self) -> dict[str, Space]:
+        """Size and free space of each working directory's file system."""
+        found: dict[str, Space] = {}
+        for log_dir, opened in list(self._open.items()):
+            try:
+                volume = os.fstatvfs(opened.fd)
+            except OSError:
+                continue
+            found[log_dir] = Space(volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize)
+        return found
+
+    def _fail(self, log_dir: str, reason: str) -> None:
+        """Use the directory no more. Its lock is kept: what it holds is still this broker's."""
+        self._failed.setdefault(log_dir, reason)
+        opened = self._open.pop(log_dir, None)
+        if opened is not None:
+            self._lost.append(opened)
+
+    # --- removal --------------------------------------------------------------------------------------------------
+
+    def remove(self, directory: DirectoryRef, max_files: int) -> Removed:
+        """Remove up to `max_files` entries of a directory that was renamed for deletion, then the directory itself.
+
+        A directory that is gone already is finished. Nothing but a name that ends in `-delete` is ever taken.
+        """
+        opened = self._open.get(directory.log_dir)
+        if opened is None:
+            reason = self._failed.get(directory.log_dir, "it is none of the agent's log directories")
+            return Removed(0, 0, False, reason, directory.log_dir in self._failed)
+        counted = [0, 0]
+        finished, error, failed = False, None, False
+        try:
+            _demand(directory.name, DirectoryKind.DELETED)
+            self._disk.verify(opened.fd, opened.path)
+            if self._disk.exists(opened.fd, directory.name):
+                finished = self._empty(opened.fd, directory.name, max_files, counted, 0)
+                if finished:
+                    self._disk.rmdir(opened.fd, directory.name)
+            else:
+                finished = True
+        except Refused as refused:
+            error = str(refused)
+        except OSError as raised:
+            error, failed = _explain(raised), raised.errno in (errno.EIO, errno.EROFS, errno.ENODEV)
+            if failed:
+                self._fail(directory.log_dir, error)
+        return Removed(counted[0], counted[1], finished, error, failed)
+
+    def _empty(self, parent: int, name: str, max_files: int, counted: list[int], depth: int) -> bool:
+        """Remove what is inside; False where the allowance was used up before the end. Links are unlinked, never
+        followed; a directory on another file system, or nested too deeply, is refused."""
+        with self._disk.directory(parent, name) as inside:
+            if os.fstat(inside).st_dev != os.fstat(parent).st_dev:
+                raise Refused(f"{name} is a mount point, which is not removed")
+            for entry in self._disk.entries(inside):
+                if counted[0] >= max_files:
+                    return False
+                if stat.S_ISDIR(entry.mode):
+                    if depth >= MAX_DEPTH:
+                        raise Refused(f"{name} is nested more than {MAX_DEPTH} directories deep")
+                    if not self._empty(inside, entry.name, max_files, counted, depth + 1):
+                        return False
+                    self._disk.rmdir(inside, entry.name)
+                else:
+                    self._disk.unlink(inside, entry.name, missing_ok=True)
+                    counted[1] += entry.size_bytes if entry.links == 1 and stat.S_ISREG(entry.mode) else 0
+                counted[0] += 1
+        return True
+
+
+def _demand(name: str, kind: DirectoryKind) -> None:
+    if parse_directory_name(name).kind is not kind:
+        raise Refused(f"{name!r} is not the name of a directory that is {kind.value}")
+
+
+def _explain(error: OSError) -> str:
+    return f"{errno.errorcode.get(error.errno or 0, 'error')}: {error.strerror or error}" + (
+        f" ({error.filename})" if error.filename else ""
+    )
