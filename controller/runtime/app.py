@@ -139,11 +139,7 @@ class ControllerApp:
         async with asyncio.TaskGroup() as tasks:
             channels = Channels(
                 tasks,
-                ChannelSettings(
-                    client_id=str(self._config.controller_id),
-                    ibp=self._config.inter_broker_protocol,
-                    request_timeout_ms=self._config.controller_socket_timeout_ms,
-                ),
+                ChannelSettings(self._config.inter_broker_protocol),
                 self._connect,
                 queue.deliver,
                 lambda error, where: loop.fault(error, where),

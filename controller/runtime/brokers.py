@@ -25,26 +25,27 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, assert_never
 
+from adapters.kafka.client import ConnectionFailed, RequestTimedOut
 from adapters.logs import fields
 from controller.core.effects import OpenChannel, Send
 from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.runtime.metrics import ChannelCounts, ChannelView
 from controller.runtime.queue import Answer
 from controller.runtime.sessions import BackOff
-from protocol.kafka.codec import EncodedBody, decode_response, encode_control_body
+from protocol.kafka.codec import EncodedBody, encode_control_body
 from protocol.kafka.control import (
     ControlRequest,
+    ControlResponse,
     LeaderAndIsrResponse,
     StopReplicaResponse,
     UpdateMetadataResponse,
     api_of,
 )
 from protocol.kafka.framing import ProtocolError
-from protocol.kafka.queries import Response
 from protocol.kafka.versions import InterBrokerProtocol, control_versions
-from protocol.vocabulary import BrokerId, Endpoint
+from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -55,32 +56,28 @@ DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
 
 
 class Wire(Protocol):
-    """One connection to a broker."""
+    """One connection to a broker, as `adapters.kafka.client.KafkaConnection` is one."""
 
-    async def exchange(self, head: bytes, tail: memoryview, correlation_id: int) -> bytes:
-        """Send one frame in two parts and return the payload of the next frame that comes.
+    @property
+    def is_open(self) -> bool:
+        """False where the broker's end is known to be closed."""
 
-        Raises OSError where the connection breaks and ProtocolError where what comes is no frame, or not the answer.
-        """
+    async def send_body(self, body: EncodedBody, broker_epoch: BrokerEpoch) -> ControlResponse:
+        """Send one request and return its answer. Raises ClientError and ProtocolError; then it is closed."""
         ...
 
-    def abort(self) -> None:
-        """Hang up at once."""
-        ...
+    async def close(self) -> None: ...
 
 
 Connect = Callable[[Endpoint], Awaitable[Wire]]
-"""Opens a connection; raises OSError."""
+"""Opens a connection; raises ConnectionFailed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """How channels behave. Times in milliseconds."""
+    """How channels behave. Times in milliseconds; how long one attempt may take is the connection's business."""
 
-    client_id: str
-    """In every request's header: the controller's broker id as text."""
     ibp: InterBrokerProtocol
-    request_timeout_ms: int = 30_000
     back_off: BackOff = DEFAULT_BACK_OFF
     log_every_ms: int = 10_000
 
@@ -142,7 +139,6 @@ class _Channel:
         self._in_flight: _Waiting | None = None
         self._filled = asyncio.Event()
         self._wire: Wire | None = None
-        self._correlation_id = 0
         self._failures = 0
         self._logged_at_s = 0.0
         self._warn_bytes = FIRST_WARNING_BYTES
@@ -175,59 +171,54 @@ class _Channel:
         try:
             while True:
                 await self._filled.wait()
-                current = self._take()
-                response = await self._until_answered(current)
-                self._in_flight = None
-                await self._deliver(_answer(current.send, response))
+                await self._deliver(await self._answer_to(self._take()))
         finally:
-            self._hang_up()
+            await self._hang_up()
 
     def _take(self) -> _Waiting:
         current = self._waiting.popleft()
         if not self._waiting:
             self._filled.clear()
             self._warn_bytes = FIRST_WARNING_BYTES
-        self._in_flight = current
         self.counts.queue_size -= 1
         self.counts.backlog_bytes -= current.size_bytes
         self.counts.queue_time_ms.add((time.monotonic() - current.since_s) * 1000)
         return current
 
-    async def _until_answered(self, current: _Waiting) -> Response:
-        body = current.body.encoded()
+    async def _answer_to(self, current: _Waiting) -> Answer:
+        """Try until it is answered. Nothing is kept of the request then: large ones take tens of megabytes."""
+        self._in_flight = current
+        response = await self._until_answered(current.send, current.body.encoded())
+        self._in_flight = None
+        return _answer(current.send, response)
+
+    async def _until_answered(self, send: Send, body: EncodedBody) -> ControlResponse:
         while True:
             try:
-                async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
-                    response = await self._attempt(current.send, body)
+                response = await self._attempt(send, body)
             except ProtocolError as error:
                 reason, problem = "garbage", str(error)
-            except TimeoutError:
-                reason, problem = "timeout", f"no answer within {self._settings.request_timeout_ms} ms"
-            except ConnectionRefusedError as error:
-                reason, problem = "refused", str(error)
-            except OSError as error:
-                reason, problem = "lost", str(error) or type(error).__name__
+            except RequestTimedOut as error:
+                reason, problem = "timeout", str(error)
+            except ConnectionFailed as error:
+                reason, problem = "unreachable" if self._wire is None else "lost", str(error)
             else:
                 self._failures = 0
                 return response
             await self._back_off(body, reason, problem)
 
-    async def _attempt(self, send: Send, body: EncodedBody) -> Response:
+    async def _attempt(self, send: Send, body: EncodedBody) -> ControlResponse:
         wire = self._wire
-        if wire is None:
+        if wire is None or not wire.is_open:
+            await self._hang_up()
             wire = self._wire = await self._connect(self.effect.endpoint)
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-        head, tail = body.frame(self._correlation_id, self._settings.client_id, send.broker_epoch)
         started_s = time.monotonic()
-        payload = await wire.exchange(head, tail, self._correlation_id)
-        correlation_id, response = decode_response(body.api, body.version, payload)
-        if correlation_id != self._correlation_id:
-            raise ProtocolError(f"request {self._correlation_id} was answered with number {correlation_id}")
+        response = await wire.send_body(body, send.broker_epoch)
         self.counts.note_latency(body.api.name, time.monotonic() - started_s)
         return response
 
     async def _back_off(self, body: EncodedBody, reason: str, problem: str) -> None:
-        self._hang_up()
+        await self._hang_up()
         self._failures += 1
         self.counts.note_retry(reason)
         now_s = time.monotonic()
@@ -246,13 +237,13 @@ class _Channel:
             )
         await asyncio.sleep(self._settings.back_off.wait_ms(self._failures) / 1000)
 
-    def _hang_up(self) -> None:
+    async def _hang_up(self) -> None:
         wire, self._wire = self._wire, None
         if wire is not None:
-            wire.abort()
+            await wire.close()
 
 
-def _answer(send: Send, response: Response) -> Answer:
+def _answer(send: Send, response: ControlResponse) -> Answer:
     match response:
         case LeaderAndIsrResponse():
             return LeaderAndIsrAnswered(send.broker, send.broker_epoch, send.request_id, response)
@@ -261,7 +252,7 @@ def _answer(send: Send, response: Response) -> Answer:
         case StopReplicaResponse():
             return StopReplicaAnswered(send.broker, send.broker_epoch, send.request_id, response)
         case _:
-            raise TypeError(f"{type(response).__name__} is no answer to a control request")
+            assert_never(response)
 
 
 class Channels:

@@ -221,7 +221,7 @@ CHANNEL_LATENCY: Final = Metric(
 CHANNEL_RETRIES: Final = Metric(
     "lethe_broker_request_retries_total",
     Kind.COUNTER,
-    "Attempts that failed and were repeated: refused, lost, timeout, garbage",
+    "Attempts that failed and were repeated; reasons: unreachable, lost, timeout, garbage",
     ("broker_id", "reason"),
 )
 
