@@ -1,15 +1,47 @@
-"""The command `lethe`."""
+"""The command `lethe`: which commands there are. What each of them does is in the module of its name.
+
+Exit codes: 0 done; 1 the answer is no; 2 bad usage or configuration; 3 ZooKeeper or a broker cannot be reached;
+4 not done in the time allowed; 70 a fault of Lethe; 130 interrupted.
+"""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-app = typer.Typer(name="lethe", no_args_is_help=True, help="A Kafka controller whose topic deletions finish.")
+from cli import controller_resign, topics, zookeeper
+
+app = typer.Typer(
+    name="lethe",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="""A Kafka controller (ZooKeeper mode) whose topic deletions finish, or say what they wait for.
+
+    Exit codes: 0 done; 1 the answer is no; 2 bad usage or configuration; 3 ZooKeeper or a broker cannot be reached;
+    4 not done in the time allowed; 70 a fault of Lethe; 130 interrupted.
+    """,
+)
+app.command("zookeeper")(zookeeper.zookeeper)
+app.add_typer(topics.app, name="topics")
+app.command("controller-resign")(controller_resign.controller_resign)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"lethe {version('lethe-kafka')}")
+        raise typer.Exit
 
 
 @app.callback()
-def _root() -> None:
-    """A Kafka controller (ZooKeeper mode) whose topic deletions finish, or say what they wait for."""
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What all commands have in common; the help text is the application's."""
 
 
 def main() -> None:

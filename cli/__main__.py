@@ -1,0 +1,5 @@
+"""`python -m cli` is `lethe`."""
+
+from cli.main import main
+
+main()

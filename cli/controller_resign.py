@@ -1,0 +1,88 @@
+"""`lethe controller-resign`: ends the tenure of the active controller, so that another election takes place.
+
+Deleting `/controller` is Kafka's supported way to move the controller. Its data version is 0 in every tenure, so the
+deletion is tied to the version of `/controller_epoch`, which no two tenures share: if somebody else was elected since
+we looked, nothing happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+import typer
+
+from adapters.topic_admin import ActiveController, active_controller
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal
+from cli.options import AsJson, ZooKeeper
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from protocol.journal import JsonValue
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Check, Data, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
+from protocol.zookeeper.znodes import decode_controller_epoch
+
+POLL_MS = 50
+
+TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to wait for a successor.")]
+
+
+def controller_resign(zookeeper: ZooKeeper, timeout_ms: TimeoutMs = 30_000, as_json: AsJson = False) -> None:
+    """End the tenure of the active controller and say who comes after. Exit code 4 where nobody does in time."""
+    finish(
+        lambda: with_session(zookeeper, lambda session: resignation(session, timeout_ms=timeout_ms)), as_json=as_json
+    )
+
+
+async def resignation(session: ZooKeeperSession, *, timeout_ms: int, poll_ms: int = POLL_MS) -> Answer:
+    """Ends the tenure there is. Raises Refusal where there is none, or where it belongs to KRaft."""
+    before = await active_controller(session)
+    if before is None:
+        raise Refusal("there is no active controller: nobody to resign")
+    if before.is_kraft:
+        raise Refusal(
+            f"{paths.CONTROLLER} belongs to the KRaft controller {before.znode.broker_id}: it is not deleted, because "
+            "brokers in ZooKeeper mode would take the cluster back from it"
+        )
+    epoch = await _end(session, before)
+    deadline = time.monotonic() + timeout_ms / 1000
+    after = await active_controller(session)
+    while (after is None or after.stat.czxid == before.stat.czxid) and time.monotonic() < deadline:
+        await asyncio.sleep(poll_ms / 1000)
+        after = await active_controller(session)
+    return _answer(before, epoch, after)
+
+
+async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
+    """Deletes `/controller` of that tenure; the tenure's epoch."""
+    (data,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
+    if not isinstance(data, Data):
+        raise Refusal(f"{paths.CONTROLLER_EPOCH} cannot be read, so no tenure can be told from another: {data}")
+    outcome = await session.multi(
+        [Check(paths.CONTROLLER_EPOCH, data.stat.version), Delete(paths.CONTROLLER, before.stat.version)]
+    )
+    match outcome:
+        case MultiDone():
+            return int(decode_controller_epoch(data.data))
+        case MultiFailed(error=error):
+            raise Refusal(f"the controller changed while it was looked at ({error.name}): nothing was done")
+        case MultiUnknown(reason=reason):
+            raise Refusal(
+                f"whether controller {before.znode.broker_id} was made to resign is unknown: {reason}", Exit.UNREACHABLE
+            )
+
+
+def _answer(before: ActiveController, epoch: int, after: ActiveController | None) -> Answer:
+    if after is not None and after.stat.czxid == before.stat.czxid:
+        after = None
+    body: dict[str, JsonValue] = {
+        "resigned": {"controller": before.znode.broker_id, "epoch": epoch},
+        "successor": None if after is None else after.znode.broker_id,
+    }
+    line = f"Controller {before.znode.broker_id} has resigned (epoch {epoch})."
+    if after is None:
+        return Answer(body, (line, "Nobody has been elected yet."), exit=Exit.TIMED_OUT)
+    again = " again" if after.znode.broker_id == before.znode.broker_id else ""
+    return Answer(body, (line, f"Controller {after.znode.broker_id} was elected{again}."))

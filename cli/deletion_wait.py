@@ -1,0 +1,133 @@
+"""Waiting for deletions: looks at the three places again and again, and shows how far each of them is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+from adapters.deletion_progress import AskBroker, Progress, Target, look
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.render import note
+
+POLL_MS = 200
+
+
+@dataclass(slots=True)
+class Waited:
+    """The last look at each topic, and after how long each place was clean of it (None of those that never were)."""
+
+    progress: list[Progress]
+    elapsed_ms: int = 0
+    zookeeper_ms: dict[str, int] = field(default_factory=dict)
+    caches_ms: dict[str, int] = field(default_factory=dict)
+    logs_ms: dict[str, int] = field(default_factory=dict)
+    places: dict[str, None] = field(default_factory=dict)
+    """Caches, logs and answers of brokers that were seen wanting at least once."""
+
+    def note(self, looked: Sequence[Progress], elapsed_ms: int) -> None:
+        """Takes one look in. A place that could not be seen whole (a silent broker) is not taken for clean."""
+        newest = {progress.name: progress for progress in looked}
+        self.progress = [newest.get(progress.name, progress) for progress in self.progress]
+        self.elapsed_ms = elapsed_ms
+        for progress in looked:
+            self.places.update(dict.fromkeys(_dirty_places(progress)))
+            if not progress.is_marked and not progress.has_znode:
+                self.zookeeper_ms.setdefault(progress.name, elapsed_ms)
+            if not progress.cached_by and not progress.silent:
+                self.caches_ms.setdefault(progress.name, elapsed_ms)
+            if not progress.stored_by and not progress.silent:
+                self.logs_ms.setdefault(progress.name, elapsed_ms)
+
+
+Display = Callable[[Waited], None]
+
+
+async def wait_until_gone(
+    session: ZooKeeperSession,
+    wanted: Sequence[Target],
+    ask: AskBroker,
+    *,
+    timeout_ms: int,
+    quiet: bool,
+    poll_ms: int = POLL_MS,
+) -> Waited:
+    """Looks every `poll_ms` until nothing is left of any topic, a controller has refused one, or the time is over."""
+    began = time.monotonic()
+    waited = Waited([Progress(target.name, is_marked=True, has_znode=True) for target in wanted])
+    open_targets = list(wanted)
+    with _display(quiet=quiet, total=len(wanted)) as display:
+        while True:
+            looked = await look(session, ask, open_targets)
+            elapsed_ms = int((time.monotonic() - began) * 1000)
+            waited.note(looked, elapsed_ms)
+            display(waited)
+            settled = {progress.name for progress in looked if progress.is_done or progress.is_given_up}
+            open_targets = [target for target in open_targets if target.name not in settled]
+            if not open_targets or elapsed_ms >= timeout_ms:
+                return waited
+            await asyncio.sleep(min(poll_ms, timeout_ms - elapsed_ms) / 1000)
+
+
+def _display(*, quiet: bool, total: int) -> AbstractContextManager[Display]:
+    if quiet:
+        return _silence()
+    return _bars(total) if sys.stderr.isatty() else _changes(total)
+
+
+@contextmanager
+def _silence() -> Iterator[Display]:
+    yield lambda _: None
+
+
+@contextmanager
+def _changes(total: int) -> Iterator[Display]:
+    """For a log: a line whenever something has changed."""
+    last = ""
+
+    def display(waited: Waited) -> None:
+        nonlocal last
+        text = ", ".join(f"{place} {clean}/{total}" for place, clean in _places(waited, total))
+        if text != last:
+            note(f"{waited.elapsed_ms / 1000:6.1f} s  clean: {text}")
+            last = text
+
+    yield display
+
+
+@contextmanager
+def _bars(total: int) -> Iterator[Display]:
+    """For a person at a terminal: a bar for ZooKeeper, and one for the cache and one for the logs of each broker."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description:22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        tasks = {"ZooKeeper": bars.add_task("ZooKeeper", total=total)}
+
+        def display(waited: Waited) -> None:
+            for place, clean in _places(waited, total):
+                if place not in tasks:
+                    tasks[place] = bars.add_task(place, total=total)
+                bars.update(tasks[place], completed=clean)
+
+        yield display
+
+
+def _places(waited: Waited, total: int) -> list[tuple[str, int]]:
+    """How many topics each place is clean of: ZooKeeper, then each place at a broker that was ever seen dirty."""
+    dirty = dict.fromkeys(waited.places, 0)
+    for progress in waited.progress:
+        for place in _dirty_places(progress):
+            dirty[place] += 1
+    return [("ZooKeeper", len(waited.zookeeper_ms)), *((place, total - dirty[place]) for place in sorted(dirty))]
+
+
+def _dirty_places(progress: Progress) -> Iterator[str]:
+    yield from (f"broker {broker} cache" for broker in progress.cached_by)
+    yield from (f"broker {broker} logs" for broker in progress.stored_by)
+    yield from (f"broker {broker} answer" for broker in progress.silent)

@@ -1,0 +1,13 @@
+"""`lethe topics`: the commands of kafka-topics.sh, with its flags, through ZooKeeper."""
+
+from __future__ import annotations
+
+import typer
+
+from cli import topics_create, topics_delete, topics_describe, topics_list
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe and delete topics, as kafka-topics.sh does.")
+app.command("create")(topics_create.create)
+app.command("list")(topics_list.list_topics)
+app.command("describe")(topics_describe.describe)
+app.command("delete")(topics_delete.delete)

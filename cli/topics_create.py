@@ -1,0 +1,196 @@
+"""`lethe topics create`: checks a topic as Kafka does, places its replicas by Kafka's rule, writes it to ZooKeeper."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from adapters import topic_admin
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal
+from cli.options import AsJson, DryRun, ZooKeeper
+from cli.render import note
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from controller.core.placement import BrokerRack, PlacementError, place_replicas
+from protocol.journal import JsonValue
+from protocol.topic_config import parse_topic_config
+from protocol.topic_names import parse_replica_assignment
+from protocol.topic_plans import TopicPlan, creation_problem
+from protocol.vocabulary import TopicId, is_usable_topic_id, topic_id_to_text, topic_name_problem
+
+Topic = Annotated[str, typer.Option("--topic", help="The topic's name.", show_default=False)]
+Partitions = Annotated[int | None, typer.Option("--partitions", help="Number of partitions.", show_default=False)]
+ReplicationFactor = Annotated[
+    int | None, typer.Option("--replication-factor", help="Replicas of each partition.", show_default=False)
+]
+Assignment = Annotated[
+    str | None,
+    typer.Option(
+        "--replica-assignment",
+        metavar="1:2,2:3,...",
+        help="Brokers by partition, the preferred replica first; instead of the two numbers.",
+        show_default=False,
+    ),
+]
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="NAME=VALUE", help="A setting of the topic; may be repeated.", show_default=False),
+]
+IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="Do not complain where the topic exists.")]
+DisableRackAware = Annotated[bool, typer.Option("--disable-rack-aware", help="Place replicas regardless of racks.")]
+StartIndex = Annotated[
+    int | None,
+    typer.Option(
+        "--start-index",
+        min=0,
+        help="Where in the list of brokers the placement begins, instead of a random place: makes it repeatable.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A topic as the command line asks for it. Without an assignment, both numbers are given."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    assignment: tuple[tuple[int, ...], ...] = ()
+    config: dict[str, str] = field(default_factory=dict)
+    disable_rack_aware: bool = False
+    start_index: int | None = None
+
+
+def create(
+    zookeeper: ZooKeeper,
+    topic: Topic,
+    partitions: Partitions = None,
+    replication_factor: ReplicationFactor = None,
+    replica_assignment: Assignment = None,
+    config: Config = None,
+    if_not_exists: IfNotExists = False,
+    disable_rack_aware: DisableRackAware = False,
+    start_index: StartIndex = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a topic. Exit code 1 where it exists already or its name is taken by one that is being deleted."""
+
+    async def command() -> Answer:
+        wanted = wanted_topic(
+            topic, partitions, replication_factor, replica_assignment, config, disable_rack_aware, start_index
+        )
+        return await with_session(
+            zookeeper, lambda session: creation(session, wanted, if_not_exists=if_not_exists, dry_run=dry_run)
+        )
+
+    finish(command, as_json=as_json)
+
+
+def wanted_topic(
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    replica_assignment: str | None,
+    config: list[str] | None,
+    disable_rack_aware: bool = False,
+    start_index: int | None = None,
+) -> Wanted:
+    """The command line as a value. Raises ValueError where it contradicts itself or lacks something."""
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise ValueError(problem)
+    settings = parse_topic_config(config or ())
+    if replica_assignment is not None:
+        if partitions is not None or replication_factor is not None:
+            raise ValueError("--replica-assignment says it all: give it without --partitions and --replication-factor")
+        return Wanted(name, assignment=parse_replica_assignment(replica_assignment), config=settings)
+    if partitions is None or replication_factor is None:
+        raise ValueError("--partitions and --replication-factor are needed, or else --replica-assignment")
+    return Wanted(
+        name,
+        partitions,
+        replication_factor,
+        config=settings,
+        disable_rack_aware=disable_rack_aware,
+        start_index=start_index,
+    )
+
+
+async def creation(
+    session: ZooKeeperSession,
+    wanted: Wanted,
+    *,
+    if_not_exists: bool = False,
+    dry_run: bool = False,
+    rng: random.Random | None = None,
+) -> Answer:
+    """Creates the topic, or says what would be created. `rng` gives the topic's id and the start of the placement."""
+    there = await topic_admin.list_topics(session)
+    if if_not_exists and wanted.name in there.names and wanted.name not in there.marked:
+        body: JsonValue = {"topic": wanted.name, "created": False, "dry_run": dry_run}
+        return Answer(body, (f"Topic {wanted.name} exists already.",))
+    draw = random.SystemRandom() if rng is None else rng
+    plan = TopicPlan(wanted.name, new_topic_id(draw.randbytes), await _place(session, wanted, draw), wanted.config)
+    problem = creation_problem(plan, topics=there.names, marked=there.marked)
+    if problem is not None:
+        raise Refusal(problem)
+    if not dry_run:
+        (outcome,) = await topic_admin.create_topics(session, [plan])
+        if outcome.problem is not None:
+            raise Refusal(outcome.problem, Exit.UNREACHABLE if outcome.is_unknown else Exit.NO)
+    if "." in plan.name or "_" in plan.name:
+        note("WARNING: metric names cannot tell '.' from '_' in topic names: best use either, but not both.")
+    return _answer(plan, dry_run=dry_run)
+
+
+def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
+    """A random id (version 4) that is none of those that Kafka never hands out."""
+    while True:
+        candidate = uuid.UUID(bytes=random_bytes(16), version=4)
+        if is_usable_topic_id(candidate):
+            return TopicId(candidate)
+
+
+async def _place(session: ZooKeeperSession, wanted: Wanted, draw: random.Random) -> tuple[tuple[int, ...], ...]:
+    brokers, malformed = await topic_admin.live_brokers(session)
+    for problem in malformed:
+        note(f"WARNING: {problem}; no replica is placed on that broker")
+    if wanted.assignment:
+        absent = {replica for replicas in wanted.assignment for replica in replicas} - {int(b.id) for b in brokers}
+        if absent:
+            raise Refusal(f"--replica-assignment names brokers that are not registered: {sorted(absent)}")
+        return wanted.assignment
+    if wanted.partitions is None or wanted.replication_factor is None:
+        raise ValueError("--partitions and --replication-factor are needed, or else --replica-assignment")
+    racks = [BrokerRack(b.id, None if wanted.disable_rack_aware else b.rack) for b in brokers]
+    start, shift = (draw.randrange(max(len(racks), 1)) for _ in range(2))
+    if wanted.start_index is not None:
+        start = shift = wanted.start_index
+    try:
+        return place_replicas(racks, wanted.partitions, wanted.replication_factor, start_index=start, shift=shift)
+    except PlacementError as error:
+        remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
+        raise Refusal(f"topic {wanted.name}: {error}{remedy}") from error
+
+
+def _answer(plan: TopicPlan, *, dry_run: bool) -> Answer:
+    body: JsonValue = {
+        "topic": plan.name,
+        "topic_id": None if plan.topic_id is None else topic_id_to_text(plan.topic_id),
+        "created": not dry_run,
+        "dry_run": dry_run,
+        "replicas": [[*replicas] for replicas in plan.assignment],
+        "config": {**plan.config},
+    }
+    if not dry_run:
+        return Answer(body, (f"Created topic {plan.name}.",))
+    placed = (f"\tPartition: {p}\tReplicas: {','.join(map(str, ids))}" for p, ids in enumerate(plan.assignment))
+    return Answer(body, (f"Would create topic {plan.name}:", *placed))

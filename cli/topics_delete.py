@@ -1,0 +1,199 @@
+"""`lethe topics delete`: marks topics for deletion and, with --wait, follows them until nothing is left.
+
+What a regular expression hits is listed and has to be agreed to; an exact name means only itself. All of it is checked
+before anything is marked: one topic that does not exist keeps the others from being deleted too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from adapters import topic_admin
+from adapters.broker_views import brokers_asked
+from adapters.deletion_progress import AskBroker, Progress, targets
+from adapters.topic_admin import Outcome, Topics
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal, Table
+from cli.deletion_wait import Waited, wait_until_gone
+from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from cli.render import note
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from protocol.journal import JsonValue
+from protocol.topic_names import topics_matching
+from protocol.topic_plans import deletion_problem
+
+TopicsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--topic", help="A topic, or a regular expression for whole names; may be repeated.", show_default=False
+    ),
+]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where a topic does not exist.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Delete what a regular expression hits without asking.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until nothing of the topics is left, and show how far it is.")]
+
+Confirm = Callable[[Sequence[str]], bool]
+"""Shows the topics and asks whether they may be deleted."""
+
+
+def delete(
+    zookeeper: ZooKeeper,
+    topic: TopicsOption,
+    if_exists: IfExists = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+    timeout_ms: TimeoutMs = 300_000,
+    as_json: AsJson = False,
+) -> None:
+    """Delete topics. Exit code 1 where one does not exist or is internal, 4 where --wait did not see the end."""
+
+    async def command(session: ZooKeeperSession) -> Answer:
+        names = await selected(session, topic, if_exists=if_exists, confirm=None if yes or dry_run else _ask_user)
+        if dry_run:
+            return Answer([*names], tuple(f"Would delete topic {name}." for name in names))
+        if not names:
+            return Answer([], ("Nothing to delete.",))
+        if not wait:
+            return await deletion(session, names)
+        async with brokers_asked() as ask:
+            return await deletion(session, names, ask=ask, timeout_ms=timeout_ms, as_json=as_json)
+
+    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+
+
+async def selected(
+    session: ZooKeeperSession, expressions: Sequence[str], *, if_exists: bool, confirm: Confirm | None
+) -> tuple[str, ...]:
+    """The topics that the expressions mean, sorted. Raises Refusal where one means none, or an internal topic, and
+    where what a regular expression hits is not agreed to. `confirm` None agrees."""
+    there = await topic_admin.list_topics(session)
+    chosen: dict[str, None] = {}
+    is_guess = False
+    for expression in expressions:
+        hits = _hits(expression, there)
+        is_guess |= bool(hits) and hits != (expression,)
+        if not hits and not if_exists:
+            problem = deletion_problem(expression, topics=there.names)
+            raise Refusal(problem or f"topic {expression!r} does not exist")
+        chosen.update(dict.fromkeys(hits))
+    names = tuple(sorted(chosen))
+    if is_guess and confirm is not None and not confirm(names):
+        raise Refusal("nothing was deleted", data={"matched": [*names]})
+    return names
+
+
+def _hits(expression: str, there: Topics) -> tuple[str, ...]:
+    """An exact name, also one of which only the mark is left, or what a pattern hits except internal topics."""
+    if expression in there.names:
+        if (problem := deletion_problem(expression, topics=there.names)) is not None:
+            raise Refusal(problem)
+        return (expression,)
+    if expression in there.marked:
+        return (expression,)
+    return topics_matching(expression, there.names, exclude_internal=True)
+
+
+async def deletion(
+    session: ZooKeeperSession,
+    names: Sequence[str],
+    *,
+    ask: AskBroker | None = None,
+    timeout_ms: int = 300_000,
+    as_json: bool = False,
+) -> Answer:
+    """Marks the topics. With `ask`, follows them for `timeout_ms` until nothing is left."""
+    wanted = await targets(session, names)
+    outcomes = await topic_admin.mark_for_deletion(session, [target.name for target in wanted if target.czxid])
+    if outcomes and await topic_admin.active_controller(session) is None:
+        note("note: no controller is active; the deletion begins when there is one")
+    failed = [outcome for outcome in outcomes if outcome.problem is not None]
+    if ask is None or failed:
+        return _marked(outcomes)
+    for outcome in outcomes:
+        note(_line(outcome))
+    return _waited(await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, quiet=as_json))
+
+
+def _marked(outcomes: Sequence[Outcome]) -> Answer:
+    data: list[JsonValue] = [
+        {"topic": o.name, "marked": o.problem is None, "was_marked": o.was_done, "problem": o.problem} for o in outcomes
+    ]
+    code = Exit.OK
+    if any(outcome.problem is not None for outcome in outcomes):
+        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in outcomes) else Exit.NO
+    return Answer(data, tuple(_line(outcome) for outcome in outcomes), exit=code)
+
+
+def _line(outcome: Outcome) -> str:
+    if outcome.problem is not None:
+        return outcome.problem
+    if outcome.was_done:
+        return f"Topic {outcome.name} is already marked for deletion."
+    return f"Topic {outcome.name} is marked for deletion."
+
+
+def _waited(waited: Waited) -> Answer:
+    rows = tuple(
+        (
+            progress.name,
+            "deleted" if progress.is_done else "refused" if progress.is_given_up else "waiting",
+            _seconds(waited.zookeeper_ms.get(progress.name)),
+            _seconds(waited.caches_ms.get(progress.name)),
+            _seconds(waited.logs_ms.get(progress.name)),
+            _why(progress),
+        )
+        for progress in waited.progress
+    )
+    data: list[JsonValue] = [_as_json(progress, waited) for progress in waited.progress]
+    done = sum(progress.is_done for progress in waited.progress)
+    code = Exit.OK if done == len(rows) else Exit.TIMED_OUT
+    if any(progress.is_given_up for progress in waited.progress):
+        code = Exit.NO
+    table = Table(("topic", "state", "ZooKeeper", "caches", "logs", "waits for"), rows)
+    line = f"{done} of {len(rows)} topics deleted after {waited.elapsed_ms / 1000:.1f} s"
+    return Answer(data, (line,), (table,), code)
+
+
+def _why(progress: Progress) -> str:
+    if progress.is_given_up:
+        return "the controller dropped the mark: is its delete.topic.enable false?"
+    return progress.waits_for
+
+
+def _seconds(elapsed_ms: int | None) -> str:
+    return "" if elapsed_ms is None else f"{elapsed_ms / 1000:.1f} s"
+
+
+def _as_json(progress: Progress, waited: Waited) -> JsonValue:
+    return {
+        "topic": progress.name,
+        "deleted": progress.is_done,
+        "marked": progress.is_marked,
+        "znode": progress.has_znode,
+        "cached_by": [*progress.cached_by],
+        "stored_by": [*progress.stored_by],
+        "silent": [*progress.silent],
+        "absent": [*progress.absent],
+        "waits_for": _why(progress),
+        "zookeeper_clean_after_ms": waited.zookeeper_ms.get(progress.name),
+        "caches_clean_after_ms": waited.caches_ms.get(progress.name),
+        "logs_clean_after_ms": waited.logs_ms.get(progress.name),
+    }
+
+
+def _ask_user(names: Sequence[str]) -> bool:
+    for name in names:
+        note(f"  {name}")
+    if not sys.stdin.isatty():
+        raise Refusal(
+            f"the expression means {len(names)} topics (above): give --yes to delete them",
+            Exit.USAGE,
+            {"matched": [*names]},
+        )
+    return typer.confirm(f"Delete these {len(names)} topics?", err=True)

@@ -1,0 +1,145 @@
+"""`lethe topics describe`: partitions, leaders, replicas and settings of topics, in kafka-topics.sh's form."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated
+
+import typer
+
+from adapters import topic_admin
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal
+from cli.options import AsJson, ExcludeInternal, Expression, ZooKeeper
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from protocol.journal import JsonValue
+from protocol.topic_names import topics_matching
+from protocol.topic_plans import PartitionDescription, TopicDescription
+from protocol.vocabulary import LEADER_NONE, topic_id_to_text
+
+UnderReplicated = Annotated[
+    bool, typer.Option("--under-replicated-partitions", help="Only partitions with fewer replicas in sync than wanted.")
+]
+Unavailable = Annotated[
+    bool, typer.Option("--unavailable-partitions", help="Only partitions whose leader is missing or not alive.")
+]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where no such topic exists.")]
+
+
+def describe(
+    zookeeper: ZooKeeper,
+    topic: Expression = None,
+    under_replicated: UnderReplicated = False,
+    unavailable: Unavailable = False,
+    exclude_internal: ExcludeInternal = False,
+    if_exists: IfExists = False,
+    as_json: AsJson = False,
+) -> None:
+    """Describe topics: partitions, leaders, replicas, settings. Exit code 1 where the topic does not exist."""
+
+    async def command(session: ZooKeeperSession) -> Answer:
+        return await description(
+            session,
+            topic,
+            under_replicated=under_replicated,
+            unavailable=unavailable,
+            exclude_internal=exclude_internal,
+            if_exists=if_exists,
+        )
+
+    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+
+
+async def description(
+    session: ZooKeeperSession,
+    expression: str | None,
+    *,
+    under_replicated: bool = False,
+    unavailable: bool = False,
+    exclude_internal: bool = False,
+    if_exists: bool = False,
+) -> Answer:
+    """The topics that the expression means. With a filter: only the partitions that it lets through, without heads."""
+    there = await topic_admin.list_topics(session)
+    names = topics_matching(".*" if expression is None else expression, there.names, exclude_internal=exclude_internal)
+    if expression is not None and not names and not if_exists:
+        raise Refusal(f"topic {expression!r} does not exist")
+    topics = await topic_admin.describe(session, names, there.marked)
+    brokers, _ = await topic_admin.live_brokers(session)
+    live = {int(broker.id) for broker in brokers}
+    filtered = under_replicated or unavailable
+    lines: list[str] = []
+    data: list[JsonValue] = []
+    for topic in topics:
+        partitions = [
+            partition
+            for partition in topic.partitions
+            if not filtered
+            or (under_replicated and partition.is_under_replicated)
+            or (unavailable and partition.is_unavailable(live))
+        ]
+        if filtered and not partitions:
+            continue
+        if not filtered:
+            lines.append(_head(topic))
+        lines += [_line(topic, partition) for partition in partitions]
+        data.append(_as_json(topic, partitions, live))
+    unreadable = [topic for topic in topics if topic.problem is not None]
+    lines += [f"Topic: {topic.name}\tProblem: {topic.problem}" for topic in unreadable]
+    return Answer(data, tuple(lines), exit=Exit.NO if unreadable else Exit.OK)
+
+
+def _head(topic: TopicDescription) -> str:
+    fields = [f"Topic: {topic.name}"]
+    if topic.topic_id is not None:
+        fields.append(f"TopicId: {topic_id_to_text(topic.topic_id)}")
+    fields.append(f"PartitionCount: {len(topic.partitions)}")
+    fields.append(f"ReplicationFactor: {topic.replication_factor}")
+    fields.append("Configs: " + ",".join(f"{name}={value}" for name, value in sorted(topic.config.items())))
+    return "\t".join(fields + (["MarkedForDeletion: true"] if topic.is_marked else []))
+
+
+def _line(topic: TopicDescription, partition: PartitionDescription) -> str:
+    leader = "none" if partition.leader in (None, LEADER_NONE) else str(partition.leader)
+    fields = [
+        f"Topic: {topic.name}",
+        f"Partition: {partition.partition}",
+        f"Leader: {leader}",
+        f"Replicas: {_ids(partition.assignment.replicas)}",
+        f"Isr: {_ids(partition.isr)}",
+    ]
+    if partition.assignment.is_being_reassigned:
+        fields.append(f"Adding Replicas: {_ids(partition.assignment.adding)}")
+        fields.append(f"Removing Replicas: {_ids(partition.assignment.removing)}")
+    return "\t" + "\t".join(fields + (["MarkedForDeletion: true"] if topic.is_marked else []))
+
+
+def _ids(brokers: Collection[int]) -> str:
+    return ",".join(str(broker) for broker in brokers)
+
+
+def _as_json(topic: TopicDescription, partitions: list[PartitionDescription], live: Collection[int]) -> JsonValue:
+    return {
+        "topic": topic.name,
+        "topic_id": None if topic.topic_id is None else topic_id_to_text(topic.topic_id),
+        "marked_for_deletion": topic.is_marked,
+        "partition_count": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+        "config": {name: topic.config[name] for name in sorted(topic.config)},
+        "problem": topic.problem,
+        "partitions": [
+            {
+                "partition": partition.partition,
+                "leader": None if partition.leader in (None, LEADER_NONE) else partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "replicas": [*partition.assignment.replicas],
+                "isr": [*partition.isr],
+                "adding_replicas": [*partition.assignment.adding],
+                "removing_replicas": [*partition.assignment.removing],
+                "under_replicated": partition.is_under_replicated,
+                "unavailable": partition.is_unavailable(live),
+            }
+            for partition in partitions
+        ],
+    }

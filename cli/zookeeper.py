@@ -1,0 +1,47 @@
+"""`lethe zookeeper`: a real ZooKeeper in the foreground, from the jars that come with PySpark."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.answer import Answer, Exit, Refusal
+from cli.render import note
+from cli.running import finish_sync
+
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on. ZooKeeper asks nobody for a password.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Where the data stay; without it they are gone at the end.", show_default=False),
+]
+
+
+def zookeeper(port: Port = 2181, host: Host = "127.0.0.1", data_dir: DataDir = None) -> None:
+    """Run a ZooKeeper for trials and tests until interrupted. Needs Java 17 and the extra `zookeeper`."""
+    finish_sync(lambda: run(port, host, data_dir))
+
+
+def run(port: int, host: str, data_dir: Path | None) -> Answer:
+    """Runs it until SIGINT or SIGTERM (exit code 0), or until it ends by itself (1)."""
+    from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings, ZooKeeperStartFailed
+
+    asked_to_end = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked_to_end.set())
+    settings = ZooKeeperSettings(
+        data_dir.resolve() if data_dir else None, port, host=host, durable=data_dir is not None
+    )
+    try:
+        with EmbeddedZooKeeper(settings) as server:
+            note(f"ZooKeeper listens on {server.connect_string}, data in {server.data_dir}")
+            while not asked_to_end.wait(0.5):
+                if not server.is_running:
+                    raise Refusal(f"ZooKeeper has ended by itself; its output is in {server.log_file}")
+    except ZooKeeperStartFailed as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    return Answer(None)

@@ -1,0 +1,51 @@
+"""ZooKeeper for commands: one session for the time of one command.
+
+Credentials come from the environment, never from the command line, where other users could read them. As with Kafka's
+own tools, whoever authenticates also creates znodes with access lists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from adapters.topic_admin import NoCluster, ZnodeUnreadable
+from adapters.zookeeper.interface import SessionLost, ZooKeeperSession, ZooKeeperUnavailable
+from cli.answer import Answer, Exit, Refusal
+from protocol.zookeeper.operations import Credentials
+
+DIGEST_VARIABLE: Final = "LETHE_ZOOKEEPER_DIGEST"
+CONNECTION_TIMEOUT_MS: Final = 10_000
+
+
+async def with_session(connect: str, command: Callable[[ZooKeeperSession], Awaitable[Answer]]) -> Answer:
+    """Runs the command with a session. Raises ValueError for a malformed connect string, Refusal where ZooKeeper or
+    the cluster in it cannot be reached."""
+    from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+    from adapters.zookeeper.session import open_session
+
+    credentials = credentials_from(os.environ.get(DIGEST_VARIABLE))
+    config = ZooKeeperConfig(
+        parse_connect_string(connect),
+        connection_timeout_ms=CONNECTION_TIMEOUT_MS,
+        set_acl=bool(credentials),
+        credentials=credentials,
+    )
+    try:
+        async with open_session(config, lambda _: None) as session:
+            return await command(session)
+    except (ZooKeeperUnavailable, SessionLost, ZnodeUnreadable) as error:
+        raise Refusal(f"{error} (--zookeeper {connect})", Exit.UNREACHABLE) from error
+    except NoCluster as error:
+        raise Refusal(f"{error} (--zookeeper {connect})") from error
+
+
+def credentials_from(digest: str | None) -> tuple[Credentials, ...]:
+    """The credentials in `user:password`; none where there is nothing. Raises ValueError, without the secret."""
+    if not digest:
+        return ()
+    user, colon, password = digest.partition(":")
+    if not (user and colon and password):
+        raise ValueError(f"{DIGEST_VARIABLE} is not of the form user:password")
+    return (Credentials("digest", digest.encode()),)

@@ -1,0 +1,158 @@
+"""The commands as their users run them: processes, exit codes and output, against a real ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from adapters.zookeeper.interface import ZooKeeperSession
+from adapters.zookeeper.session import open_session
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, Data, GetData
+from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect, prepare
+
+pytestmark = pytest.mark.zookeeper
+
+
+class Ran(NamedTuple):
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+class Lethe:
+    """Runs `lethe` commands against one cluster."""
+
+    def __init__(self, connect: str) -> None:
+        self.connect = connect
+
+    async def __call__(self, *arguments: str) -> Ran:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "cli",
+            *arguments,
+            "--zookeeper",
+            self.connect,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(60):
+                out, err = await process.communicate()
+        except BaseException:
+            process.kill()
+            await process.wait()
+            raise
+        return Ran(process.returncode or 0, out.decode(), err.decode())
+
+
+@pytest.fixture
+async def session(zookeeper_chroot: str) -> AsyncIterator[ZooKeeperSession]:
+    """Three brokers' registrations, in a chroot of their own. They listen nowhere."""
+    config = ZooKeeperConfig(parse_connect_string(zookeeper_chroot), session_timeout_ms=20_000)
+    async with open_session(config, lambda _: None) as session:
+        await prepare(session, {1: None, 2: None, 3: None})
+        yield session
+
+
+@pytest.fixture
+def lethe(zookeeper_chroot: str, session: ZooKeeperSession) -> Lethe:
+    return Lethe(zookeeper_chroot)
+
+
+async def test_the_life_of_a_topic(lethe: Lethe, session: ZooKeeperSession) -> None:
+    created = await lethe(
+        "topics", "create", "--topic", "orders", "--partitions", "2", "--replication-factor", "2",
+        "--config", "retention.ms=5", "--start-index", "0",
+    )  # fmt: skip
+    assert created == Ran(0, "Created topic orders.\n", "")
+    (topic, config) = await session.read([GetData(paths.topic("orders")), GetData(paths.config_topic("orders"))])
+    assert isinstance(topic, Data)
+    assert isinstance(config, Data)
+    body = json.loads(topic.data or b"")
+    assert (body["version"], body["partitions"]) == (3, {"0": [1, 2], "1": [2, 3]})
+    assert config.data == b'{"version":1,"config":{"retention.ms":"5"}}'
+
+    await bring_online(session, "orders", {0: (1, 2), 1: (2,)})
+    described = await lethe("topics", "describe", "--topic", "orders", "--json")
+    assert described.code == 0
+    assert described.data[0]["topic_id"] == body["topic_id"]
+    assert [p["under_replicated"] for p in described.data[0]["partitions"]] == [False, True]
+
+    marked = await lethe("topics", "delete", "--topic", "orders")
+    assert (marked.code, marked.out) == (0, "Topic orders is marked for deletion.\n")
+    assert "no controller is active" in marked.err
+    assert (await lethe("topics", "list")).out == "orders - marked for deletion\n"
+    again = await lethe(
+        "topics", "create", "--topic", "orders", "--partitions", "1", "--replication-factor", "1", "--if-not-exists"
+    )
+    assert again.code == 1
+    assert "marked for deletion" in again.err
+
+
+async def test_exit_codes_say_what_kind_of_no(lethe: Lethe) -> None:
+    refused = await lethe("topics", "describe", "--topic", "nothing")
+    assert (refused.code, refused.out, refused.err) == (1, "", "lethe: topic 'nothing' does not exist\n")
+    usage = await lethe(
+        "topics", "create", "--topic", "a/b", "--partitions", "1", "--replication-factor", "1", "--json"
+    )
+    assert usage.code == usage.data["exit"] == 2
+    assert "'a/b'" in usage.data["error"]
+    nowhere = await Lethe("127.0.0.1:1,127.0.0.1:x")("topics", "list")
+    assert nowhere.code == 2
+    assert "'127.0.0.1:x' is not host:port" in nowhere.err
+    empty = await Lethe(lethe.connect + "/empty")("topics", "list")
+    assert empty.code == 1
+    assert "no broker has ever registered" in empty.err
+
+
+async def test_a_pattern_deletes_nothing_unasked(lethe: Lethe) -> None:
+    for name in ("a-1", "a-2", "b-1"):
+        await lethe("topics", "create", "--topic", name, "--replica-assignment", "1")
+    unasked = await lethe("topics", "delete", "--topic", "a-.*")
+    assert unasked.code == 2
+    assert "  a-1\n  a-2\n" in unasked.err
+    assert "--yes" in unasked.err
+    dry = await lethe("topics", "delete", "--topic", "a-.*", "--dry-run", "--json")
+    assert dry.data == ["a-1", "a-2"]
+    assert "marked" not in (await lethe("topics", "list")).out
+    assert (await lethe("topics", "delete", "--topic", "a-.*", "--yes")).code == 0
+    assert (await lethe("topics", "list")).out == "a-1 - marked for deletion\na-2 - marked for deletion\nb-1\n"
+
+
+async def test_waiting_names_those_who_do_not_answer(lethe: Lethe, session: ZooKeeperSession) -> None:
+    await elect(session, 1)
+    await lethe("topics", "create", "--topic", "orders", "--replica-assignment", "1:2")
+    waited = await lethe("topics", "delete", "--topic", "orders", "--wait", "--timeout-ms", "500", "--json")
+    assert waited.code == 4
+    (topic,) = waited.data
+    assert (topic["deleted"], topic["znode"], topic["silent"]) == (False, True, [1, 2, 3])
+    await complete_deletion(session, "orders")
+    shown = await lethe("topics", "delete", "--topic", "orders", "--wait", "--timeout-ms", "500", "--if-exists")
+    assert shown.code == 0
+    assert shown.out == "Nothing to delete.\n"
+
+
+async def test_resigning(lethe: Lethe, session: ZooKeeperSession) -> None:
+    nobody = await lethe("controller-resign")
+    assert nobody.code == 1
+    assert "no active controller" in nobody.err
+    await apply(session, Create(paths.CONTROLLER_EPOCH, b"3"))
+    await elect(session, 2)
+    alone = await lethe("controller-resign", "--timeout-ms", "1", "--json")
+    assert alone.code == 4
+    assert alone.data == {"resigned": {"controller": 2, "epoch": 3}, "successor": None}

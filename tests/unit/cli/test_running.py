@@ -1,0 +1,75 @@
+"""From exceptions to exit codes, and that only one place prints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+
+from cli.answer import Answer, Exit, Refusal, Table
+from cli.running import finish, finish_sync
+from cli.zookeeper_access import credentials_from
+
+
+def ended(error: BaseException, *, as_json: bool = False) -> int:
+    async def command() -> Answer:
+        raise error
+
+    with pytest.raises(typer.Exit) as end:
+        finish(command, as_json=as_json)
+    return end.value.exit_code
+
+
+@pytest.mark.parametrize(
+    "error,code",
+    [
+        (Refusal("no"), Exit.NO),
+        (Refusal("late", Exit.TIMED_OUT), Exit.TIMED_OUT),
+        (ValueError("bad"), Exit.USAGE),
+        (ConnectionRefusedError("nobody there"), Exit.UNREACHABLE),
+        (TimeoutError(), Exit.TIMED_OUT),
+        (KeyboardInterrupt(), Exit.INTERRUPTED),
+        (ZeroDivisionError("oops"), Exit.FAULT),
+    ],
+)
+def test_exit_codes(error: BaseException, code: Exit, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(error) == code
+    assert capsys.readouterr().out == ""
+
+
+def test_only_faults_show_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    ended(Refusal("topic x does not exist"))
+    assert capsys.readouterr().err == "lethe: topic x does not exist\n"
+    ended(ZeroDivisionError("oops"))
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "fault of Lethe" in shown
+
+
+def test_a_refusal_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(Refusal("no", Exit.NO, {"matched": ["a"]}), as_json=True) == 1
+    assert json.loads(capsys.readouterr().out) == {"error": "no", "exit": 1, "matched": ["a"]}
+
+
+def test_an_answer_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(("topic", "state"), (("orders[x]", "deleted"),), title="Topics")
+    answer = Answer({"a": [1]}, ("first",), (table,), Exit.NO)
+    with pytest.raises(typer.Exit) as end:
+        finish_sync(lambda: answer)
+    assert end.value.exit_code == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("first\nTopics")
+    assert "orders[x]" in shown
+    with pytest.raises(typer.Exit):
+        finish_sync(lambda: answer, as_json=True)
+    assert capsys.readouterr().out == '{"a":[1]}\n'
+
+
+def test_credentials_are_taken_or_refused_without_being_shown() -> None:
+    assert credentials_from(None) == ()
+    (credentials,) = credentials_from("admin:secret:with:colons")
+    assert (credentials.scheme, credentials.secret) == ("digest", b"admin:secret:with:colons")
+    with pytest.raises(ValueError, match="LETHE_ZOOKEEPER_DIGEST") as refusal:
+        credentials_from("hunter2")
+    assert "hunter2" not in str(refusal.value)

@@ -1,0 +1,109 @@
+"""`lethe topics create`: the command line as a value, placement, refusals, and that a dry run writes nothing."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from adapters import topic_admin
+from cli.answer import Exit, Refusal
+from cli.topics_create import Wanted, creation, new_topic_id, wanted_topic
+from protocol.vocabulary import topic_id_from_text
+from tests.fakes.zookeeper import FakeSession
+
+
+@pytest.mark.parametrize(
+    "arguments,words",
+    [
+        (("a b", 1, 1, None, None), "characters other than"),
+        (("a", 1, None, None, None), "are needed"),
+        (("a", 1, None, "1:2", None), "says it all"),
+        (("a", None, None, "1:x", None), "partition 0 is '1:x'"),
+        (("a", 1, 1, None, ["retention.ms"]), "not of the form name=value"),
+    ],
+)
+def test_contradictory_command_lines(arguments: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        wanted_topic(*arguments)
+
+
+async def test_created_as_placed(session: FakeSession) -> None:
+    wanted = wanted_topic("orders", 3, 2, None, ["retention.ms=5"], start_index=0)
+    answer = await creation(session, wanted)
+    assert answer.lines == ("Created topic orders.",)
+    assert answer.exit is Exit.OK
+    (topic,) = await topic_admin.describe(session, ["orders"], ())
+    assert [p.assignment.replicas for p in topic.partitions] == [(1, 2), (2, 3), (3, 1)]
+    assert topic.config == {"retention.ms": "5"}
+    assert isinstance(answer.data, dict)
+    assert topic.topic_id == topic_id_from_text(str(answer.data["topic_id"]))
+
+
+async def test_the_placement_is_drawn_where_nothing_is_said(session: FakeSession) -> None:
+    wanted = wanted_topic("orders", 1, 1, None, None)
+    leaders = set()
+    for seed in range(20):
+        answer = await creation(session, wanted, dry_run=True, rng=random.Random(seed))
+        assert isinstance(answer.data, dict)
+        leaders.add(str(answer.data["replicas"]))
+    assert leaders == {"[[1]]", "[[2]]", "[[3]]"}
+    assert (await topic_admin.list_topics(session)).names == ()
+
+
+async def test_an_assignment_is_taken_as_it_is(session: FakeSession) -> None:
+    await creation(session, wanted_topic("orders", None, None, "3:1,1:3", None))
+    (topic,) = await topic_admin.describe(session, ["orders"], ())
+    assert [p.assignment.replicas for p in topic.partitions] == [(3, 1), (1, 3)]
+
+
+@pytest.mark.parametrize(
+    "wanted,words",
+    [
+        (Wanted("orders", 1, 4), r"topic orders: replication factor 4 is larger than .* 3 \(registered: 1, 2, 3\)"),
+        (Wanted("orders", 0, 1), "number of partitions must be larger than 0"),
+        (Wanted("orders", assignment=((1, 9),)), r"not registered: \[9\]"),
+        (Wanted("orders", 1, 1, config={"retention.m": "1"}), "unknown topic setting"),
+        (Wanted("there", 1, 1), "topic there already exists"),
+        (Wanted("leaving", 1, 1), "marked for deletion"),
+    ],
+)
+async def test_refusals(session: FakeSession, wanted: Wanted, words: str) -> None:
+    for name in ("there", "leaving"):
+        await creation(session, Wanted(name, 1, 1))
+    await topic_admin.mark_for_deletion(session, ["leaving"])
+    with pytest.raises(Refusal, match=words) as refusal:
+        await creation(session, wanted)
+    assert refusal.value.exit is Exit.NO
+
+
+async def test_if_not_exists(session: FakeSession) -> None:
+    await creation(session, Wanted("there", 1, 1))
+    answer = await creation(session, Wanted("there", 5, 3), if_not_exists=True)
+    assert answer.exit is Exit.OK
+    assert answer.data == {"topic": "there", "created": False, "dry_run": False}
+    (topic,) = await topic_admin.describe(session, ["there"], ())
+    assert len(topic.partitions) == 1
+    await topic_admin.mark_for_deletion(session, ["there"])
+    with pytest.raises(Refusal, match="marked for deletion"):
+        await creation(session, Wanted("there", 5, 3), if_not_exists=True)
+
+
+async def test_a_lost_reply_ends_as_unreachable(session: FakeSession) -> None:
+    session.lose_next_reply(applied=False)
+    with pytest.raises(Refusal, match="unknown") as refusal:
+        await creation(session, Wanted("orders", 1, 1))
+    assert refusal.value.exit is Exit.UNREACHABLE
+
+
+async def test_names_that_can_collide_are_warned_of(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
+    await creation(session, Wanted("a.b", 1, 1))
+    assert "WARNING: metric names" in capsys.readouterr().err
+
+
+def test_ids_that_kafka_never_hands_out_are_passed_over() -> None:
+    draws = iter([b"\xf8" + b"\xff" * 15, bytes(15) + b"\x09"])
+    topic_id = new_topic_id(lambda _: next(draws))
+    assert topic_id.version == 4
+    assert topic_id.int & 0xFF == 9

@@ -1,0 +1,82 @@
+"""`lethe topics list` and `describe`: kafka-topics.sh's lines, filters, and what is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters import topic_admin
+from cli.answer import Exit, Refusal
+from cli.topics_create import Wanted, creation
+from cli.topics_describe import description
+from cli.topics_list import listing
+from protocol.vocabulary import topic_id_to_text
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply, bring_online
+
+
+@pytest.fixture
+async def cluster(session: FakeSession) -> FakeSession:
+    await creation(session, Wanted("orders", assignment=((1, 2), (2, 3)), config={"retention.ms": "5"}))
+    await creation(session, Wanted("bills", assignment=((3, 1),)))
+    await creation(session, Wanted("__consumer_offsets", assignment=((1,),)))
+    await bring_online(session, "orders", {0: (1, 2), 1: (2,)})
+    await bring_online(session, "bills", {0: (9, 3)})
+    await topic_admin.mark_for_deletion(session, ["bills"])
+    return session
+
+
+async def test_list(cluster: FakeSession) -> None:
+    assert (await listing(cluster, None)).lines == ("__consumer_offsets", "bills - marked for deletion", "orders")
+    assert (await listing(cluster, None, exclude_internal=True)).lines == ("bills - marked for deletion", "orders")
+    assert (await listing(cluster, "o.*")).lines == ("orders",)
+    assert (await listing(cluster, "nothing")).lines == ()
+
+
+async def test_a_mark_without_a_topic_is_shown(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.delete_topic("ghost"), None))
+    answer = await listing(cluster, "ghost")
+    assert answer.lines == ("ghost - marked for deletion, but there is no such topic",)
+    assert answer.data == [{"topic": "ghost", "exists": False, "marked_for_deletion": True}]
+
+
+async def test_describe_has_the_lines_of_kafkas_tool(cluster: FakeSession) -> None:
+    (topic,) = await topic_admin.describe(cluster, ["orders"], ())
+    assert topic.topic_id is not None
+    text = topic_id_to_text(topic.topic_id)
+    answer = await description(cluster, "orders")
+    assert answer.lines == (
+        f"Topic: orders\tTopicId: {text}\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: retention.ms=5",
+        "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2",
+        "\tTopic: orders\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2",
+    )
+
+
+async def test_describe_says_what_is_marked_and_what_has_no_leader(cluster: FakeSession) -> None:
+    answer = await description(cluster, "bills")
+    assert answer.lines[0].endswith("\tMarkedForDeletion: true")
+    assert answer.lines[1].endswith("Leader: 9\tReplicas: 3,1\tIsr: 9,3\tMarkedForDeletion: true")
+    assert (await description(cluster, "__consumer_offsets")).lines[1].endswith("Leader: none\tReplicas: 1\tIsr: ")
+
+
+async def test_filters(cluster: FakeSession) -> None:
+    under = await description(cluster, None, under_replicated=True, exclude_internal=True)
+    assert under.lines == ("\tTopic: orders\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2",)
+    unavailable = await description(cluster, None, unavailable=True)
+    assert [line.split("\t")[1] for line in unavailable.lines] == ["Topic: __consumer_offsets", "Topic: bills"]
+
+
+async def test_a_topic_that_is_not_there(cluster: FakeSession) -> None:
+    with pytest.raises(Refusal, match="'nothing' does not exist") as refusal:
+        await description(cluster, "nothing")
+    assert refusal.value.exit is Exit.NO
+    assert (await description(cluster, "nothing", if_exists=True)).lines == ()
+
+
+async def test_a_poisoned_topic_is_told_and_hides_no_other(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.topic("poison"), b"\x00"))
+    answer = await description(cluster, None)
+    assert answer.exit is Exit.NO
+    assert answer.lines[-1].startswith("Topic: poison\tProblem: znode /brokers/topics/poison cannot be understood")
+    assert any(line.startswith("Topic: orders\t") for line in answer.lines)
