@@ -15,8 +15,8 @@ HEAD = """\
 # Configuration
 
 `lethe controller FILE` and `lethe broker FILE` read a Kafka `server.properties`. Names that Kafka knows and Lethe has
-no use for are passed over in silence; names that nobody knows are reported, with the nearest known one. All that is wrong
-with the values is reported at once, with file and line.
+no use for are passed over in silence; names that nobody knows are reported, with the nearest known one. All that is
+wrong with the values is reported at once, with file and line.
 
 Environment variables override the file in the manner of Kafka's container images: `KAFKA_ZOOKEEPER_CONNECT` is
 `zookeeper.connect`; `___` stands for `-`, `__` for `_`, `_` for `.`. `LETHE_HTTP_PORT` is `lethe.http.port`.
