@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from protocol.zookeeper.operations import MultiOutcome, Operation, Read, ReadOutcome, WatchFired
+from protocol.zookeeper.operations import MultiOutcome, Operation, Read, ReadOutcome, WatchFired, ZkError
 from protocol.zookeeper.packing import GroupOutcome, MultiPlan
 
 OnWatch = Callable[[WatchFired], None]
@@ -26,6 +26,15 @@ class SessionLost(Exception):
 
 class ZooKeeperUnavailable(Exception):
     """No session could be opened: says which servers were tried and what each answered."""
+
+
+class WriteRefused(Exception):
+    """ZooKeeper will not create or delete a znode: says which, and with what error."""
+
+    def __init__(self, path: str, error: ZkError) -> None:
+        super().__init__(f"ZooKeeper refuses to write {path}: {error.name}")
+        self.path = path
+        self.error = error
 
 
 class ZooKeeperSession(Protocol):
@@ -68,10 +77,12 @@ class ZooKeeperSession(Protocol):
         on the way, the remaining groups are GroupUnknown; raises SessionLost only where it is lost from the start."""
 
     async def ensure_path(self, path: str) -> None:
-        """Creates the znode (persistent, null data) and its missing ancestors; it may exist already."""
+        """Creates the znode (persistent, null data) and its missing ancestors; it may exist already. Raises
+        WriteRefused, for instance where an ancestor is ephemeral or belongs to somebody else."""
 
     async def delete_recursive(self, path: str) -> None:
-        """Deletes the znode and all below it, children first, not atomically; it may be missing."""
+        """Deletes the znode and all below it, children first, not atomically; it may be missing. Raises
+        WriteRefused."""
 
     async def close(self) -> None:
         """Ends the session at the server, so that its ephemeral znodes go at once; then it is lost."""

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from adapters.zookeeper.interface import OnWatch, SessionLost, ZooKeeperUnavailable
+from adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
 from protocol.zookeeper.operations import (
     Children,
     Create,
@@ -215,5 +215,7 @@ def _demand(outcome: MultiOutcome, path: str, tolerated: ZkError) -> None:
             return
         case MultiFailed(_, error) if error is tolerated:
             return
-        case _:
-            raise RuntimeError(f"{path}: {outcome}")
+        case MultiFailed(_, error):
+            raise WriteRefused(path, error)
+        case MultiUnknown():
+            raise RuntimeError("a test must not lose the replies of recursive helpers")

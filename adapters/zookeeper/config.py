@@ -1,0 +1,91 @@
+"""How to reach ZooKeeper: connect string, timeouts, credentials, limits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from protocol.zookeeper.operations import Credentials
+from protocol.zookeeper.paths import path_problem
+
+DEFAULT_PORT: Final = 2181
+_HOST_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:/\[\]]+))(?::([0-9]{1,5}))?")
+
+
+class Server(NamedTuple):
+    """One server of the ensemble."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ConnectString(NamedTuple):
+    """What `zookeeper.connect` means."""
+
+    servers: tuple[Server, ...]
+    chroot: str = ""
+    """Empty, or a path that begins with a slash and does not end with one."""
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.servers)) + self.chroot
+
+
+def parse_connect_string(text: str) -> ConnectString:
+    """`h1:2181,h2:2181/chroot`: the chroot comes once, after all servers; the port is 2181 where none is given. Raises
+    ValueError saying what is wrong."""
+    hosts, slash, rest = text.strip().partition("/")
+    chroot = (slash + rest).rstrip("/")
+    if "," in rest and ":" in rest.split(",", 1)[1]:
+        raise ValueError(f"zookeeper.connect {text!r}: the chroot is given once, after the last server")
+    if problem := (path_problem(chroot) if chroot else None):
+        raise ValueError(f"zookeeper.connect {text!r}: {problem}")
+    servers = tuple(_server(text, part.strip()) for part in hosts.split(",") if part.strip())
+    if not servers:
+        raise ValueError(f"zookeeper.connect {text!r} names no server; expected host:port,host:port/chroot")
+    return ConnectString(servers, chroot)
+
+
+def _server(text: str, part: str) -> Server:
+    found = _HOST_PORT.fullmatch(part)
+    port = int(found[3] or DEFAULT_PORT) if found else 0
+    if found is None or not 0 < port <= 65535:
+        raise ValueError(f"zookeeper.connect {text!r}: {part!r} is not host:port")
+    return Server(found[1] or found[2], port)
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperConfig:
+    """Everything a session needs to know. Raises ValueError where it contradicts itself."""
+
+    connect: ConnectString
+    session_timeout_ms: int = 18_000
+    """`zookeeper.session.timeout.ms`: asked for; the server may grant another."""
+    connection_timeout_ms: int = 18_000
+    """`zookeeper.connection.timeout.ms`: how long opening a session may take, all servers together."""
+    max_in_flight: int = 10
+    """`zookeeper.max.in.flight.requests`: requests of one session that wait for their answer at the same time."""
+    set_acl: bool = False
+    """`zookeeper.set.acl`: what is created belongs to its creator and can be read by all."""
+    credentials: tuple[Credentials, ...] = field(default=())
+    """Sent right after connecting, and again after each reconnect."""
+    jute_max_buffer_bytes: int = 1_048_575
+    """The server's `jute.maxbuffer`: it drops the connection of whoever sends more at once."""
+    reply_target_bytes: int = 1024 * 1024
+    """Bulk reads are divided so that an answer takes about so much."""
+    max_reply_bytes: int = 64 * 1024 * 1024
+    """A larger answer is skipped: a bulk read is divided further, a single read fails with MARSHALLING."""
+
+    def __post_init__(self) -> None:
+        if self.session_timeout_ms <= 0 or self.connection_timeout_ms <= 0:
+            raise ValueError("zookeeper.session.timeout.ms and zookeeper.connection.timeout.ms must be positive")
+        if self.max_in_flight < 1:
+            raise ValueError("zookeeper.max.in.flight.requests must be at least 1")
+        if self.set_acl and not self.credentials:
+            raise ValueError(
+                "zookeeper.set.acl is on, but there are no credentials whose owner the znodes could belong to; "
+                "give digest credentials or turn it off"
+            )

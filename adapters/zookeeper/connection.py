@@ -1,0 +1,258 @@
+"""One TCP connection to one ZooKeeper server, from handshake to loss.
+
+Theory of operation. ZooKeeper answers the requests of a connection in their order, so the pending ones are a queue and
+each answer must carry the xid of the first. Whatever does not fit (another xid, a length that cannot be, a body that
+cannot be parsed) makes the whole connection untrustworthy: it is aborted, once, with a reason. So it is by FIN and RST,
+which arrive as callbacks and are therefore noticed at once. Every request ends with an `Answer`, with `Skipped` where
+the answer was too large, or with `Dropped`; never with an exception, and never twice.
+
+The clock is the event loop's (monotonic, seconds). Nothing here retries, waits or knows about sessions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from adapters.zookeeper import wire
+from protocol.zookeeper.operations import ZkError
+
+_LENGTH: Final = struct.Struct("!i")
+_UNPARSABLE: Final = (struct.error, *wire.UNPARSABLE)
+_ABSURD_BYTES: Final = 1 << 30
+_PING: Final = wire.pack_ping()
+
+
+class Answer(NamedTuple):
+    """The server has answered: with an error, or with what the request's parser made of the body."""
+
+    zxid: int
+    error: ZkError | None
+    value: Any
+    code: int = 0
+    """The error as the server named it."""
+
+
+class Skipped(NamedTuple):
+    """The server has answered with more bytes than we take."""
+
+    size_bytes: int
+
+
+class Dropped(NamedTuple):
+    """The connection broke before the answer: the request was carried out, or was not."""
+
+    reason: str
+
+
+Ending = Answer | Skipped | Dropped
+
+
+class _Pending(NamedTuple):
+    xid: int
+    sent_at: float
+    parse: Callable[[bytes, int], Any]
+    ending: asyncio.Future[Ending]
+    on_answer: Callable[[Answer], None] | None
+
+
+class Connection(asyncio.Protocol):
+    """Make it through `connect`."""
+
+    def __init__(self, on_event: Callable[[bytes], None], max_reply_bytes: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_event = on_event
+        self._max_reply_bytes = max_reply_bytes
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._wanted = 4
+        self._to_skip = 0
+        self._pending: deque[_Pending] = deque()
+        self._specials: dict[int, deque[_Pending]] = {wire.PING_XID: deque(), wire.AUTH_XID: deque()}
+        self._xid = 0
+        self._handshake: asyncio.Future[bytes] = self._loop.create_future()
+        self.closed: Final[asyncio.Future[str]] = self._loop.create_future()
+        """Done, with the reason, as soon as the connection is no more."""
+        self.last_sent_at = self.last_received_at = self._loop.time()
+        self.confirmed_at = self._loop.time()
+        """When the newest request was sent that has been answered: the server heard from us then or later."""
+
+    @property
+    def is_open(self) -> bool:
+        """False from the moment at which the connection is known to be lost."""
+        return not self.closed.done()
+
+    @property
+    def oldest_unanswered_at(self) -> float | None:
+        """When the oldest request was sent that still waits; None where none does."""
+        queues = (self._pending, *self._specials.values())
+        return min((queue[0].sent_at for queue in queues if queue), default=None)
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    async def shake_hands(self, request: bytes) -> wire.Granted:
+        """Sends a connect request as the first thing. Raises ConnectionError where no answer comes."""
+        self.last_sent_at = self._loop.time()
+        self._write(request)
+        try:
+            granted = wire.parse_connect(await self._handshake)
+        except _UNPARSABLE as error:
+            self.drop(f"unparsable answer to the connect request: {error}")
+            raise ConnectionError(self.closed.result()) from error
+        self.confirmed_at = self.last_sent_at
+        return granted
+
+    def send(
+        self, request: wire.Request, *, xid: int | None = None, on_answer: Callable[[Answer], None] | None = None
+    ) -> asyncio.Future[Ending]:
+        """Sends at once; the future is cancelled by nobody but its owner. `on_answer` is called as soon as the answer
+        is read, before anything that comes after it on the connection."""
+        ending: asyncio.Future[Ending] = self._loop.create_future()
+        if self.closed.done():
+            ending.set_result(Dropped(self.closed.result()))
+            return ending
+        if xid is None:
+            self._xid = xid = self._xid % 0x7FFFFFFF + 1
+        now = self._loop.time()
+        queue = self._specials.get(xid, self._pending)
+        queue.append(_Pending(xid, now, request.parse, ending, on_answer))
+        self.last_sent_at = now
+        self._write(_LENGTH.pack(xid) + request.payload)
+        return ending
+
+    def ping(self) -> None:
+        """Shows the server that we are there; the answer shows that it is."""
+        self._specials[wire.PING_XID].append(
+            _Pending(wire.PING_XID, self._loop.time(), _PING.parse, self._loop.create_future(), None)
+        )
+        self.last_sent_at = self._loop.time()
+        self._write(_LENGTH.pack(wire.PING_XID) + _PING.payload)
+
+    def _write(self, frame: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(_LENGTH.pack(len(frame)) + frame)
+
+    def drop(self, reason: str) -> None:
+        """Aborts the connection; all that is pending ends as Dropped."""
+        if self.closed.done():
+            return
+        self.closed.set_result(reason)
+        if self._transport is not None:
+            self._transport.abort()
+        if not self._handshake.done():
+            self._handshake.set_exception(ConnectionError(reason))
+            self._handshake.exception()
+        for queue in (self._pending, *self._specials.values()):
+            while queue:
+                _end(queue.popleft(), Dropped(reason))
+        self._buffer.clear()
+
+    # --- receiving: called by the event loop ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.drop(f"connection lost: {exc}" if exc else "connection closed")
+
+    def eof_received(self) -> None:
+        self.drop("connection closed by the server")
+
+    def data_received(self, data: bytes) -> None:
+        if self.closed.done():
+            return
+        if self._to_skip:
+            skipped = min(self._to_skip, len(data))
+            self._to_skip -= skipped
+            data = data[skipped:]
+        self._buffer += data
+        if len(self._buffer) < self._wanted:
+            return
+        try:
+            self._take_frames()
+        except _UNPARSABLE as error:
+            self.drop(f"unparsable answer: {error}")
+
+    def _take_frames(self) -> None:
+        """Takes all complete frames off the buffer."""
+        at = 0
+        buffer = self._buffer
+        self._wanted = 4
+        while len(buffer) - at >= 4 and not self.closed.done():
+            (size,) = _LENGTH.unpack_from(buffer, at)
+            if not 0 <= size <= _ABSURD_BYTES:
+                raise ValueError(f"a frame of {size} bytes")
+            if size > self._max_reply_bytes:
+                if len(buffer) - at < 4 + wire.HEADER.size:
+                    self._wanted = 4 + wire.HEADER.size
+                    break
+                self._skip(size, bytes(buffer[at + 4 : at + 4 + wire.HEADER.size]))
+                held = min(size, len(buffer) - at - 4)
+                self._to_skip = size - held
+                at += 4 + held
+                continue
+            if len(buffer) - at - 4 < size:
+                self._wanted = 4 + size
+                break
+            frame = bytes(memoryview(buffer)[at + 4 : at + 4 + size])
+            at += 4 + size
+            self._take_frame(frame)
+        del buffer[:at]
+
+    def _take_frame(self, frame: bytes) -> None:
+        self.last_received_at = self._loop.time()
+        if not self._handshake.done():
+            self._handshake.set_result(frame)
+            return
+        xid, zxid, code = wire.HEADER.unpack_from(frame)
+        body = frame[wire.HEADER.size :]
+        if xid == wire.WATCH_XID:
+            self._on_event(body)
+            return
+        pending = self._answered(xid)
+        # The request is off the queue before its answer is parsed, so that it has to be ended here whatever happens.
+        try:
+            value = None if code else pending.parse(body, zxid)
+        except _UNPARSABLE as error:
+            _end(pending, Dropped(f"unparsable answer: {error}"))
+            raise
+        answer = Answer(zxid, wire.error_of(code) if code else None, value, code)
+        if pending.on_answer is not None:
+            pending.on_answer(answer)
+        _end(pending, answer)
+
+    def _skip(self, size: int, header: bytes) -> None:
+        self.last_received_at = self._loop.time()
+        if not self._handshake.done():
+            raise ValueError(f"an answer of {size} bytes to the connect request")
+        xid, _, _ = wire.HEADER.unpack(header)
+        _end(self._answered(xid), Skipped(size))
+
+    def _answered(self, xid: int) -> _Pending:
+        """The pending request that an answer with this xid must be to."""
+        queue = self._specials.get(xid, self._pending)
+        if not queue or queue[0].xid != xid:
+            expected = queue[0].xid if queue else "none"
+            raise ValueError(f"an answer to request {xid} where {expected} is expected")
+        pending = queue.popleft()
+        self.confirmed_at = max(self.confirmed_at, pending.sent_at)
+        return pending
+
+
+def _end(pending: _Pending, ending: Ending) -> None:
+    if not pending.ending.done():
+        pending.ending.set_result(ending)
+
+
+async def connect(
+    host: str, port: int, on_event: Callable[[bytes], None], *, max_reply_bytes: int, timeout_s: float
+) -> Connection:
+    """A TCP connection; the handshake is still to come. Raises OSError, TimeoutError among it."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(timeout_s):
+        _, connection = await loop.create_connection(lambda: Connection(on_event, max_reply_bytes), host, port)
+    return connection

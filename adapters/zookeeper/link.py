@@ -1,0 +1,272 @@
+"""Keeps one session alive over as many connections as that takes, and knows when it is over.
+
+Theory of operation. A session begins with the first handshake. While it is connected, a ping goes out whenever nothing
+was sent for a third of the timeout; a server that is silent for two thirds of it, with something unanswered, is
+dropped. When the connection breaks, the servers are tried in turn with the session's id and password; watches are set
+again before anything else is sent. The session is over when a server says so, when it refuses our credentials or our
+watches, when it is closed, or by our own clock: when the timeout has passed since the sending of the newest request
+that was answered. That clock can only be early, never late: the server heard from us then or after. A process that was
+stopped for longer than the timeout finds its session over before it sends anything else.
+
+Back-off: an attempt right after the loss, then pauses that double up to a second; a connection that was dropped because
+of what it answered counts as a failed attempt, so that a server talking nonsense is not asked in a tight loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from adapters.zookeeper import wire
+from adapters.zookeeper.config import Server, ZooKeeperConfig
+from adapters.zookeeper.connection import Answer, Connection, Ending, connect
+from adapters.zookeeper.interface import OnWatch, ZooKeeperUnavailable
+from adapters.zookeeper.watches import ArmedWatches
+from protocol.zookeeper.operations import ZkError
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
+_LEAST_ATTEMPT_S: Final = 0.1
+_CLOSE_LIMIT_S: Final = 2.0
+_CLOSED: Final = "closed"
+
+
+class SessionOver(Exception):
+    """Internal: the session cannot be continued."""
+
+
+class Link:
+    """The session's life. `connection` is what requests go out on, None while there is none."""
+
+    def __init__(self, config: ZooKeeperConfig, on_watch: OnWatch) -> None:
+        self.config: Final = config
+        self.watches: Final = ArmedWatches()
+        self.session_id = 0
+        self.timeout_s = config.session_timeout_ms / 1000
+        self.connection: Connection | None = None
+        self.online: Final = asyncio.Event()
+        """Set while there is a connection, and for ever once the session is lost: whoever waits has to look."""
+        self.lost: Final = asyncio.Event()
+        self.lost_reason: str | None = None
+        self.last_zxid = 0
+        self._password = bytes(16)
+        self._on_watch = on_watch
+        self._loop = asyncio.get_running_loop()
+        self._confirmed_at = self._loop.time()
+        self._next_server = 0
+        self._pause_s = 0.0
+
+    # --- opening --------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """The first handshake. Raises ZooKeeperUnavailable naming the servers and what became of each."""
+        deadline = self._loop.time() + self.config.connection_timeout_ms / 1000
+        troubles: dict[Server, str] = {}
+        try:
+            await self._connect_before(deadline, troubles)
+        except SessionOver as over:
+            raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
+        except TimeoutError:
+            told = "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items()) or "no answer"
+            raise ZooKeeperUnavailable(
+                f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({told}). Is ZooKeeper running, "
+                "and is zookeeper.connect right?"
+            ) from None
+
+    async def _connect_before(self, deadline: float, troubles: dict[Server, str]) -> None:
+        """Tries server after server until one has taken the session up. Raises TimeoutError, SessionOver."""
+        servers = self.config.connect.servers
+        while True:
+            for tried in range(len(servers)):
+                await self._rest(deadline)
+                server = servers[self._next_server % len(servers)]
+                remaining = deadline - self._loop.time()
+                limit = max(remaining / (len(servers) - tried), _LEAST_ATTEMPT_S)
+                try:
+                    async with asyncio.timeout(min(limit, remaining)):
+                        await self._attempt(server)
+                    return
+                except (OSError, TimeoutError) as error:
+                    troubles[server] = str(error) or "no answer in time"
+                    logger.info("ZooKeeper %s: %s", server, troubles[server])
+                    self._next_server += 1
+            self._fail_once_more()
+
+    async def _rest(self, deadline: float) -> None:
+        """Waits for the pause that is due. Raises TimeoutError at the deadline."""
+        async with asyncio.timeout_at(deadline):
+            await asyncio.sleep(self._pause_s)
+            if self._loop.time() >= deadline:
+                raise TimeoutError
+
+    def _fail_once_more(self) -> None:
+        self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+
+    async def _attempt(self, server: Server) -> None:
+        """TCP, handshake, credentials, watches. Raises OSError where this server does not do."""
+        connection = await connect(
+            server.host,
+            server.port,
+            self._event,
+            max_reply_bytes=self.config.max_reply_bytes,
+            timeout_s=self.config.connection_timeout_ms / 1000,
+        )
+        try:
+            asked_ms = self.config.session_timeout_ms
+            hello = wire.pack_connect(self.last_zxid, asked_ms, self.session_id, self._password)
+            self._take_up(await connection.shake_hands(hello), connection)
+            for credentials in self.config.credentials:
+                await self._demand(connection, wire.pack_auth(credentials), "the credentials", xid=wire.AUTH_XID)
+            for chunk in list(self.watches.chunks(self.config.connect.chroot)):
+                request = wire.pack_set_watches(self.last_zxid, *chunk)
+                await self._demand(connection, request, "the watches")
+            if self.lost_reason is not None:
+                raise SessionOver(self.lost_reason)
+        except BaseException:
+            connection.drop("given up while connecting")
+            raise
+        self.connection = connection
+        self.online.set()
+        logger.info("ZooKeeper session 0x%x on %s, timeout %.1f s", self.session_id, server, self.timeout_s)
+
+    def _take_up(self, granted: wire.Granted, connection: Connection) -> None:
+        if granted.session_id == 0:
+            raise SessionOver("expired: the server knows the session no more")
+        self.session_id, self._password = granted.session_id, granted.password
+        self.timeout_s = granted.timeout_ms / 1000
+        self._confirmed_at = max(self._confirmed_at, connection.confirmed_at)
+
+    async def _demand(
+        self, connection: Connection, request: wire.Request, what: str, *, xid: int | None = None
+    ) -> None:
+        ending = await connection.send(request, xid=xid)
+        if not isinstance(ending, Answer):
+            raise ConnectionError(f"no answer to {what}: {ending}")
+        if ending.error is not None:
+            raise SessionOver(f"the server refuses {what}: {ending.error.name}")
+
+    # --- living ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """From the first connection to the end of the session; returns when it is lost."""
+        try:
+            while self.connection is not None:
+                await self._tend(self.connection)
+                if self.lost_reason is None:
+                    await self._reconnect()
+        except SessionOver as over:
+            self.lose(str(over))
+        except Exception as fault:
+            logger.exception("the keeper of ZooKeeper session 0x%x failed", self.session_id)
+            self.lose(f"internal fault: {fault!r}")
+
+    async def _tend(self, connection: Connection) -> None:
+        """Pings and watches the clock until the connection is closed. Raises SessionOver."""
+        connected_at = self._loop.time()
+        while connection.is_open:
+            if not self._is_in_touch(connection):
+                break
+            await asyncio.wait({connection.closed}, timeout=self._tend_once(connection, self._loop.time()))
+        self._confirmed_at = max(self._confirmed_at, connection.confirmed_at)
+        if self.lost_reason is not None:
+            return
+        self.online.clear()
+        self.connection = None
+        logger.warning("ZooKeeper session 0x%x: %s", self.session_id, connection.closed.result())
+        if self._loop.time() - connected_at > _LONGEST_PAUSE_S:
+            self._pause_s = 0.0
+        else:
+            self._fail_once_more()
+        self._next_server += 1
+
+    def _is_in_touch(self, connection: Connection) -> bool:
+        """False, and the connection dropped, where the session may have expired by our own clock."""
+        self._confirmed_at = max(self._confirmed_at, connection.confirmed_at)
+        if self._loop.time() < self._confirmed_at + self.timeout_s:
+            return True
+        connection.drop("out of touch for longer than the session's timeout")
+        return False
+
+    def _tend_once(self, connection: Connection, now: float) -> float:
+        """Does what is due now, and says how long nothing will be."""
+        third = self.timeout_s / 3
+        silent_at = connection.last_received_at + 2 * third
+        waiting_since = connection.oldest_unanswered_at
+        if now >= silent_at:
+            # The loop may have been busy itself: only a server that had its chance and did not answer is silent.
+            if waiting_since is not None and now - waiting_since >= self.timeout_s / 10:
+                connection.drop(f"silent for {now - connection.last_received_at:.1f} s")
+                return 0.0
+            if waiting_since is None:
+                connection.ping()
+            return self.timeout_s / 20
+        if now >= connection.last_sent_at + third and waiting_since is None:
+            connection.ping()
+        ping_at = connection.last_sent_at + third
+        return max(min(silent_at - now, ping_at - now if ping_at > now else third), 0.001)
+
+    async def _reconnect(self) -> None:
+        deadline = self._confirmed_at + self.timeout_s
+        troubles: dict[Server, str] = {}
+        try:
+            if self._loop.time() >= deadline:
+                raise TimeoutError
+            await self._connect_before(deadline, troubles)
+        except TimeoutError:
+            told = "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items())
+            raise SessionOver(f"out of touch with ZooKeeper for {self.timeout_s:.1f} s ({told})") from None
+
+    def lose(self, reason: str) -> None:
+        """The session is over. Only the first reason counts."""
+        if self.lost_reason is not None:
+            return
+        level = logging.INFO if reason == _CLOSED else logging.WARNING
+        logger.log(level, "ZooKeeper session 0x%x is lost: %s", self.session_id, reason)
+        self.lost_reason = reason
+        self.lost.set()
+        if self.connection is not None:
+            self.connection.drop(f"session lost: {reason}")
+            self.connection = None
+        self.online.set()
+
+    async def close(self) -> None:
+        """Tells the server that the session ends, if it can be told, and ends it."""
+        connection = self.connection
+        if self.lost_reason is None and connection is not None and connection.is_open:
+            # The future ends with the connection, too, at the latest.
+            await asyncio.wait({connection.send(wire.pack_close())}, timeout=_CLOSE_LIMIT_S)
+        self.lose(_CLOSED)
+
+    # --- what requests need ---------------------------------------------------------------------------------------
+
+    def send(
+        self, request: wire.Request, on_answer: Callable[[Answer], None] | None = None
+    ) -> asyncio.Future[Ending] | None:
+        """Sends where there is a connection; None where there is none."""
+        connection = self.connection
+        if connection is None or not connection.is_open or not self._is_in_touch(connection):
+            return None
+
+        def answered(answer: Answer) -> None:
+            self.last_zxid = max(self.last_zxid, answer.zxid)
+            if on_answer is not None:
+                on_answer(answer)
+            if answer.code == wire.SESSION_EXPIRED:
+                self.lose("expired")
+            elif answer.error is ZkError.SESSION_MOVED:
+                connection.drop("the session has moved to another server")
+
+        return connection.send(request, on_answer=answered)
+
+    def _event(self, body: bytes) -> None:
+        fired = wire.parse_watch_event(body, self.config.connect.chroot)
+        if fired is None or not self.watches.went_off(fired) or self.lost_reason is not None:
+            return
+        try:
+            self._on_watch(fired)
+        except Exception:
+            logger.exception("a listener failed on %s", fired)

@@ -1,0 +1,315 @@
+"""One ZooKeeper session as the rest of Lethe sees it: reads, multis, plans, recursive helpers.
+
+Theory of operation. A request waits for one of the limited places in flight, then for the connection, then is sent. A
+write whose answer is lost is MultiUnknown and is never sent again. A read whose answer is lost is sent again when the
+connection is back. Once the session is lost every request raises SessionLost; nothing crosses over to another session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from adapters.zookeeper import wire
+from adapters.zookeeper.bulk import Experience, Job, ReadQueue, outcome_of
+from adapters.zookeeper.config import ZooKeeperConfig
+from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
+from adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
+from adapters.zookeeper.link import Link
+from protocol.zookeeper.operations import (
+    Acl,
+    Children,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    MultiDone,
+    MultiFailed,
+    MultiOutcome,
+    MultiUnknown,
+    Operation,
+    Read,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+)
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, MultiPlan, PlannedMulti
+from protocol.zookeeper.paths import ancestors_of, is_sensitive, parent_of
+
+logger = logging.getLogger(__name__)
+
+_ROUNDS: Final = 20
+_OPEN_ROOT: Final = "/consumers"
+
+
+class Session:
+    """See `interface.ZooKeeperSession`. Made by `open_session`."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._config = link.config
+        self._chroot = link.config.connect.chroot
+        self._places = asyncio.Semaphore(link.config.max_in_flight)
+        self._experience = Experience(link.config.reply_target_bytes)
+
+    # --- state ----------------------------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> int:
+        """ZooKeeper's id of the session."""
+        return self._link.session_id
+
+    @property
+    def negotiated_timeout_ms(self) -> int:
+        """What the server granted."""
+        return round(self._link.timeout_s * 1000)
+
+    @property
+    def lost(self) -> asyncio.Event:
+        """Set once the session is over."""
+        return self._link.lost
+
+    @property
+    def lost_reason(self) -> str | None:
+        """Why it is over."""
+        return self._link.lost_reason
+
+    @property
+    def connected(self) -> bool:
+        """True while requests can go out."""
+        return self._link.connection is not None
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    async def _send(self, request: wire.Request, read: Read | None = None) -> asyncio.Future[Ending]:
+        """Sends as soon as there is room and a connection. Raises SessionLost. `read` arms a watch."""
+        await self._places.acquire()
+        sent: asyncio.Future[Ending] | None = None
+        try:
+            while sent is None:
+                await self._link.online.wait()
+                self._demand_session()
+                sent = self._send_now(request, read)
+                if sent is None:
+                    # The connection is gone, but its loss has not been worked off yet: let that happen.
+                    await asyncio.sleep(0)
+        finally:
+            if sent is None:
+                self._places.release()
+        return sent
+
+    def _send_now(self, request: wire.Request, read: Read | None) -> asyncio.Future[Ending] | None:
+        if read is None:
+            sent = self._link.send(request)
+        else:
+            watched, watches = read, self._link.watches
+            sent = self._link.send(request, lambda answer: watches.read_answered(watched, outcome_of(answer)))
+            if sent is not None:
+                watches.read_sent(watched)
+                sent.add_done_callback(lambda _: watches.read_over(watched))
+        if sent is not None:
+            sent.add_done_callback(lambda _: self._places.release())
+        return sent
+
+    def _demand_session(self) -> None:
+        if self._link.lost_reason is not None:
+            raise SessionLost(self._link.lost_reason)
+
+    # --- reads ----------------------------------------------------------------------------------------------------
+
+    async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
+        """See the interface."""
+        self._demand_session()
+        queue = ReadQueue(reads, self._experience)
+        sent: deque[tuple[Job, asyncio.Future[Ending]]] = deque()
+        while True:
+            while len(sent) < self._config.max_in_flight and (job := queue.next_job()):
+                sent.append((job, await self._send_job(reads, job)))
+            if not sent:
+                return queue.outcomes
+            job, pending = sent.popleft()
+            ending = await pending
+            if isinstance(ending, Answer) and ending.code == wire.SESSION_EXPIRED:
+                self._demand_session()
+            queue.settle(job, ending)
+
+    async def _send_job(self, reads: Sequence[Read], job: Job) -> asyncio.Future[Ending]:
+        if job.bulk:
+            return await self._send(wire.pack_multi_read(self._chroot, [reads[n] for n in job.places]))
+        read = reads[job.places[0]]
+        return await self._send(wire.pack_read(self._chroot, read), read if read.watch else None)
+
+    # --- writes ---------------------------------------------------------------------------------------------------
+
+    async def multi(self, operations: Sequence[Operation]) -> MultiOutcome:
+        """See the interface."""
+        return _multi_outcome(await (await self._send_multi(operations)))
+
+    async def multis(self, multis: Sequence[Sequence[Operation]]) -> list[MultiOutcome]:
+        """See the interface."""
+        sent: list[asyncio.Future[Ending]] = []
+        lost: SessionLost | None = None
+        for operations in multis:
+            try:
+                sent.append(await self._send_multi(operations))
+            except SessionLost as error:
+                lost = error
+                break
+        if lost is not None and not sent:
+            raise lost
+        outcomes = [_multi_outcome(await each) for each in sent]
+        return outcomes + [MultiUnknown(f"not sent: {lost}")] * (len(multis) - len(sent))
+
+    async def write(self, plan: MultiPlan) -> tuple[GroupOutcome, ...]:
+        """See the interface."""
+        self._demand_session()
+        in_flight: deque[tuple[PlannedMulti, asyncio.Future[Ending]]] = deque()
+        while not plan.is_done:
+            while len(in_flight) < self._config.max_in_flight and (planned := plan.next_multi()):
+                try:
+                    in_flight.append((planned, await self._send_multi(planned.operations)))
+                except SessionLost as lost:
+                    plan.settle(planned, MultiUnknown(f"not sent: {lost}"))
+                    plan.abandon(f"not sent: {lost}")
+                except ValueError as error:
+                    logger.error("%s", error)
+                    plan.settle(planned, MultiFailed(-1, ZkError.MARSHALLING))
+            if in_flight:
+                planned, sent = in_flight.popleft()
+                plan.settle(planned, _multi_outcome(await sent))
+        return plan.outcomes
+
+    async def _send_multi(self, operations: Sequence[Operation]) -> asyncio.Future[Ending]:
+        self._demand_session()
+        if self._config.set_acl:
+            operations = [_with_acl(each) for each in operations]
+        request = wire.pack_multi(self._chroot, operations, set_acl=self._config.set_acl)
+        size = len(request.payload) + 4
+        if size > self._config.jute_max_buffer_bytes:
+            raise ValueError(
+                f"a multi of {len(operations)} operations, the first on {operations[0].path}, takes {size} bytes; "
+                f"ZooKeeper's jute.maxbuffer allows {self._config.jute_max_buffer_bytes}"
+            )
+        return await self._send(request)
+
+    # --- helpers --------------------------------------------------------------------------------------------------
+
+    async def ensure_path(self, path: str) -> None:
+        """See the interface."""
+        if path == "/":
+            return
+        for _ in range(_ROUNDS):
+            outcome = await self.multi((Create(path, None),))
+            match outcome:
+                case MultiDone() | MultiFailed(_, ZkError.NODE_EXISTS):
+                    return
+                case MultiFailed(_, ZkError.NO_NODE):
+                    await self.ensure_path(parent_of(path))
+                case MultiFailed(_, error):
+                    (found,) = await self.read([Exists(path)])
+                    if isinstance(found, ReadFailed):
+                        raise WriteRefused(path, error)
+                    return
+                case MultiUnknown():
+                    pass
+        raise WriteRefused(path, ZkError.NO_NODE)
+
+    async def delete_recursive(self, path: str) -> None:
+        """See the interface."""
+        for _ in range(_ROUNDS):
+            doomed = await self._tree(path)
+            if not doomed:
+                return
+            outcomes = await self.write(MultiPlan([(Delete(each),) for each in reversed(doomed)], None))
+            for each, outcome in zip(reversed(doomed), outcomes, strict=True):
+                if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.NO_NODE, ZkError.NOT_EMPTY):
+                    raise WriteRefused(each, outcome.error)
+            if all(isinstance(outcome, GroupDone) for outcome in outcomes):
+                return
+        raise WriteRefused(path, ZkError.NOT_EMPTY)
+
+    async def _tree(self, path: str) -> list[str]:
+        """The path and all below it, each after its parent; nothing where it is missing."""
+        found: list[str] = []
+        level = [path]
+        while level:
+            outcomes = await self.read([GetChildren(each) for each in level])
+            below: list[str] = []
+            for parent, outcome in zip(level, outcomes, strict=True):
+                if isinstance(outcome, Children):
+                    found.append(parent)
+                    prefix = parent if parent.endswith("/") else parent + "/"
+                    below += [prefix + name for name in outcome.names]
+            level = below
+        return found
+
+    async def create_chroot(self) -> None:
+        """Creates the chroot and its ancestors where they are missing. Raises ZooKeeperUnavailable."""
+        try:
+            (found,) = await self.read([Exists("/")])
+            if not isinstance(found, ReadFailed):
+                return
+            for path in (*ancestors_of(self._chroot), self._chroot):
+                request = wire.pack_multi("", [Create(path, None)], set_acl=self._config.set_acl)
+                await (await self._send(request))
+            (found,) = await self.read([Exists("/")])
+        except SessionLost as lost:
+            raise ZooKeeperUnavailable(str(lost)) from lost
+        if isinstance(found, ReadFailed):
+            raise ZooKeeperUnavailable(
+                f"ZooKeeper at {self._config.connect} has no chroot {self._chroot} and does not let us create it "
+                f"({found.error.name}); check the credentials or create it by hand"
+            )
+
+    async def close(self) -> None:
+        """See the interface."""
+        await self._link.close()
+
+
+def _multi_outcome(ending: Ending) -> MultiOutcome:
+    match ending:
+        case Answer(error=None, value=value):
+            outcome: MultiOutcome = value
+            return outcome
+        case Answer(code=wire.SESSION_EXPIRED):
+            return MultiUnknown("the session expired")
+        case Answer(error=error):
+            return MultiFailed(-1, error or ZkError.OTHER)
+        case Skipped(size):
+            return MultiUnknown(f"the answer of {size} bytes was refused")
+        case Dropped(reason):
+            return MultiUnknown(reason)
+
+
+def _with_acl(operation: Operation) -> Operation:
+    """What Kafka decides by the path: secrets are kept from the world, the old consumers' root is open to all."""
+    if not isinstance(operation, Create) or operation.acl is not Acl.DEFAULT:
+        return operation
+    if is_sensitive(operation.path):
+        return operation._replace(acl=Acl.SECRET)
+    if operation.path == _OPEN_ROOT or operation.path.startswith(_OPEN_ROOT + "/"):
+        return operation._replace(acl=Acl.OPEN)
+    return operation
+
+
+@asynccontextmanager
+async def open_session(config: ZooKeeperConfig, on_watch: OnWatch) -> AsyncIterator[Session]:
+    """A new session, closed at the end of the context. Creates the chroot where it is missing. Raises
+    ZooKeeperUnavailable."""
+    link = Link(config, on_watch)
+    await link.open()
+    session = Session(link)
+    life = asyncio.create_task(link.run(), name="zookeeper-session")
+    try:
+        await session.create_chroot()
+        yield session
+    finally:
+        try:
+            await link.close()
+        finally:
+            life.cancel()
+            await asyncio.wait({life})
