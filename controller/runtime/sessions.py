@@ -82,9 +82,9 @@ class SessionKeeper:
         self._renewal: asyncio.Future[str] | None = None
 
     def renew(self, reason: str) -> None:
-        """Give the present session up and open another one; nothing where there is none."""
-        self.session = None
-        if self._renewal is not None and not self._renewal.done():
+        """Give the present session up and open another one; nothing where there is none. Its loss is told at once."""
+        if self.session is not None and self._renewal is not None and not self._renewal.done():
+            self._end(reason)
             self._renewal.set_result(reason)
 
     async def run(self) -> None:
@@ -117,14 +117,18 @@ class SessionKeeper:
             self._renewal = asyncio.get_running_loop().create_future()
             self._post(SessionEstablished(session.session_id, os.urandom(ENTROPY_BYTES)))
             reason = await self._until_over(session, self._renewal)
-            self.session = None
-            self.problem = reason
-            self.counts.lost += 1
+            if not self._renewal.done():
+                self._end(reason)
             if (time.monotonic() - started_s) * 1000 >= self._settled_after_ms:
                 self._attempts = 0
             else:
                 self._attempts += 1
-            self._overtake(SessionLost(reason))
+
+    def _end(self, reason: str) -> None:
+        self.session = None
+        self.problem = reason
+        self.counts.lost += 1
+        self._overtake(SessionLost(reason))
 
     async def _until_over(self, session: ZooKeeperSession, renewal: asyncio.Future[str]) -> str:
         """Why the session is over."""
@@ -134,7 +138,9 @@ class SessionKeeper:
             lost.cancel()
         if renewal.done():
             logger.info(
-                "giving the ZooKeeper session up: %s", renewal.result(), extra=fields(session=session.session_id)
+                "giving the ZooKeeper session up: %s",
+                renewal.result(),
+                extra=fields(session=f"{session.session_id:#x}"),
             )
             return renewal.result()
         reason = session.lost_reason or "no reason is known"
