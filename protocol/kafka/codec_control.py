@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from protocol.kafka.codec_layout import Shape
-from protocol.kafka.codec_primitives import Malformed, Unencodable, Write
+from protocol.kafka.codec_layout import MakeArray, Shape
+from protocol.kafka.codec_primitives import Malformed, Unencodable
 from protocol.kafka.codec_states import leader_and_isr_states, update_metadata_states
 from protocol.kafka.control import (
     Addressed,
@@ -50,8 +50,8 @@ class Binding(NamedTuple):
     """By the names of kio's classes; that of the message itself makes the value."""
     items: Callable[[Any], Sequence[Any]]
     """The value's items, in the order of the message's shape."""
-    arrays: Mapping[str, Write] = {}
-    """Faster writers for arrays of these structs."""
+    arrays: Mapping[str, MakeArray] = {}
+    """Faster layouts for arrays of these structs."""
 
 
 def row(*items: Any) -> tuple[Any, ...]:

@@ -38,6 +38,8 @@ from protocol.kafka.codec_primitives import (
     struct_array,
 )
 
+MakeArray = Callable[[Layout], Layout]
+"""(layout of an item) -> layout of an array of them"""
 _Step = Callable[[bytes, int, list[Any]], int]
 
 
@@ -60,17 +62,17 @@ class Shape:
         return self.defaults[index] if index >= 0 else None
 
 
-def compile_layout(schema: type, shapes: Mapping[str, Shape], arrays: Mapping[str, Write] | None = None) -> Layout:
+def compile_layout(schema: type, shapes: Mapping[str, Shape], arrays: Mapping[str, MakeArray] | None = None) -> Layout:
     """The layout of one of kio's schema classes.
 
     `shapes` gives the shape of it and of every struct below it, by the name of the schema class. `arrays` may give
-    faster writers for whole arrays of structs, by the same names. Raises LookupError where a shape is missing or names
+    faster layouts for arrays of structs, by the same names. Raises LookupError where a shape is missing or names
     a field without a default that the schema lacks.
     """
     return _compile(schema, shapes, arrays or {})
 
 
-def _compile(schema: Any, shapes: Mapping[str, Shape], arrays: Mapping[str, Write]) -> Layout:
+def _compile(schema: Any, shapes: Mapping[str, Shape], arrays: Mapping[str, MakeArray]) -> Layout:
     shape = shapes[schema.__name__]
     flexible: bool = schema.__flexible__
     fields = dataclasses.fields(schema)
@@ -107,7 +109,10 @@ class _Single:
 
 
 def _parts(
-    fields: Sequence[dataclasses.Field[Any]], flexible: bool, shapes: Mapping[str, Shape], arrays: Mapping[str, Write]
+    fields: Sequence[dataclasses.Field[Any]],
+    flexible: bool,
+    shapes: Mapping[str, Shape],
+    arrays: Mapping[str, MakeArray],
 ) -> list[_Run | _Single]:
     parts: list[_Run | _Single] = []
     run: list[dataclasses.Field[Any]] = []
@@ -145,14 +150,14 @@ def _item_type(f: dataclasses.Field[Any]) -> tuple[Any, bool]:
 
 
 def _field_layout(
-    f: dataclasses.Field[Any], flexible: bool, shapes: Mapping[str, Shape], arrays: Mapping[str, Write]
+    f: dataclasses.Field[Any], flexible: bool, shapes: Mapping[str, Shape], arrays: Mapping[str, MakeArray]
 ) -> Layout:
     item, nullable = _item_type(f)
     kafka_type = f.metadata.get("kafka_type")
     if item is not None and dataclasses.is_dataclass(item):
-        layout = struct_array(_compile(item, shapes, arrays), flexible, nullable)
-        fast = arrays.get(typing.cast(type, item).__name__)
-        return dataclasses.replace(layout, write=fast) if fast else layout
+        layout = _compile(item, shapes, arrays)
+        make_array = arrays.get(typing.cast(type, item).__name__)
+        return make_array(layout) if make_array else struct_array(layout, flexible, nullable)
     if item is not None and kafka_type == "int32":
         return int32_array(flexible, nullable)
     if item is None and kafka_type == "string":

@@ -166,7 +166,7 @@ def encode_length(length: int, flexible: bool) -> bytes:
     return encode_uvarint(length + 1) if flexible else _I32.pack(length)
 
 
-def _read_length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
+def read_length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
     """Length of an array, -1 for null, checked against the bytes that are there."""
     if flexible:
         length, offset = read_uvarint(buffer, offset)
@@ -184,7 +184,7 @@ def _read_length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) ->
 
 def int32_array(flexible: bool, nullable: bool) -> Layout:
     def read(buffer: bytes, offset: int) -> tuple[tuple[int, ...] | None, int]:
-        length, offset = _read_length(buffer, offset, flexible, 4)
+        length, offset = read_length(buffer, offset, flexible, 4)
         if 0 <= length < 64:
             return _INT32_ARRAYS[length].unpack_from(buffer, offset), offset + 4 * length
         if length < 0:
@@ -206,7 +206,7 @@ def struct_array(item: Layout, flexible: bool, nullable: bool) -> Layout:
     read_item, write_item, item_bytes = item.read, item.write, item.min_bytes
 
     def read(buffer: bytes, offset: int) -> tuple[tuple[Any, ...] | None, int]:
-        length, offset = _read_length(buffer, offset, flexible, item_bytes)
+        length, offset = read_length(buffer, offset, flexible, item_bytes)
         if length < 0:
             _null(offset, nullable)
             return None, offset
