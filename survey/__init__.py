@@ -1,0 +1,5 @@
+"""The three places as they are, seen from outside: the znode tree, every broker's metadata cache, the disks.
+
+`take.take` looks, `leftovers.leftovers` judges (pure), `as_json` shows both to scripts. No controller is asked, and
+nothing but Kafka's own protocol and znodes is relied on, so clusters of real Kafka brokers can be surveyed too.
+"""

@@ -1,0 +1,96 @@
+"""A survey for scripts: plain JSON values, small where the cluster is large.
+
+Topics and directories are counted, findings are listed one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+from protocol.journal import JsonValue
+from survey.leftovers import Leftover, Place, Standing
+from survey.views import DirectoryKind, Survey
+
+
+def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, JsonValue]:
+    """The whole document: what was seen, what could not be seen, what is left over."""
+    return {
+        "taken_at_ms": survey.taken_at_ms,
+        "took_ms": survey.took_ms,
+        "complete": survey.is_complete,
+        "clean": survey.is_complete and not findings,
+        "zookeeper": _zookeeper(survey),
+        "brokers": _brokers(survey),
+        "log_dirs": _log_dirs(survey),
+        "problems": [{"where": where, "what": what} for where, what in survey.problems],
+        "in_motion": [*survey.in_motion],
+        "counts": counts_to_json(findings),
+        "findings": [leftover_to_json(finding) for finding in findings],
+    }
+
+
+def counts_to_json(findings: Sequence[Leftover]) -> dict[str, JsonValue]:
+    """How many findings there are in each place, by standing; every place and standing is named."""
+    counts = Counter((finding.place, finding.standing) for finding in findings)
+    return {place.value: {standing.name.lower(): counts[place, standing] for standing in Standing} for place in Place}
+
+
+def leftover_to_json(finding: Leftover) -> dict[str, JsonValue]:
+    return {
+        "place": finding.place.value,
+        "standing": finding.standing.name.lower(),
+        "reason": finding.reason.name.lower(),
+        "meaning": finding.reason.value,
+        "what": finding.what,
+        "topic": finding.topic,
+        "broker": finding.broker,
+        "partition": finding.partition,
+        "size_bytes": finding.size_bytes,
+        "detail": finding.detail or None,
+    }
+
+
+def _zookeeper(survey: Survey) -> dict[str, JsonValue]:
+    tree = survey.zookeeper
+    return {
+        "cluster_id": tree.cluster_id,
+        "controller": None if tree.controller is None else tree.controller.broker_id,
+        "controller_epoch": tree.controller_epoch,
+        "brokers": [broker.id for broker in tree.brokers],
+        "topics": len(tree.topics),
+        "partitions": sum(len(topic.assignments or ()) for topic in tree.topics.values()),
+        "marked": [*tree.marked],
+    }
+
+
+def _brokers(survey: Survey) -> list[JsonValue]:
+    return [
+        {
+            "id": answer.broker,
+            "cached_topics": None if answer.cache is None else len(answer.cache),
+            "controller": answer.controller,
+        }
+        for answer in survey.answers
+    ]
+
+
+def _log_dirs(survey: Survey) -> list[JsonValue]:
+    found: list[JsonValue] = []
+    for view in survey.log_dirs:
+        kinds = Counter(directory.kind for directory in view.directories)
+        found.append(
+            {
+                "broker": view.broker,
+                "path": view.path,
+                "source": view.source.value,
+                "problem": view.problem,
+                "size_bytes": sum(directory.size_bytes for directory in view.directories),
+                "directories": {kind.value: kinds[kind] for kind in DirectoryKind},
+                "unknown": [
+                    *itertools.islice((d.name for d in view.directories if d.kind is DirectoryKind.UNKNOWN), 20)
+                ],
+            }
+        )
+    return found

@@ -1,0 +1,104 @@
+"""Log directories of this machine, read without changing or opening anything but `partition.metadata`.
+
+Links are counted as files and never followed. What vanishes while it is read was on its way out, which is no problem;
+what cannot be read is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from broker.core.formats import PARTITION_METADATA, decode_partition_metadata
+from broker.core.naming import DirectoryKind as NameKind
+from broker.core.naming import parse_directory_name
+from protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_name_problem
+from survey.views import Directory, DirectoryKind, LogDirView, Source
+
+FUTURE_SUFFIX: Final = "-future"
+_FUTURE: Final = re.compile(r"(?P<stem>.+)-(?P<partition>\d{1,10})\.[0-9a-f]{32}-future\Z", re.ASCII)
+_KINDS: Final = {
+    NameKind.REPLICA: DirectoryKind.REPLICA,
+    NameKind.DELETED: DirectoryKind.DELETED,
+    NameKind.STRAY: DirectoryKind.STRAY,
+    NameKind.UNKNOWN: DirectoryKind.UNKNOWN,
+}
+_METADATA_LIMIT_BYTES: Final = 4096
+
+
+def read_log_dir(broker: BrokerId, path: Path) -> LogDirView:
+    """Everything that is directly in it, by name. Blocking; never raises for what it finds."""
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        return LogDirView(broker, str(path), Source.LOCAL, problem=error.strerror or str(error))
+    found, problems = [], []
+    for name in names:
+        try:
+            directory = _read_directory(path, name)
+        except FileNotFoundError:
+            continue  # removed since it was listed
+        except OSError as error:
+            kind, topic_partition = parse_name(name)
+            directory = Directory(name, kind, topic_partition, problem=error.strerror or str(error))
+        found.append(directory)
+        if directory.problem is not None:
+            problems.append(f"{name}: {directory.problem}")
+    return LogDirView(broker, str(path), Source.LOCAL, tuple(found), "; ".join(problems[:3]) or None)
+
+
+def parse_name(name: str) -> tuple[DirectoryKind, TopicPartition | None]:
+    """What a directory of that name is, and of which partition."""
+    if future := _FUTURE.match(name):
+        topic_partition = TopicPartition(future["stem"], int(future["partition"]))
+        if topic_name_problem(topic_partition.topic) is None:
+            return DirectoryKind.FUTURE, topic_partition
+        return DirectoryKind.UNKNOWN, None
+    parsed = parse_directory_name(name)
+    return _KINDS[parsed.kind], parsed.topic_partition
+
+
+def _read_directory(log_dir: Path, name: str) -> Directory:
+    kind, topic_partition = parse_name(name)
+    size_bytes, files, newest_ns = 0, 0, os.lstat(log_dir / name).st_mtime_ns
+    for status in _files(log_dir / name):
+        size_bytes += status.st_size
+        files += 1
+        newest_ns = max(newest_ns, status.st_mtime_ns)
+    topic_id, problem = _topic_id(log_dir / name / PARTITION_METADATA)
+    return Directory(name, kind, topic_partition, size_bytes, topic_id, files, newest_ns // 1_000_000, problem)
+
+
+def _files(directory: Path) -> Iterator[os.stat_result]:
+    """Of all files at any depth, links included."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            try:
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    yield from _files(Path(entry.path))
+                else:
+                    yield status
+            except FileNotFoundError:
+                continue  # removed since it was listed
+
+
+def _topic_id(path: Path) -> tuple[TopicId | None, str | None]:
+    """What the file says, and what is wrong with it. A replica of a cluster without topic ids has none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None, None
+    try:
+        data = os.read(descriptor, _METADATA_LIMIT_BYTES)
+    finally:
+        os.close(descriptor)
+    try:
+        return decode_partition_metadata(data), None
+    except ValueError as error:
+        return None, f"{PARTITION_METADATA}: {error}"

@@ -1,0 +1,268 @@
+"""What is left over, in which place, and why it should not be there. Pure.
+
+Theory of operation. ZooKeeper is the truth about which topics there are; caches and disks are held against it. Each
+finding has a standing:
+
+* LEFT_OVER: it belongs to no topic that exists, and nobody will remove it by himself.
+* SET_ASIDE: a broker has kept it on purpose, because it could not tell whose bytes they are.
+* MISSING: the reverse, something that a topic should have and has not.
+* PENDING: a deletion that is under way: the topic is marked, or its bytes wait for their paced removal.
+
+Doubt is never turned into a finding. Of topics that came or went while the survey was taken nothing is said; of a
+topic that is marked only that it is marked; a directory whose owner cannot be told (no topic id on either side) passes
+if a topic of that name has a replica on that broker.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
+from protocol.zookeeper import paths
+from survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Survey, TopicTree
+
+
+class Place(enum.Enum):
+    ZOOKEEPER = "zookeeper"
+    CACHE = "cache"
+    DISK = "disk"
+
+
+class Standing(enum.Enum):
+    LEFT_OVER = "left over"
+    SET_ASIDE = "set aside"
+    MISSING = "missing"
+    PENDING = "pending"
+
+
+class Reason(enum.Enum):
+    """Name for scripts, sentence for people."""
+
+    MARKED_TOPIC = "the topic is marked for deletion and not gone yet"
+    MARKER_WITHOUT_TOPIC = "the deletion marker is of no existing topic"
+    CONFIG_WITHOUT_TOPIC = "the configuration is of no existing topic"
+    REASSIGNMENT_WITHOUT_TOPIC = "the reassignment names no existing topic"
+    HALF_DELETED_TOPIC = "the topic's tree is incomplete, as an interrupted deletion leaves it"
+    CACHED_WITHOUT_TOPIC = "the broker tells clients of a topic that does not exist"
+    CACHED_OTHER_INCARNATION = "the broker tells clients of an earlier topic of that name"
+    IN_NO_CACHE = "the topic exists, and no broker tells clients of it"
+    DIRECTORY_WITHOUT_TOPIC = "the directory is of no existing topic"
+    DIRECTORY_OF_OTHER_INCARNATION = "the directory is of an earlier topic of that name"
+    DIRECTORY_NOT_ASSIGNED = "the topic exists, but has no such replica on this broker"
+    NOT_RECLAIMED_YET = "deleted, its bytes are not removed yet"
+    STRAY_DIRECTORY = "set aside by the broker, which could not tell whose bytes they are"
+    REPLICA_WITHOUT_DIRECTORY = "the replica is assigned to this live broker, which has no directory for it"
+
+    @property
+    def standing(self) -> Standing:
+        return _STANDINGS.get(self, Standing.LEFT_OVER)
+
+
+_STANDINGS = {
+    Reason.MARKED_TOPIC: Standing.PENDING,
+    Reason.NOT_RECLAIMED_YET: Standing.PENDING,
+    Reason.STRAY_DIRECTORY: Standing.SET_ASIDE,
+    Reason.IN_NO_CACHE: Standing.MISSING,
+    Reason.REPLICA_WITHOUT_DIRECTORY: Standing.MISSING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """One finding. `what` is a znode path, a topic in a cache, or the path of a directory."""
+
+    place: Place
+    reason: Reason
+    what: str
+    topic: str
+    broker: BrokerId | None = None
+    partition: int | None = None
+    size_bytes: int = 0
+    detail: str = ""
+
+    @property
+    def standing(self) -> Standing:
+        return self.reason.standing
+
+
+def leftovers(survey: Survey) -> tuple[Leftover, ...]:
+    """All findings: ZooKeeper's, then those of the caches and of the disks, by broker."""
+    moving = frozenset(survey.in_motion)
+    found = (*_in_zookeeper(survey), *_in_caches(survey), *_on_disks(survey))
+    return tuple(leftover for leftover in found if leftover.topic not in moving)
+
+
+def is_clean(survey: Survey) -> bool:
+    """True where everything was seen and nothing at all is left over, missing, set aside or pending."""
+    return survey.is_complete and not leftovers(survey)
+
+
+# --- ZooKeeper ----------------------------------------------------------------------------------------------------
+
+
+def _in_zookeeper(survey: Survey) -> Iterator[Leftover]:
+    tree = survey.zookeeper
+    for name in tree.marked:
+        reason = Reason.MARKED_TOPIC if name in tree.topics else Reason.MARKER_WITHOUT_TOPIC
+        yield Leftover(Place.ZOOKEEPER, reason, paths.delete_topic(name), name)
+    for name in tree.configured:
+        if name not in tree.topics:
+            yield Leftover(Place.ZOOKEEPER, Reason.CONFIG_WITHOUT_TOPIC, paths.config_topic(name), name)
+    for partition in tree.reassigning:
+        if partition.topic not in tree.topics:
+            yield Leftover(
+                Place.ZOOKEEPER,
+                Reason.REASSIGNMENT_WITHOUT_TOPIC,
+                paths.REASSIGN_PARTITIONS,
+                partition.topic,
+                partition=partition.partition,
+            )
+    marked = frozenset(tree.marked)
+    for topic in tree.topics.values():
+        damage = _damage(topic, is_marked=topic.name in marked)
+        if damage is not None:
+            yield Leftover(
+                Place.ZOOKEEPER, Reason.HALF_DELETED_TOPIC, paths.topic(topic.name), topic.name, detail=damage
+            )
+
+
+def _damage(topic: TopicTree, *, is_marked: bool) -> str | None:
+    """What of the topic's tree is missing; None where nothing is. A topic that no controller has taken up yet has no
+    `partitions` at all, which is no damage."""
+    if topic.partition_znodes is None:
+        return None
+    if topic.assignments is None:
+        return f"it has partitions {_numbers(topic.partition_znodes)} and no readable assignment"
+    bare = [p for p in topic.partition_znodes if p not in topic.states]
+    if bare:
+        return f"partitions {_numbers(bare)} have no state"
+    foreign = [p for p in topic.partition_znodes if p not in topic.assignments]
+    if foreign:
+        return f"partitions {_numbers(foreign)} are not in its assignment"
+    gone = [p for p in topic.assignments if p not in topic.partition_znodes]
+    if gone and (is_marked or not topic.partition_znodes):
+        return f"partitions {_numbers(gone)} are gone"
+    return None
+
+
+# --- caches -------------------------------------------------------------------------------------------------------
+
+
+def _in_caches(survey: Survey) -> Iterator[Leftover]:
+    tree = survey.zookeeper
+    marked = frozenset(tree.marked)
+    for answer in survey.answers:
+        yield from _in_cache(survey, answer)
+    answered = [answer.cache for answer in survey.answers if answer.cache is not None]
+    if not answered:
+        return
+    for topic in tree.topics.values():
+        is_up = any(state is not None for state in topic.states.values())
+        if is_up and topic.name not in marked and not any(topic.name in cache for cache in answered):
+            yield Leftover(Place.CACHE, Reason.IN_NO_CACHE, topic.name, topic.name)
+
+
+def _in_cache(survey: Survey, answer: BrokerAnswers) -> Iterator[Leftover]:
+    for name, cached in (answer.cache or {}).items():
+        topic = survey.zookeeper.topics.get(name)
+        if topic is None:
+            reason, detail = Reason.CACHED_WITHOUT_TOPIC, ""
+        elif _differ(cached.topic_id, topic.topic_id):
+            reason, detail = Reason.CACHED_OTHER_INCARNATION, _ids("cached", cached.topic_id, topic.topic_id)
+        else:
+            continue
+        yield Leftover(Place.CACHE, reason, name, name, answer.broker, detail=detail)
+
+
+# --- disks --------------------------------------------------------------------------------------------------------
+
+
+def _on_disks(survey: Survey) -> Iterator[Leftover]:
+    has: dict[BrokerId, set[TopicPartition]] = {}
+    doubtful = {view.broker for view in survey.log_dirs if view.problem}
+    for view in survey.log_dirs:
+        mine = has.setdefault(view.broker, set())
+        for directory in view.directories:
+            if directory.topic_partition is None:
+                continue
+            if directory.kind is DirectoryKind.REPLICA:
+                mine.add(directory.topic_partition)
+            judged = _directory(survey, view, directory)
+            if judged is not None:
+                yield _on_disk(view, directory, *judged)
+    for broker in survey.zookeeper.brokers:
+        if broker.id in has and broker.id not in doubtful:
+            yield from _without_directory(survey, broker.id, has[broker.id])
+
+
+def _directory(survey: Survey, view: LogDirView, directory: Directory) -> tuple[Reason, str] | None:
+    if directory.kind is DirectoryKind.DELETED:
+        return Reason.NOT_RECLAIMED_YET, ""
+    if directory.kind is DirectoryKind.STRAY:
+        return Reason.STRAY_DIRECTORY, ""
+    assert directory.topic_partition is not None
+    name, partition = directory.topic_partition
+    topic = survey.zookeeper.topics.get(name)
+    if directory.kind is DirectoryKind.FUTURE:
+        # Its name may have been cut, so that only the start of the topic's name is known.
+        known = topic is not None or any(other.startswith(name) for other in survey.zookeeper.topics)
+        return None if known else (Reason.DIRECTORY_WITHOUT_TOPIC, "")
+    if topic is None:
+        return Reason.DIRECTORY_WITHOUT_TOPIC, ""
+    if _differ(directory.topic_id, topic.topic_id):
+        return Reason.DIRECTORY_OF_OTHER_INCARNATION, _ids("its id is", directory.topic_id, topic.topic_id)
+    if topic.name in survey.zookeeper.marked or topic.assignments is None:
+        return None
+    assignment = topic.assignments.get(partition)
+    if assignment is None or view.broker not in assignment.replicas:
+        where = "nowhere" if assignment is None else f"on {_numbers(assignment.replicas)}"
+        return Reason.DIRECTORY_NOT_ASSIGNED, f"partition {partition} is {where}"
+    return None
+
+
+def _on_disk(view: LogDirView, directory: Directory, reason: Reason, detail: str) -> Leftover:
+    assert directory.topic_partition is not None
+    return Leftover(
+        Place.DISK,
+        reason,
+        f"{view.path}/{directory.name}",
+        directory.topic_partition.topic,
+        view.broker,
+        directory.topic_partition.partition,
+        directory.size_bytes,
+        detail,
+    )
+
+
+def _without_directory(survey: Survey, broker: BrokerId, has: set[TopicPartition]) -> Iterator[Leftover]:
+    marked = frozenset(survey.zookeeper.marked)
+    for topic in survey.zookeeper.topics.values():
+        if topic.name in marked:
+            continue
+        for number, assignment in (topic.assignments or {}).items():
+            partition = TopicPartition(topic.name, number)
+            # Without a state the controller has not brought it up yet; a reassignment adds replicas in its own time.
+            is_due = topic.states.get(number) is not None and broker not in assignment.adding
+            if is_due and broker in assignment.replicas and partition not in has:
+                yield Leftover(Place.DISK, Reason.REPLICA_WITHOUT_DIRECTORY, str(partition), topic.name, broker, number)
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def _differ(one: TopicId | None, other: TopicId | None) -> bool:
+    """Only where both are known: a cluster before 2.8 has no ids, and brokers do not always tell them."""
+    return one is not None and other is not None and one != other
+
+
+def _ids(what: str, found: TopicId | None, wanted: TopicId | None) -> str:
+    assert found is not None
+    assert wanted is not None
+    return f"{what} {topic_id_to_text(found)}, the topic's is {topic_id_to_text(wanted)}"
+
+
+def _numbers(numbers: tuple[int, ...] | list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:10]))
+    return f"{shown} and {len(numbers) - 10} more" if len(numbers) > 10 else shown

@@ -1,0 +1,71 @@
+"""Taking a survey: ZooKeeper first, then brokers and disks at the same time, then ZooKeeper's lists once more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.vocabulary import Broker, BrokerId
+from survey.brokers import AskBroker, broker_asker
+from survey.directories import read_log_dir
+from survey.views import BrokerAnswers, LogDirView, Survey
+from survey.zookeeper import read_names, read_tree
+
+MAX_AT_ONCE: Final = 16
+"""Brokers that are asked, and directories that are read, at the same time."""
+
+
+async def take(
+    session: ZooKeeperSession,
+    *,
+    log_dirs: Mapping[int, Sequence[Path]] | None = None,
+    ask: AskBroker | None = None,
+) -> Survey:
+    """The three places as they are now.
+
+    `log_dirs` are directories of this machine, by the broker that owns them, which may be down; for all others the
+    brokers' own word is taken. Whatever cannot be seen is part of the result; only SessionLost is raised.
+    """
+    began = time.monotonic()
+    taken_at_ms = time.time_ns() // 1_000_000
+    tree, before = await read_tree(session)
+    limit = asyncio.Semaphore(MAX_AT_ONCE)
+    asking = ask or broker_asker()
+    async with asyncio.TaskGroup() as tasks:
+        questions = [tasks.create_task(_ask(asking, b, limit), name=f"survey-broker-{b.id}") for b in tree.brokers]
+        readings = [
+            tasks.create_task(_read(BrokerId(broker), path, limit), name=f"survey-disk-{broker}")
+            for broker, paths in sorted((log_dirs or {}).items())
+            for path in paths
+        ]
+    answers = tuple(question.result() for question in questions)
+    moved = (await read_names(session)).moved_since(before) | set(before.topics).difference(tree.topics)
+    return Survey(
+        taken_at_ms,
+        int((time.monotonic() - began) * 1000),
+        tree,
+        answers,
+        _all_log_dirs([reading.result() for reading in readings], answers),
+        tuple(sorted(moved)),
+    )
+
+
+async def _ask(ask: AskBroker, broker: Broker, limit: asyncio.Semaphore) -> BrokerAnswers:
+    async with limit:
+        return await ask(broker)
+
+
+async def _read(broker: BrokerId, path: Path, limit: asyncio.Semaphore) -> LogDirView:
+    async with limit:
+        return await asyncio.to_thread(read_log_dir, broker, path)
+
+
+def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers]) -> tuple[LogDirView, ...]:
+    """The local ones, and those that only their broker tells of."""
+    seen = {(view.broker, view.path) for view in local}
+    told = (view for answer in answers for view in answer.log_dirs or () if (view.broker, view.path) not in seen)
+    return tuple(sorted((*local, *told), key=lambda view: (view.broker, view.path)))

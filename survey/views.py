@@ -1,0 +1,156 @@
+"""What a survey saw, as immutable values. What could not be seen is part of it, as a problem or as None."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
+from protocol.zookeeper.znodes import ControllerZnode
+
+
+class Problem(NamedTuple):
+    """Something that could not be seen or understood: a znode path, `broker 3` or a directory, and why."""
+
+    where: str
+    what: str
+
+
+# --- ZooKeeper ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTree:
+    """`/brokers/topics/T` and what is below it."""
+
+    name: str
+    topic_id: TopicId | None = None
+    assignments: Mapping[int, ReplicaAssignment] | None = None
+    """By partition; None where the topic's znode is empty or malformed."""
+    partition_znodes: tuple[int, ...] | None = None
+    """The children of `/partitions`; None where that znode is missing."""
+    states: Mapping[int, LeaderAndIsr | None] = field(default_factory=dict)
+    """Partitions that have a state znode; None where it says nothing or nothing that can be understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperTree:
+    """Kafka's znodes, as far as they concern topics and who is there. Names are sorted."""
+
+    topics: Mapping[str, TopicTree] = field(default_factory=dict)
+    marked: tuple[str, ...] = ()
+    """Topics with a deletion marker, existing or not."""
+    configured: tuple[str, ...] = ()
+    """Topics with a configuration znode, existing or not."""
+    reassigning: tuple[TopicPartition, ...] = ()
+    """What `/admin/reassign_partitions` names."""
+    brokers: tuple[Broker, ...] = ()
+    """The registered ones, by id."""
+    controller: ControllerZnode | None = None
+    controller_epoch: int | None = None
+    cluster_id: str | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+# --- brokers ------------------------------------------------------------------------------------------------------
+
+
+class CachedTopic(NamedTuple):
+    """A topic as a broker's metadata cache has it."""
+
+    topic_id: TopicId | None
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswers:
+    """What a live broker said. None for what it was asked and did not answer; `problems` says why."""
+
+    broker: BrokerId
+    cache: Mapping[str, CachedTopic] | None = None
+    controller: BrokerId | None = None
+    """Whom it takes for the controller; -1 for nobody."""
+    log_dirs: tuple[LogDirView, ...] | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+# --- disks --------------------------------------------------------------------------------------------------------
+
+
+class DirectoryKind(enum.Enum):
+    REPLICA = "replica"
+    FUTURE = "future"
+    """A replica on its way from one log directory to another."""
+    DELETED = "deleted"
+    """Renamed by its broker, to be removed later."""
+    STRAY = "stray"
+    """Set aside by its broker, for a person to look at."""
+    UNKNOWN = "unknown"
+    """None of Kafka's; never judged."""
+
+
+class Directory(NamedTuple):
+    """A directory inside a log directory."""
+
+    name: str
+    kind: DirectoryKind
+    topic_partition: TopicPartition | None = None
+    """Of a deleted, stray or future one as far as its name tells: the topic of a long name has been cut."""
+    size_bytes: int = 0
+    topic_id: TopicId | None = None
+    """What `partition.metadata` says; None where there is none, and always where a broker was asked."""
+    files: int | None = None
+    newest_mtime_ms: int | None = None
+    problem: str | None = None
+
+
+class Source(enum.Enum):
+    LOCAL = "local"
+    """Read from this machine's file system."""
+    BROKER = "broker"
+    """Told by the broker (DescribeLogDirs): no topic ids, and no directories that wait for removal."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirView:
+    """One log directory of one broker. `problem` says why its content is unknown, or known in part only."""
+
+    broker: BrokerId
+    path: str
+    source: Source
+    directories: tuple[Directory, ...] = ()
+    problem: str | None = None
+
+
+# --- all together -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The three places. They are looked at one after the other, so what changed meanwhile is listed: `in_motion` are
+    topics that came, went or were marked while the survey was taken, about which nothing can be said."""
+
+    taken_at_ms: int
+    took_ms: int
+    zookeeper: ZooKeeperTree
+    answers: tuple[BrokerAnswers, ...] = ()
+    """Of the live brokers, by id."""
+    log_dirs: tuple[LogDirView, ...] = ()
+    """By broker and path; local ones where they were given, the brokers' word for the others."""
+    in_motion: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that could not be seen."""
+        told = tuple(problem for answer in self.answers for problem in answer.problems)
+        disks = tuple(
+            Problem(f"broker {view.broker}, {view.path}", view.problem) for view in self.log_dirs if view.problem
+        )
+        return self.zookeeper.problems + told + disks
+
+    @property
+    def is_complete(self) -> bool:
+        """True where everything was seen, so that finding nothing left over means that nothing is."""
+        return not self.problems

@@ -1,0 +1,214 @@
+"""The znode tree, read in a few rounds of bulk reads. A znode that cannot be understood becomes a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.znodes import (
+    MalformedZnode,
+    TopicZnode,
+    decode_broker,
+    decode_cluster_id,
+    decode_controller,
+    decode_controller_epoch,
+    decode_reassignment,
+    decode_state,
+    decode_topic,
+)
+from survey.views import Problem, TopicTree, ZooKeeperTree
+
+T = TypeVar("T")
+
+
+class Names(NamedTuple):
+    """Which topics exist, are marked, have a configuration: read again at the end, to tell what has moved."""
+
+    topics: tuple[str, ...]
+    marked: tuple[str, ...]
+    configured: tuple[str, ...]
+
+    def moved_since(self, earlier: Names) -> set[str]:
+        """Topics of which anything came or went between the two."""
+        return {
+            name for then, now in zip(earlier, self, strict=True) for name in frozenset(then).symmetric_difference(now)
+        }
+
+
+_NAMES = (
+    GetChildren(paths.BROKER_TOPICS),
+    GetChildren(paths.DELETE_TOPICS),
+    GetChildren(paths.config_topics()),
+)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Collects problems while outcomes are taken apart."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def children(self, path: str, outcome: ReadOutcome) -> tuple[str, ...] | None:
+        """None where the znode is not there."""
+        match outcome:
+            case Children(names):
+                return names
+            case ReadFailed(error=ZkError.NO_NODE):
+                return None
+            case _:
+                self.problems.append(Problem(path, _why(outcome)))
+                return None
+
+    def decoded(self, path: str, outcome: ReadOutcome, decode: Callable[[Data], T]) -> T | None:
+        """None where the znode is not there or says nothing that can be understood."""
+        match outcome:
+            case Data():
+                try:
+                    return decode(outcome)
+                except MalformedZnode as malformed:
+                    self.problems.append(Problem(path, malformed.reason))
+                    return None
+            case ReadFailed(error=ZkError.NO_NODE):
+                return None
+            case _:
+                self.problems.append(Problem(path, _why(outcome)))
+                return None
+
+    def numbers(self, path: str, names: Sequence[str], what: str) -> tuple[int, ...]:
+        """The children that are numbers, in order; another one is a problem."""
+        found = []
+        for name in names:
+            number = paths.broker_named(name)
+            if number is None:
+                self.problems.append(Problem(f"{path}/{name}", f"its name is no {what}"))
+            else:
+                found.append(int(number))
+        return tuple(sorted(found))
+
+
+async def read_names(session: ZooKeeperSession) -> Names:
+    """One round: the three lists as they are now. What cannot be read counts as empty."""
+    outcomes = await session.read(_NAMES)
+    topics, marked, configured = (outcome.names if isinstance(outcome, Children) else () for outcome in outcomes)
+    return Names(topics, marked, configured)
+
+
+async def read_tree(session: ZooKeeperSession) -> tuple[ZooKeeperTree, Names]:
+    """The tree, and the lists as they were when reading began. Raises SessionLost only."""
+    reader = _Reader()
+    singles = (
+        GetChildren(paths.BROKER_IDS),
+        GetData(paths.CONTROLLER),
+        GetData(paths.CONTROLLER_EPOCH),
+        GetData(paths.CLUSTER_ID),
+        GetData(paths.REASSIGN_PARTITIONS),
+    )
+    outcomes = await session.read((*_NAMES, *singles))
+    lists = [reader.children(read.path, outcome) for read, outcome in zip(_NAMES, outcomes[:3], strict=True)]
+    names = Names(lists[0] or (), lists[1] or (), lists[2] or ())
+    ids, controller, epoch, cluster, reassignment = outcomes[3:]
+    broker_names = reader.children(paths.BROKER_IDS, ids)
+    if broker_names is None or lists[0] is None:
+        reader.problems.append(
+            Problem(paths.BROKER_IDS, "there is no Kafka cluster here; is the chroot the one of zookeeper.connect?")
+        )
+    topics = await _topics(session, reader, names.topics)
+    tree = ZooKeeperTree(
+        topics={name: topic for name, topic in zip(names.topics, topics, strict=True) if topic is not None},
+        marked=names.marked,
+        configured=names.configured,
+        reassigning=_reassigning(reader, reassignment),
+        brokers=await _brokers(session, reader, broker_names or ()),
+        controller=reader.decoded(paths.CONTROLLER, controller, lambda found: decode_controller(found.data)),
+        controller_epoch=reader.decoded(
+            paths.CONTROLLER_EPOCH, epoch, lambda found: int(decode_controller_epoch(found.data))
+        ),
+        cluster_id=reader.decoded(paths.CLUSTER_ID, cluster, lambda found: decode_cluster_id(found.data)),
+        problems=tuple(reader.problems),
+    )
+    return tree, names
+
+
+def _reassigning(reader: _Reader, outcome: ReadOutcome) -> tuple[TopicPartition, ...]:
+    found = reader.decoded(paths.REASSIGN_PARTITIONS, outcome, lambda data: tuple(decode_reassignment(data.data)))
+    return found or ()
+
+
+async def _brokers(session: ZooKeeperSession, reader: _Reader, names: Sequence[str]) -> tuple[Broker, ...]:
+    ids = reader.numbers(paths.BROKER_IDS, names, "broker id")
+    outcomes = await session.read([GetData(paths.broker_id(broker)) for broker in ids])
+    found = []
+    for broker, outcome in zip(ids, outcomes, strict=True):
+        decoded = reader.decoded(paths.broker_id(broker), outcome, partial(_broker, broker))
+        if decoded is not None:
+            found.append(decoded)
+    return tuple(found)
+
+
+async def _topics(session: ZooKeeperSession, reader: _Reader, names: Sequence[str]) -> list[TopicTree | None]:
+    """In the order of the names; None for one that has gone meanwhile."""
+    reads = [read for name in names for read in (GetData(paths.topic(name)), GetChildren(paths.topic_partitions(name)))]
+    outcomes = await session.read(reads)
+    found: list[TopicTree | None] = []
+    for name, data, children in zip(names, outcomes[::2], outcomes[1::2], strict=True):
+        if isinstance(data, ReadFailed) and data.error is ZkError.NO_NODE:
+            found.append(None)
+            continue
+        znode = _topic_znode(reader, name, data)
+        path = paths.topic_partitions(name)
+        below = reader.children(path, children)
+        found.append(
+            TopicTree(
+                name,
+                None if znode is None else znode.topic_id,
+                None if znode is None else znode.assignments,
+                None if below is None else reader.numbers(path, below, "partition"),
+            )
+        )
+    return await _with_states(session, reader, found)
+
+
+def _topic_znode(reader: _Reader, name: str, outcome: ReadOutcome) -> TopicZnode | None:
+    return reader.decoded(paths.topic(name), outcome, lambda found: decode_topic(name, found.data))
+
+
+async def _with_states(
+    session: ZooKeeperSession, reader: _Reader, topics: Sequence[TopicTree | None]
+) -> list[TopicTree | None]:
+    wanted = [TopicPartition(t.name, p) for t in topics if t is not None for p in t.partition_znodes or ()]
+    outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in wanted])
+    states: dict[str, dict[int, LeaderAndIsr | None]] = {}
+    for (name, number), outcome in zip(wanted, outcomes, strict=True):
+        if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
+            continue
+        states.setdefault(name, {})[number] = reader.decoded(
+            paths.partition_state(name, number),
+            outcome,
+            partial(_state, name, number),
+        )
+    return [
+        None
+        if topic is None
+        else TopicTree(
+            topic.name, topic.topic_id, topic.assignments, topic.partition_znodes, states.get(topic.name, {})
+        )
+        for topic in topics
+    ]
+
+
+def _broker(broker: int, found: Data) -> Broker:
+    return decode_broker(broker, found.stat.czxid, found.data)
+
+
+def _state(topic: str, partition: int, found: Data) -> LeaderAndIsr | None:
+    return decode_state(topic, partition, found.data, found.stat.version)
+
+
+def _why(outcome: ReadOutcome) -> str:
+    return outcome.error.name if isinstance(outcome, ReadFailed) else f"an unexpected {type(outcome).__name__}"

@@ -1,0 +1,85 @@
+"""What is read from a log directory of this machine, and what its names mean."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+
+from broker.core.formats import PARTITION_METADATA, encode_partition_metadata
+from protocol.vocabulary import BrokerId, TopicId, TopicPartition
+from survey.directories import parse_name, read_log_dir
+from survey.views import DirectoryKind
+
+TOPIC_ID = TopicId(uuid.UUID(int=99))
+TAG = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "name, kind, partition",
+    [
+        ("orders-3", DirectoryKind.REPLICA, TopicPartition("orders", 3)),
+        ("a.b-c-0", DirectoryKind.REPLICA, TopicPartition("a.b-c", 0)),
+        (f"a.b-0.{TAG}-delete", DirectoryKind.DELETED, TopicPartition("a.b", 0)),
+        (f"a.b-0.{TAG}-stray", DirectoryKind.STRAY, TopicPartition("a.b", 0)),
+        (f"a.b-0.{TAG}-future", DirectoryKind.FUTURE, TopicPartition("a.b", 0)),
+        ("lost+found", DirectoryKind.UNKNOWN, None),
+        ("orders", DirectoryKind.UNKNOWN, None),
+        (f"a b-0.{TAG}-future", DirectoryKind.UNKNOWN, None),
+    ],
+)
+def test_names(name: str, kind: DirectoryKind, partition: TopicPartition | None) -> None:
+    assert parse_name(name) == (kind, partition)
+
+
+def test_a_log_directory_is_read_with_sizes_ids_and_times(tmp_path: Path) -> None:
+    replica = tmp_path / "orders-0"
+    (replica / "deeper").mkdir(parents=True)
+    (replica / "0.log").write_bytes(b"x" * 1000)
+    (replica / "deeper" / "0.index").write_bytes(b"x" * 24)
+    (replica / PARTITION_METADATA).write_bytes(encode_partition_metadata(TOPIC_ID))
+    os.utime(replica / "0.log", (5_000_000_000, 5_000_000_000))
+    (tmp_path / f"gone-1.{TAG}-delete").mkdir()
+    (tmp_path / "meta.properties").write_text("version=0\n")
+    view = read_log_dir(BrokerId(4), tmp_path)
+    assert (view.broker, view.path, view.problem) == (4, str(tmp_path), None)
+    gone, orders = view.directories
+    assert (gone.kind, gone.topic_partition, gone.files, gone.topic_id) == (
+        DirectoryKind.DELETED,
+        TopicPartition("gone", 1),
+        0,
+        None,
+    )
+    metadata_bytes = len(encode_partition_metadata(TOPIC_ID))
+    assert (orders.size_bytes, orders.files, orders.topic_id) == (1024 + metadata_bytes, 3, TOPIC_ID)
+    assert orders.newest_mtime_ms == 5_000_000_000_000
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "big").write_bytes(b"x" * 5000)
+    (outside / PARTITION_METADATA).write_bytes(encode_partition_metadata(TOPIC_ID))
+    log_dir = tmp_path / "logs"
+    (log_dir / "orders-0").mkdir(parents=True)
+    (log_dir / "linked-0").symlink_to(outside)
+    (log_dir / "orders-0" / "0.log").symlink_to(outside / "big")
+    (log_dir / "orders-0" / PARTITION_METADATA).symlink_to(outside / PARTITION_METADATA)
+    view = read_log_dir(BrokerId(1), log_dir)
+    (orders,) = view.directories
+    assert (orders.name, orders.topic_id) == ("orders-0", None)
+    assert orders.size_bytes < 5000
+    assert orders.problem is not None
+
+
+def test_what_cannot_be_read_is_a_problem_and_not_an_exception(tmp_path: Path) -> None:
+    missing = read_log_dir(BrokerId(1), tmp_path / "missing")
+    assert (missing.directories, missing.problem) == ((), "No such file or directory")
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / PARTITION_METADATA).write_bytes(b"version: 1\ntopic_id: ???")
+    view = read_log_dir(BrokerId(1), tmp_path)
+    assert view.problem is not None
+    assert "orders-0: partition.metadata" in view.problem
+    assert view.directories[0].topic_id is None

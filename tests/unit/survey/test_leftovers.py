@@ -1,0 +1,255 @@
+"""Which findings a survey leads to: every kind, and none where things are as they should be or may yet change."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping
+
+import pytest
+
+from protocol.vocabulary import (
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicId,
+    TopicPartition,
+)
+from survey.as_json import survey_to_json
+from survey.leftovers import Leftover, Place, Reason, Standing, is_clean, leftovers
+from survey.views import (
+    BrokerAnswers,
+    CachedTopic,
+    Directory,
+    DirectoryKind,
+    LogDirView,
+    Problem,
+    Source,
+    Survey,
+    TopicTree,
+    ZooKeeperTree,
+)
+
+ID, OTHER_ID = TopicId(uuid.UUID(int=7)), TopicId(uuid.UUID(int=8))
+STATE = LeaderAndIsr(1, 0, (1, 2), 1)
+
+
+def topic(name: str = "orders", topic_id: TopicId | None = ID, partitions: int = 2) -> TopicTree:
+    numbers = tuple(range(partitions))
+    return TopicTree(
+        name, topic_id, {p: ReplicaAssignment((1, 2)) for p in numbers}, numbers, dict.fromkeys(numbers, STATE)
+    )
+
+
+def directory(name: str, kind: DirectoryKind = DirectoryKind.REPLICA, topic_id: TopicId | None = ID) -> Directory:
+    stem, _, partition = name.partition(".")[0].rpartition("-")
+    return Directory(name, kind, TopicPartition(stem, int(partition)), 100, topic_id, 3)
+
+
+def tree(**changes: object) -> ZooKeeperTree:
+    brokers = tuple(Broker(BrokerId(n), BrokerEpoch(n), (Endpoint("PLAINTEXT", "h", 1),)) for n in (1, 2))
+    good = ZooKeeperTree(topics={"orders": topic()}, configured=("orders",), brokers=brokers)
+    return dataclasses.replace(good, **changes)  # type: ignore[arg-type]
+
+
+def survey(
+    zookeeper: ZooKeeperTree | None = None,
+    cached: Mapping[int, Mapping[str, CachedTopic] | None] | None = None,
+    disks: Mapping[int, tuple[Directory, ...]] | None = None,
+    **changes: object,
+) -> Survey:
+    """A healthy cluster of one topic on two brokers, with these differences."""
+    caches = {1: {"orders": CachedTopic(ID, (0, 1))}, 2: {"orders": CachedTopic(ID, (0, 1))}, **(cached or {})}
+    own = (directory("orders-0"), directory("orders-1"))
+    views = tuple(
+        LogDirView(BrokerId(b), f"/d{b}", Source.LOCAL, found) for b, found in {1: own, 2: own, **(disks or {})}.items()
+    )
+    answers = tuple(BrokerAnswers(BrokerId(broker), cache) for broker, cache in caches.items())
+    return dataclasses.replace(Survey(0, 1, zookeeper or tree(), answers, views), **changes)  # type: ignore[arg-type]
+
+
+def only(found: Survey) -> Leftover:
+    (leftover,) = leftovers(found)
+    return leftover
+
+
+def test_a_healthy_cluster_has_nothing_left_over() -> None:
+    assert leftovers(survey()) == ()
+    assert is_clean(survey())
+
+
+# --- ZooKeeper ----------------------------------------------------------------------------------------------------
+
+
+def test_a_marker_without_topic() -> None:
+    found = only(survey(tree(marked=("ghost",))))
+    assert (found.place, found.reason, found.what) == (
+        Place.ZOOKEEPER,
+        Reason.MARKER_WITHOUT_TOPIC,
+        "/admin/delete_topics/ghost",
+    )
+    assert found.standing is Standing.LEFT_OVER
+
+
+def test_a_marked_topic_is_pending_and_nothing_else_is_said_of_it() -> None:
+    gone = survey(tree(marked=("orders",)), {1: {}, 2: {}}, {1: (), 2: ()})
+    assert (only(gone).reason, only(gone).standing) == (Reason.MARKED_TOPIC, Standing.PENDING)
+
+
+def test_a_configuration_without_topic() -> None:
+    found = only(survey(tree(configured=("ghost", "orders"))))
+    assert (found.reason, found.what) == (Reason.CONFIG_WITHOUT_TOPIC, "/config/topics/ghost")
+
+
+def test_a_reassignment_of_an_unknown_topic() -> None:
+    reassigning = (TopicPartition("ghost", 3), TopicPartition("orders", 0))
+    found = only(survey(tree(reassigning=reassigning)))
+    assert (found.reason, found.topic, found.partition) == (Reason.REASSIGNMENT_WITHOUT_TOPIC, "ghost", 3)
+
+
+@pytest.mark.parametrize(
+    "changes, detail",
+    [
+        ({"states": {0: STATE}}, "partitions 1 have no state"),
+        ({"assignments": None}, "partitions 0, 1 and no readable assignment"),
+        ({"assignments": {0: ReplicaAssignment((1, 2))}}, "partitions 1 are not in its assignment"),
+        ({"partition_znodes": (), "states": {}}, "partitions 0, 1 are gone"),
+    ],
+)
+def test_half_a_topic(changes: dict[str, object], detail: str) -> None:
+    half = dataclasses.replace(topic(), **changes)  # type: ignore[arg-type]
+    found = [f for f in leftovers(survey(tree(topics={"orders": half}))) if f.place is Place.ZOOKEEPER]
+    assert [f.reason for f in found] == [Reason.HALF_DELETED_TOPIC]
+    assert detail in found[0].detail
+
+
+def test_missing_partitions_are_damage_only_where_the_topic_is_marked() -> None:
+    half = dataclasses.replace(topic(), partition_znodes=(0,), states={0: STATE})
+    assert leftovers(survey(tree(topics={"orders": half}))) == ()
+    marked = survey(tree(topics={"orders": half}, marked=("orders",)))
+    assert {found.reason for found in leftovers(marked)} == {Reason.MARKED_TOPIC, Reason.HALF_DELETED_TOPIC}
+
+
+def test_a_topic_that_no_controller_has_taken_up_is_not_damaged() -> None:
+    new = TopicTree("orders", ID, {0: ReplicaAssignment((1, 2))})
+    assert leftovers(survey(tree(topics={"orders": new}), {1: {}, 2: {}}, {1: (), 2: ()})) == ()
+
+
+# --- caches -------------------------------------------------------------------------------------------------------
+
+
+def test_a_ghost_in_a_cache() -> None:
+    found = only(survey(cached={2: {"orders": CachedTopic(ID, (0, 1)), "ghost": CachedTopic(OTHER_ID, (0,))}}))
+    assert (found.place, found.reason, found.what, found.broker) == (
+        Place.CACHE,
+        Reason.CACHED_WITHOUT_TOPIC,
+        "ghost",
+        2,
+    )
+
+
+def test_an_earlier_incarnation_in_a_cache() -> None:
+    found = only(survey(cached={1: {"orders": CachedTopic(OTHER_ID, (0, 1))}}))
+    assert (found.reason, found.broker) == (Reason.CACHED_OTHER_INCARNATION, 1)
+
+
+def test_without_ids_incarnations_are_not_told_apart() -> None:
+    assert leftovers(survey(cached={1: {"orders": CachedTopic(None, (0, 1))}})) == ()
+    nameless = tree(topics={"orders": topic(topic_id=None)})
+    assert leftovers(survey(nameless)) == ()
+
+
+def test_a_topic_in_no_cache() -> None:
+    assert leftovers(survey(cached={1: {}})) == ()
+    found = only(survey(cached={1: {}, 2: {}}))
+    assert (found.reason, found.standing) == (Reason.IN_NO_CACHE, Standing.MISSING)
+
+
+def test_silent_brokers_say_nothing() -> None:
+    assert leftovers(survey(cached={1: None, 2: None})) == ()
+
+
+# --- disks --------------------------------------------------------------------------------------------------------
+
+OWN = (directory("orders-0"), directory("orders-1"))
+
+
+@pytest.mark.parametrize(
+    "extra, reason, standing",
+    [
+        (directory("ghost-0"), Reason.DIRECTORY_WITHOUT_TOPIC, Standing.LEFT_OVER),
+        (directory("orders-7"), Reason.DIRECTORY_NOT_ASSIGNED, Standing.LEFT_OVER),
+        (directory("orders-0", topic_id=OTHER_ID), Reason.DIRECTORY_OF_OTHER_INCARNATION, Standing.LEFT_OVER),
+        (directory("ghost-0.ab-delete", DirectoryKind.DELETED), Reason.NOT_RECLAIMED_YET, Standing.PENDING),
+        (directory("orders-0.ab-stray", DirectoryKind.STRAY), Reason.STRAY_DIRECTORY, Standing.SET_ASIDE),
+        (directory("ghost-0.ab-future", DirectoryKind.FUTURE), Reason.DIRECTORY_WITHOUT_TOPIC, Standing.LEFT_OVER),
+    ],
+)
+def test_a_directory_that_should_not_be_there(extra: Directory, reason: Reason, standing: Standing) -> None:
+    found = only(survey(disks={2: (*OWN, extra)}))
+    assert (found.place, found.reason, found.standing) == (Place.DISK, reason, standing)
+    assert (found.broker, found.what, found.size_bytes) == (2, f"/d2/{extra.name}", 100)
+
+
+def test_a_replica_on_a_broker_that_is_not_assigned() -> None:
+    moved = dataclasses.replace(topic(), assignments={p: ReplicaAssignment((1,)) for p in (0, 1)})
+    found = leftovers(survey(tree(topics={"orders": moved})))
+    assert [(f.reason, f.broker) for f in found] == [(Reason.DIRECTORY_NOT_ASSIGNED, 2)] * 2
+
+
+def test_what_moves_between_directories_and_what_is_not_kafkas_are_no_findings() -> None:
+    future = directory("orders-0.ab-future", DirectoryKind.FUTURE)
+    foreign = Directory("lost+found", DirectoryKind.UNKNOWN)
+    assert leftovers(survey(disks={1: (*OWN, future, foreign)})) == ()
+
+
+def test_a_replica_without_directory() -> None:
+    found = only(survey(disks={1: (directory("orders-0"),)}))
+    assert (found.reason, found.broker, found.partition) == (Reason.REPLICA_WITHOUT_DIRECTORY, 1, 1)
+
+
+def test_a_replica_is_not_missed_where_its_broker_could_not_be_seen_whole() -> None:
+    healthy = survey()
+    failed = LogDirView(BrokerId(1), "/other", Source.BROKER, problem="KAFKA_STORAGE_ERROR")
+    views = (failed, LogDirView(BrokerId(2), "/d2", Source.LOCAL, OWN))
+    assert leftovers(dataclasses.replace(healthy, log_dirs=views)) == ()
+    assert leftovers(dataclasses.replace(healthy, log_dirs=views[1:])) == ()
+
+
+def test_a_replica_is_not_missed_on_a_broker_that_is_down_or_only_being_added() -> None:
+    down = tree(brokers=tree().brokers[:1])
+    assert leftovers(survey(down, disks={2: ()})) == ()
+    adding = dataclasses.replace(topic(), assignments={p: ReplicaAssignment((1, 2), adding=(2,)) for p in (0, 1)})
+    assert leftovers(survey(tree(topics={"orders": adding}), disks={2: ()})) == ()
+
+
+# --- doubt --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_said_of_topics_in_motion() -> None:
+    moving = survey(tree(marked=("ghost",)), {1: {"ghost": CachedTopic(ID, (0,))}}, {1: (*OWN, directory("ghost-0"))})
+    assert {found.topic for found in leftovers(moving)} == {"ghost"}
+    assert leftovers(dataclasses.replace(moving, in_motion=("ghost",))) == ()
+
+
+def test_what_could_not_be_seen_keeps_a_survey_from_being_clean() -> None:
+    blind = survey(tree(problems=(Problem("/brokers/ids/1", "NO_AUTH"),)))
+    assert leftovers(blind) == ()
+    assert not is_clean(blind)
+
+
+def test_the_document_counts_every_place_and_lists_each_finding() -> None:
+    found = survey(tree(marked=("ghost",)), disks={2: (*OWN, directory("x-0.ab-delete", DirectoryKind.DELETED))})
+    document = survey_to_json(found, leftovers(found))
+    assert document["clean"] is False
+    assert document["counts"] == {
+        "zookeeper": {"left_over": 1, "set_aside": 0, "missing": 0, "pending": 0},
+        "cache": {"left_over": 0, "set_aside": 0, "missing": 0, "pending": 0},
+        "disk": {"left_over": 0, "set_aside": 0, "missing": 0, "pending": 1},
+    }
+    findings = document["findings"]
+    assert isinstance(findings, list)
+    assert len(findings) == 2

@@ -1,0 +1,110 @@
+"""Taking a survey on a fake ZooKeeper: what is malformed, silent or in motion is part of the result."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
+from protocol.vocabulary import Broker, BrokerId, TopicId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from survey.leftovers import Reason, leftovers
+from survey.take import take
+from survey.views import BrokerAnswers, CachedTopic, LogDirView, Problem, Source
+from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
+from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare
+
+TOPIC_ID = TopicId(uuid.UUID(int=77))
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[FakeSession]:
+    async with FakeZooKeeper().open_session(lambda _: None) as session:
+        await prepare(session, {1: None, 2: None})
+        await elect(session, 1)
+        plan = TopicPlan("orders", TOPIC_ID, ((1, 2), (2, 1)))
+        await apply(session, *creation_operations(plan, config_exists=False))
+        await bring_online(session, "orders", {0: (1, 2), 1: (2, 1)})
+        yield session
+
+
+async def knows_orders(broker: Broker) -> BrokerAnswers:
+    return BrokerAnswers(broker.id, {"orders": CachedTopic(TOPIC_ID, (0, 1))}, BrokerId(1))
+
+
+async def test_the_tree_is_read(session: FakeSession) -> None:
+    survey = await take(session, ask=knows_orders)
+    tree = survey.zookeeper
+    orders = tree.topics["orders"]
+    assert (orders.topic_id, orders.partition_znodes) == (TOPIC_ID, (0, 1))
+    assert [state.leader for state in orders.states.values() if state is not None] == [1, 2]
+    assert [broker.id for broker in tree.brokers] == [1, 2]
+    assert tree.controller is not None
+    assert tree.controller.broker_id == 1
+    assert (survey.is_complete, survey.in_motion, leftovers(survey)) == (True, (), ())
+
+
+async def test_malformed_znodes_are_problems_and_the_rest_is_seen(session: FakeSession) -> None:
+    await apply(session, SetData(paths.partition_state("orders", 0), b"{", ANY_VERSION))
+    await apply(session, Create(paths.topic("broken"), b"nonsense"))
+    await apply(session, SetData(paths.broker_id(2), b"[]", ANY_VERSION))
+    await apply(session, Create(f"{paths.topic_partitions('orders')}/x", None))
+    survey = await take(session, ask=knows_orders)
+    assert {problem.where for problem in survey.problems} == {
+        paths.partition_state("orders", 0),
+        paths.topic("broken"),
+        paths.broker_id(2),
+        f"{paths.topic_partitions('orders')}/x",
+    }
+    assert sorted(survey.zookeeper.topics) == ["broken", "orders"]
+    assert survey.zookeeper.topics["orders"].states[0] is None
+    assert [answer.broker for answer in survey.answers] == [1]
+    assert leftovers(survey) == ()
+
+
+async def test_a_chroot_without_cluster_is_a_problem() -> None:
+    async with FakeZooKeeper().open_session(lambda _: None) as empty:
+        survey = await take(empty, ask=knows_orders)
+    assert not survey.is_complete
+    assert "no Kafka cluster here" in survey.problems[0].what
+
+
+async def test_topics_that_come_and_go_meanwhile_are_in_motion(session: FakeSession) -> None:
+    plan = TopicPlan("late", TOPIC_ID, ((1,),))
+
+    async def meanwhile(broker: Broker) -> BrokerAnswers:
+        if broker.id == 1:
+            await apply(session, *creation_operations(plan, config_exists=False))
+            await apply(session, deletion_operation("orders"))
+            await session.delete_recursive(paths.topic("orders"))
+            await apply(session, Delete(paths.config_topic("orders")), Delete(paths.delete_topic("orders")))
+        return BrokerAnswers(broker.id, {"late": CachedTopic(TOPIC_ID, (0,)), "ghost": CachedTopic(None, (0,))})
+
+    survey = await take(session, ask=meanwhile)
+    assert survey.in_motion == ("late", "orders")
+    assert {(found.reason, found.topic) for found in leftovers(survey)} == {(Reason.CACHED_WITHOUT_TOPIC, "ghost")}
+
+
+async def test_local_directories_come_before_the_brokers_word(session: FakeSession, tmp_path: Path) -> None:
+    (tmp_path / "ghost-0").mkdir()
+
+    async def tells_disks(broker: Broker) -> BrokerAnswers:
+        views = tuple(LogDirView(broker.id, path, Source.BROKER) for path in (str(tmp_path), "/remote"))
+        problems = (Problem("broker 2", "it is tired"),) if broker.id == 2 else ()
+        return BrokerAnswers(broker.id, log_dirs=views, problems=problems)
+
+    survey = await take(session, ask=tells_disks, log_dirs={1: [tmp_path], 9: [tmp_path / "gone"]})
+    assert [(view.broker, view.path, view.source) for view in survey.log_dirs] == [
+        (1, "/remote", Source.BROKER),
+        (1, str(tmp_path), Source.LOCAL),
+        (2, "/remote", Source.BROKER),
+        (2, str(tmp_path), Source.BROKER),
+        (9, str(tmp_path / "gone"), Source.LOCAL),
+    ]
+    assert {problem.where for problem in survey.problems} == {"broker 2", f"broker 9, {tmp_path / 'gone'}"}
+    ghosts = [found for found in leftovers(survey) if found.topic == "ghost"]
+    assert [(found.reason, found.broker) for found in ghosts] == [(Reason.DIRECTORY_WITHOUT_TOPIC, 1)]
