@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import functools
 import logging
 import os
 import signal
@@ -23,8 +24,11 @@ from adapters.clock import Clock, SystemClock
 from adapters.config_controller import ControllerConfig
 from adapters.http import AddressUnavailable, HttpServer, serve_http
 from adapters.journal import Journal, JournalConfig
+from adapters.kafka.client import ConnectionFailed, KafkaConnection
 from adapters.logs import fields
+from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
+from adapters.zookeeper.session import open_session
 from controller.core.context import Context, CoreConfig, Role
 from controller.core.controller import after_fault, step
 from controller.core.events import ResignationRequested
@@ -39,6 +43,7 @@ from controller.runtime.recorder import Recorder
 from controller.runtime.sessions import SessionKeeper
 from controller.runtime.timers import Timers
 from protocol.journal import Fact, FactType
+from protocol.vocabulary import Endpoint, SecurityProtocol
 from protocol.zookeeper.operations import Exists, Present
 from protocol.zookeeper.paths import PERSISTENT_ROOTS
 
@@ -117,10 +122,11 @@ class ControllerApp:
         try:
             with _signals(self.stop):
                 await self._run_tasks(journal)
-        except AddressUnavailable as error:
-            logger.critical("%s", error)
-            return ExitCode.CANNOT_START
-        except ExceptionGroup:
+        except ExceptionGroup as errors:
+            unavailable = errors.subgroup(AddressUnavailable)
+            if unavailable is not None:
+                logger.critical("%s", unavailable.exceptions[0])
+                return ExitCode.CANNOT_START
             logger.critical("the controller cannot go on and ends", exc_info=True)
             return ExitCode.FAULT
         finally:
@@ -174,6 +180,8 @@ class ControllerApp:
                     await loop.changed()
         except TimeoutError:
             logger.warning("/controller could not be given up in good order; it goes with the session")
+        finally:
+            self._patience = None
 
     def _announce(self, recorder: Recorder, what: str) -> None:
         subject = f"controller/{self._config.controller_id}"
@@ -220,6 +228,45 @@ def _sources(
         if journal is None
         else lambda: JournalView(journal.counts.written, journal.counts.lost, journal.counts.failing is not None),
     )
+
+
+def application(config: ControllerConfig) -> ControllerApp:
+    """A controller over real ZooKeeper and real brokers. Raises ValueError for a contradictory one."""
+    zookeeper = config.zookeeper
+    session_config = ZooKeeperConfig(
+        parse_connect_string(zookeeper.connect),
+        session_timeout_ms=zookeeper.session_timeout_ms,
+        connection_timeout_ms=zookeeper.connection_timeout_ms,
+        set_acl=zookeeper.set_acl,
+        credentials=() if zookeeper.credentials is None else (zookeeper.credentials,),
+    )
+
+    async def connect(endpoint: Endpoint) -> KafkaConnection:
+        if endpoint.protocol is not SecurityProtocol.PLAINTEXT:
+            raise ConnectionFailed(
+                f"listener {endpoint.listener} speaks {endpoint.protocol.name}, and Lethe only PLAINTEXT; "
+                "name another one in control.plane.listener.name or inter.broker.listener.name"
+            )
+        return await KafkaConnection.open(
+            endpoint.host,
+            endpoint.port,
+            str(config.controller_id),
+            connect_timeout_ms=config.controller_socket_timeout_ms,
+            request_timeout_ms=config.controller_socket_timeout_ms,
+            max_response_bytes=config.max_frame_bytes,
+        )
+
+    return ControllerApp(config, functools.partial(open_session, session_config), connect)
+
+
+async def run(config: ControllerConfig) -> int:
+    """Run a controller until SIGTERM or SIGINT; an ExitCode."""
+    try:
+        app = application(config)
+    except ValueError as error:
+        logger.critical("%s", error)
+        return ExitCode.CANNOT_START
+    return await app.run()
 
 
 @contextmanager
