@@ -15,7 +15,7 @@ import asyncio
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from adapters.zookeeper import wire
 from protocol.zookeeper.operations import ZkError
@@ -153,8 +153,8 @@ class Connection(asyncio.Protocol):
     # --- receiving: called by the event loop ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # A TCP connection's transport both reads and writes; uvloop's does too, without being derived from Transport.
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.drop(f"connection lost: {exc}" if exc else "connection closed")
