@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli import controller_resign, topics, zookeeper
+from cli import broker, controller, controller_resign, survey, topics, zookeeper
 
 app = typer.Typer(
     name="lethe",
@@ -22,8 +22,11 @@ app = typer.Typer(
     4 not done in the time allowed; 70 a fault of Lethe; 130 interrupted.
     """,
 )
+app.command("controller")(controller.controller)
+app.command("broker")(broker.broker)
 app.command("zookeeper")(zookeeper.zookeeper)
 app.add_typer(topics.app, name="topics")
+app.command("survey")(survey.survey)
 app.command("controller-resign")(controller_resign.controller_resign)
 
 

@@ -1,0 +1,24 @@
+"""`lethe broker`: one broker agent, in the foreground."""
+
+from __future__ import annotations
+
+from adapters.logs import LogFormat
+from cli.answer import Answer
+from cli.daemons import File, LogLevel, Logs, run_daemon
+from cli.running import finish_sync
+
+
+def broker(file: File = None, log_level: LogLevel = "INFO", log_format: Logs = LogFormat.TEXT) -> None:
+    """Run a broker agent until it is asked to stop (SIGTERM or SIGINT).
+
+    It obeys whoever can reach its listener: a StopReplica destroys data, and the protocol asks for no password.
+    Exit code 0 where it was asked to stop, 1 where it could not go on, 2 where it could not start.
+    """
+
+    def command() -> Answer:
+        from adapters.config_broker import load_broker_config
+        from broker.runtime.app import run
+
+        return run_daemon(load_broker_config, run, file, log_level, log_format)
+
+    finish_sync(command)

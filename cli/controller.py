@@ -1,0 +1,23 @@
+"""`lethe controller`: one controller, in the foreground."""
+
+from __future__ import annotations
+
+from adapters.logs import LogFormat
+from cli.answer import Answer
+from cli.daemons import File, LogLevel, Logs, run_daemon
+from cli.running import finish_sync
+
+
+def controller(file: File = None, log_level: LogLevel = "INFO", log_format: Logs = LogFormat.TEXT) -> None:
+    """Run a controller until it is asked to stop (SIGTERM or SIGINT): active, or standing by.
+
+    Exit code 0 where it was asked to stop, 1 where it could not go on, 2 where it could not start.
+    """
+
+    def command() -> Answer:
+        from adapters.config_controller import load_controller_config
+        from controller.runtime.app import run
+
+        return run_daemon(load_controller_config, run, file, log_level, log_format)
+
+    finish_sync(command)

@@ -1,0 +1,49 @@
+"""What `lethe controller` and `lethe broker` have in common: configuration in, logs out, one event loop to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from adapters.logs import LogFormat
+from cli.answer import Answer, Exit, Refusal
+
+Config = TypeVar("Config")
+
+File = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE",
+        help="A Kafka server.properties. KAFKA_… and LETHE_… variables override it, or stand for it.",
+        show_default=False,
+    ),
+]
+LogLevel = Annotated[str, typer.Option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")]
+Logs = Annotated[LogFormat, typer.Option("--log-format", help="Lines for people, or JSON for machines.")]
+
+
+def run_daemon(
+    load: Callable[[Path | None, Mapping[str, str]], Config],
+    run: Callable[[Config], Coroutine[Any, Any, int]],
+    file: Path | None,
+    log_level: str,
+    log_format: LogFormat,
+) -> Answer:
+    """Runs the daemon until SIGTERM or SIGINT. What it returns is the exit code: 0 stopped, 1 could not go on, 2 could
+    not start. Raises Refusal where the configuration is wrong, with all that is wrong."""
+    import os
+
+    import uvloop
+
+    from adapters.logs import configure_logging
+    from adapters.properties import ConfigError
+
+    configure_logging(log_level, log_format)
+    try:
+        config = load(file, os.environ)
+    except ConfigError as error:
+        raise Refusal(f"the configuration cannot be used:\n{error}", Exit.USAGE) from error
+    return Answer(None, exit=Exit(uvloop.run(run(config))))

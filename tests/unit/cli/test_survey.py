@@ -1,0 +1,64 @@
+"""`lethe survey`: what is left over decides the exit code, and so does what could not be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.answer import Answer, Exit
+from cli.survey import parse_log_dirs, survey_answer
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, Delete
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply
+
+
+def test_log_dirs() -> None:
+    assert parse_log_dirs(["3=/a", "3=/b=c", "1=/d"]) == {3: [Path("/a"), Path("/b=c")], 1: [Path("/d")]}
+    for text in ("/a", "x=/a", "3=", "=/a"):
+        with pytest.raises(ValueError, match="BROKER=PATH"):
+            parse_log_dirs([text])
+
+
+@pytest.fixture
+async def alone(session: FakeSession) -> FakeSession:
+    """A cluster whose brokers are all down."""
+    await apply(session, *(Delete(paths.broker_id(broker)) for broker in (1, 2, 3)))
+    return session
+
+
+async def test_nothing_left_over(alone: FakeSession, tmp_path: Path) -> None:
+    answer = await survey_answer(alone, {1: [tmp_path]})
+    assert answer.exit is Exit.OK
+    assert answer.lines[-1] == "Nothing is left over."
+    assert answer.tables == ()
+
+
+def _findings(answer: Answer) -> list[object]:
+    assert isinstance(answer.data, dict)
+    findings = answer.data["findings"]
+    assert isinstance(findings, list)
+    return [(finding["place"], finding["what"]) for finding in findings if isinstance(finding, dict)]
+
+
+async def test_left_over_in_two_places(alone: FakeSession, tmp_path: Path) -> None:
+    await apply(alone, Create(paths.config_topic("orders"), b'{"version":1,"config":{}}'))
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    (directory / "00000000000000000000.log").write_bytes(b"x" * 1500)
+    answer = await survey_answer(alone, {1: [tmp_path]})
+    assert answer.exit is Exit.NO
+    assert _findings(answer) == [("zookeeper", "/config/topics/orders"), ("disk", str(directory))]
+    (table,) = answer.tables
+    assert [row[0] for row in table.rows] == ["zookeeper", "disk"]
+    assert table.rows[1][5] == "1,500"
+
+
+async def test_what_could_not_be_seen_is_no_success(alone: FakeSession, tmp_path: Path) -> None:
+    answer = await survey_answer(alone, {1: [tmp_path / "missing"]})
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[-1] == "Nothing is left over, as far as could be seen."
+    (table,) = answer.tables
+    assert table.title == "Could not be seen"
+    assert "missing" in table.rows[0][0]
