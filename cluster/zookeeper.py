@@ -23,7 +23,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import weakref
@@ -32,15 +31,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from cluster.process import tied_to_us
+
 LEAST_JAVA: Final = 17
-_LAUNCHER: Final = """\
-import ctypes, os, signal, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("the process that wanted a ZooKeeper is gone")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 _MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _PORT_TAKEN: Final = "Address already in use"
 
@@ -201,7 +194,7 @@ class EmbeddedZooKeeper:
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
             process = subprocess.Popen(
-                [sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid()), *command],
+                tied_to_us(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,0 +1,180 @@
+"""Lethe's daemons as child processes, with the configuration, log and journal of each in a directory of its own.
+
+Every port is 0, so none can be taken between the choice and the use: an agent's listener is found in ZooKeeper, as
+everybody finds it, and the HTTP address in the line with which a daemon says that it is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from cluster.process import ChildProcess
+
+START_LIMIT_S: Final = 60.0
+POLL_S: Final = 0.05
+_HTTP: Final = re.compile(r" is up[ ,].*?\b(http://\S+:\d+)")
+_ROOT: Final = Path(__file__).parents[1]
+
+
+class DaemonFailed(Exception):
+    """A daemon has ended, or is not where it should be after the time allowed; says which, with the end of its log."""
+
+
+class Daemon:
+    """A controller or an agent. It keeps its directory from one start to the next."""
+
+    kind = "daemon"
+
+    def __init__(self, number: int, directory: Path, properties: Mapping[str, str]) -> None:
+        self.id: Final = number
+        self.directory: Final = directory
+        self.journal_dir: Final = directory / "journal"
+        self.config_file: Final = directory / "server.properties"
+        self._properties = {
+            "broker.id": str(number),
+            "lethe.http.port": "0",
+            "lethe.journal.dir": str(self.journal_dir),
+            **properties,
+        }
+        self.process: Final = ChildProcess(
+            f"{self.kind} {number}",
+            [sys.executable, "-m", "cli", self.kind, str(self.config_file)],
+            log_file=directory / f"{self.kind}.log",
+            environment=_environment(os.environ),
+        )
+
+    @property
+    def name(self) -> str:
+        """`broker 3`."""
+        return self.process.name
+
+    @property
+    def log_file(self) -> Path:
+        return self.process.log_file
+
+    @property
+    def pid(self) -> int | None:
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.is_running
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def launch(self) -> None:
+        """Writes its configuration and starts it, without waiting for anything."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        text = "".join(f"{name}={value}\n" for name, value in self._properties.items())
+        self.config_file.write_text(text)
+        self.process.start()
+
+    async def start(self, limit_s: float = START_LIMIT_S) -> None:
+        """Starts it and waits until it is ready. Raises DaemonFailed."""
+        self.launch()
+        await self.wait_ready(limit_s)
+
+    async def wait_ready(self, limit_s: float = START_LIMIT_S) -> None:
+        """A controller is ready when it leads or stands by, an agent when it is registered. Raises DaemonFailed."""
+
+        async def ready() -> bool:
+            answer = await self.get("/readyz")
+            return answer is not None and answer.get("ok") is True
+
+        await self.wait_until(ready, "ready", limit_s)
+
+    async def wait_until(
+        self, condition: Callable[[], Awaitable[bool]], what: str, limit_s: float, *, must_run: bool = True
+    ) -> None:
+        """Waits until the coroutine function answers True. Raises DaemonFailed where the daemon ends or the time is
+        over."""
+        deadline = time.monotonic() + limit_s
+        while not await condition():
+            if must_run and not self.is_running:
+                raise DaemonFailed(
+                    f"{self.name} has ended with exit code {self.process.exit_code} before it was {what}; "
+                    f"its log is {self.log_file}:\n{self.process.output_tail()}"
+                )
+            if time.monotonic() > deadline:
+                raise DaemonFailed(
+                    f"{self.name} is not {what} after {limit_s:g} s; its log is {self.log_file}:\n"
+                    f"{self.process.output_tail()}"
+                )
+            await asyncio.sleep(POLL_S)
+
+    async def kill(self) -> None:
+        """`kill -9`: nothing is put in order, its ZooKeeper session lives until it times out."""
+        await self.process.kill()
+
+    async def stop(self, limit_s: float = 15.0) -> int | None:
+        """SIGTERM, and by force after the limit; the exit code."""
+        return await self.process.stop(limit_s)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open, nothing is answered."""
+        self.process.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.process.resume()
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def http_url(self) -> str | None:
+        """Where its HTTP server is; None until it has said so."""
+        found = _HTTP.search(self.process.output())
+        return found[1] if found else None
+
+    async def get(self, path: str, limit_s: float = 5.0) -> dict[str, Any] | None:
+        """The JSON object at that path, whatever the status; None where there is no answer."""
+        url = self.http_url
+        if url is None or not self.is_running:
+            return None
+        timeout = aiohttp.ClientTimeout(total=limit_s)
+        try:
+            async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url + path) as response:
+                document = await response.json()
+        except (aiohttp.ClientError, TimeoutError, ValueError):
+            return None
+        return document if isinstance(document, dict) else None
+
+
+class ControllerDaemon(Daemon):
+    """`lethe controller`."""
+
+    kind = "controller"
+
+    async def is_active(self) -> bool:
+        """True where it says that it leads."""
+        state = await self.get("/state")
+        return state is not None and state.get("role") == "active"
+
+
+class BrokerDaemon(Daemon):
+    """`lethe broker`, with its log directories inside its own directory."""
+
+    kind = "broker"
+
+    def __init__(self, number: int, directory: Path, log_dirs: int, properties: Mapping[str, str]) -> None:
+        self.log_dirs: Final = tuple(directory / f"logs-{index}" for index in range(log_dirs))
+        own = {"log.dirs": ",".join(map(str, self.log_dirs)), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        super().__init__(number, directory, {**own, **properties})
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Ours, less what would override the daemon's configuration; this Lethe's code comes first."""
+    kept = {name: value for name, value in environment.items() if not name.startswith(("KAFKA_", "LETHE_"))}
+    path = environment.get("PYTHONPATH")
+    kept["PYTHONPATH"] = f"{_ROOT}{os.pathsep}{path}" if path else str(_ROOT)
+    kept["PYTHONSAFEPATH"] = "1"
+    return kept
