@@ -58,6 +58,7 @@ from protocol.kafka.control import (
     api_of,
 )
 from protocol.kafka.errors import ErrorCode, error_name
+from protocol.vocabulary import BrokerEpoch
 
 MAX_WAITING_REQUESTS: Final = 1024
 """Control requests that wait for the one in progress. A controller has one in flight, so this many mean a flood."""
@@ -125,10 +126,11 @@ def _take(state: AgentState, received: ControlReceived) -> list[Effect]:
         case StopReplicaRequest():
             return stop_replica.begin(state, received.token, request)
         case UpdateMetadataRequest():
-            return _update_metadata(state, received.token, request)
+            return _update_metadata(state, received, request)
 
 
-def _update_metadata(state: AgentState, token: int, request: UpdateMetadataRequest) -> list[Effect]:
+def _update_metadata(state: AgentState, received: ControlReceived, request: UpdateMetadataRequest) -> list[Effect]:
+    _begin_cache_anew(state, received.addressed.broker_epoch)
     for topic in request.topics:
         if topic.topic_id is not None:
             state.incarnations[topic.topic] = topic.topic_id
@@ -139,7 +141,20 @@ def _update_metadata(state: AgentState, token: int, request: UpdateMetadataReque
         state.forget_incarnation_if_gone(topic.topic)
     partitions = sum(len(topic.partitions) for topic in request.topics)
     answered = record_answers(state, "UpdateMetadata", request, {error_name(ErrorCode.NONE): partitions})
-    return [Reply(token, UpdateMetadataResponse(ErrorCode.NONE)), answered]
+    return [Reply(received.token, UpdateMetadataResponse(ErrorCode.NONE)), answered]
+
+
+def _begin_cache_anew(state: AgentState, broker_epoch: BrokerEpoch) -> None:
+    """With the first UpdateMetadata for a new registration, forget what was cached under the one before.
+
+    Between the two no controller knew this broker, so that it was not told of topics deleted then; a controller tells
+    a new registration everything. Until then the old answers are served, as Kafka's brokers do.
+    """
+    if broker_epoch <= state.cache_epoch:
+        return
+    state.cache_epoch = broker_epoch
+    for topic in state.cache.forget_topics():
+        state.forget_incarnation_if_gone(topic)
 
 
 # --- results ------------------------------------------------------------------------------------------------------

@@ -51,6 +51,14 @@ class MetadataCache:
                     removed.append(topic.topic)
         return tuple(removed)
 
+    def forget_topics(self) -> tuple[str, ...]:
+        """Empty the cache of topics; returns those that were in it."""
+        topics = tuple(self.topics)
+        self.topics.clear()
+        self.topic_ids.clear()
+        self.topic_names.clear()
+        return topics
+
     @property
     def partition_count(self) -> int:
         return sum(map(len, self.topics.values()))

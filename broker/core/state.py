@@ -85,6 +85,8 @@ class AgentState:
     incarnations: dict[str, TopicId] = field(default_factory=dict)
     """Topic → id last named by a controller or by ZooKeeper; outlives the tombstone until the replicas are gone."""
     cache: MetadataCache = field(default_factory=MetadataCache)
+    cache_epoch: BrokerEpoch = NO_EPOCH
+    """The registration that the cache was told of: the broker epoch of the last UpdateMetadata that named one."""
     removal: RemovalQueue = field(default_factory=RemovalQueue)
     strays: dict[DirectoryRef, Leftover] = field(default_factory=dict)
     unknown: dict[DirectoryRef, Leftover] = field(default_factory=dict)

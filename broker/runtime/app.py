@@ -1,0 +1,311 @@
+"""The composition root of `lethe broker`: makes the parts, runs them in one task group, ends them in order.
+
+Start: claim the log directories, reach ZooKeeper, learn the cluster's id and check it against the directories, read
+what is in them, listen, register. From the registration on a controller sends requests.
+
+Tasks: the keeper of the ZooKeeper session, one server per listener, the ticker that writes checkpoints, and whatever
+work the core has asked for. Disk work has a thread of its own, removals another, so the event loop never waits for a
+disk. Asked to stop, the agent takes no further requests, leaves ZooKeeper, lets the disk work under way come to its end
+and writes its checkpoints; being killed instead costs nothing but time at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import enum
+import functools
+import logging
+import os
+import secrets
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from adapters.clock import Clock, SystemClock
+from adapters.config_broker import BrokerConfig
+from adapters.http import AddressUnavailable, HttpServer, serve_http
+from adapters.journal import Journal, JournalConfig
+from adapters.kafka.server import ListenFailed
+from adapters.logs import fields
+from adapters.registration import cluster_id, ensure_roots
+from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
+from adapters.zookeeper.session import open_session
+from broker.core.effects import DirectoryRef, DiskOperation
+from broker.core.inputs import (
+    BrokerRegistered,
+    DiskOutcome,
+    InventoryLoaded,
+    LogDirFailed,
+    RemovalOutcome,
+    TopicIdAnswer,
+)
+from broker.core.state import AgentState, Settings
+from broker.runtime.disk import Disk
+from broker.runtime.log_dirs import LogDirs
+from broker.runtime.loop import AgentLoop
+from broker.runtime.metrics import AgentMetrics
+from broker.runtime.ownership import CannotStart
+from broker.runtime.pages import AgentPages
+from broker.runtime.recorder import Recorder
+from broker.runtime.remover import Remover
+from broker.runtime.server import Listeners, handler_for
+from broker.runtime.sessions import Sessions
+from protocol.journal import Fact
+from protocol.vocabulary import Broker, BrokerEpoch, Endpoint
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CHECKPOINT_INTERVAL_S: Final = 5.0
+"""Kafka's `replica.high.watermark.checkpoint.interval.ms`."""
+STOP_GRACE_MS: Final = 2_000
+"""How long requests that are being carried out may take to be answered when the agent is stopped."""
+
+
+class ExitCode(enum.IntEnum):
+    """What `run` returns."""
+
+    STOPPED = 0
+    """Somebody asked for it."""
+    FAULT = 1
+    """It could not go on: every log directory failed, or a fault; the log says why."""
+    CANNOT_START = 2
+    """Something has to be put right first; the log says what."""
+
+
+class AgentApp:
+    """One agent. `run` once; everything else may be used while it runs. It is the hands of its own loop."""
+
+    def __init__(
+        self, config: BrokerConfig, open_session: OpenSession, *, clock: Clock | None = None, disk: Disk | None = None
+    ) -> None:
+        self.started = asyncio.Event()
+        """Set when the agent is registered and serves."""
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """Where it listens, with real ports."""
+        self.http: HttpServer | None = None
+        self.metrics = AgentMetrics()
+        self._config = config
+        self._clock = SystemClock() if clock is None else clock
+        self._log_dirs = LogDirs(
+            config.log_dirs,
+            broker_id=config.broker_id,
+            fill_bytes=config.fill_bytes,
+            fill_segment_bytes=config.fill_segment_bytes,
+            disk=disk,
+        )
+        self._sessions = Sessions(open_session, self._clock, prepare=self._prepare, registered=self._note_registered)
+        self._stopping = asyncio.Event()
+        self._stop_reason = ""
+        self._exit_code = ExitCode.STOPPED
+        self._cluster_id: str | None = None
+        self._loop: AgentLoop | None = None
+        self._listeners: Listeners | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._recorder = Recorder(None, self.metrics.counts)
+        self._disk_thread = ThreadPoolExecutor(1, thread_name_prefix="agent-disk")
+        self._removal_thread = ThreadPoolExecutor(1, thread_name_prefix="agent-removal")
+        self._remover = Remover(self._log_dirs, self._removal_thread, config.delete_files_per_second)
+
+    @property
+    def loop(self) -> AgentLoop:
+        """The loop that feeds the core. Raises RuntimeError before the log directories have been read."""
+        if self._loop is None:
+            raise RuntimeError("the agent has not read its log directories yet")
+        return self._loop
+
+    def stop(self, reason: str, exit_code: ExitCode = ExitCode.STOPPED) -> None:
+        """Have `run` end in good order and return this; the first reason counts."""
+        if not self._stopping.is_set():
+            self._stop_reason = reason
+            self._exit_code = exit_code
+            self._stopping.set()
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Run until stopped; an ExitCode."""
+        for warning in self._config.warnings:
+            logger.warning("%s", warning)
+        journal = self._open_journal()
+        self._recorder = Recorder(journal, self.metrics.counts)
+        try:
+            with _signals(self.stop):
+                await self._on_disk(self._log_dirs.open)
+                await self._run_tasks()
+        except* (CannotStart, AddressUnavailable, ListenFailed) as problems:
+            self._exit_code = ExitCode.CANNOT_START
+            for problem in _leaves(problems):
+                logger.critical("the agent cannot start: %s", problem)
+        except* Exception:
+            self._exit_code = ExitCode.FAULT
+            logger.critical("the agent cannot go on and ends", exc_info=True)
+        finally:
+            await self._let_go()
+            if journal is not None:
+                journal.close()
+        return self._exit_code
+
+    async def _run_tasks(self) -> None:
+        pages = AgentPages(self._config.broker_id, self.metrics, self._sessions, lambda: self._loop)
+        http = self._config.http
+        async with serve_http(http.host, http.port, pages.routes()) as self.http, asyncio.TaskGroup() as self._tasks:
+            keeper = self._tasks.create_task(self._sessions.run(), name="agent-zookeeper-sessions")
+            ticker = self._tasks.create_task(self._tick(), name="agent-ticker")
+            await self._stopping.wait()
+            level = logging.INFO if self._exit_code is ExitCode.STOPPED else logging.CRITICAL
+            logger.log(level, "stopping: %s", self._stop_reason)
+            keeper.cancel()
+            ticker.cancel()
+            if self._listeners is not None:
+                await self._listeners.stop(STOP_GRACE_MS)
+            if self._loop is not None:
+                self._loop.stop("the agent is stopping")
+
+    async def _let_go(self) -> None:
+        """Let work on disk come to its end, then give the directories up."""
+        self._removal_thread.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._removal_thread.shutdown)
+        await self._on_disk(self._log_dirs.close)
+        self._disk_thread.shutdown(wait=False)
+
+    def _open_journal(self) -> Journal | None:
+        files = self._config.journal
+        if files is None:
+            return None
+        source = f"/lethe/broker/{self._config.broker_id}"
+        name = f"broker-{self._config.broker_id}"
+        return Journal(JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), self._clock)
+
+    async def _tick(self) -> None:
+        """Write checkpoints now and then, which is also how the loss of an idle directory is noticed."""
+        while True:
+            await asyncio.sleep(CHECKPOINT_INTERVAL_S)
+            if self._loop is None:
+                continue
+            for log_dir, error in (await self._on_disk(self._log_dirs.write_checkpoints)).items():
+                self._loop.feed(LogDirFailed(log_dir, error))
+
+    # --- ZooKeeper ------------------------------------------------------------------------------------------------
+
+    async def _prepare(self, session: ZooKeeperSession) -> Broker:
+        """What a new session begins with; the first one starts the rest of the agent."""
+        await ensure_roots(session)
+        found = await cluster_id(session, _new_cluster_id())
+        if self._cluster_id is None:
+            await self._start(found)
+        elif self._cluster_id != found:
+            raise CannotStart(f"ZooKeeper was of cluster {self._cluster_id} and is of cluster {found} now")
+        return self._broker()
+
+    async def _start(self, found: str) -> None:
+        """Read the directories and listen; the loop exists from here on."""
+        assert self._tasks is not None
+        inventory = await self._on_disk(functools.partial(self._log_dirs.load, found))
+        settings = Settings(self._config.broker_id, self._config.delete_delay_ms, secrets.token_hex(16))
+        state = AgentState(settings)
+        loop = AgentLoop(state, self, self._clock, self._tasks, lambda why: self.stop(why, ExitCode.FAULT))
+        loop.feed(InventoryLoaded(inventory))
+        if state.halted:
+            raise CannotStart(self._stop_reason)
+        listeners = Listeners(
+            lambda listener: handler_for(listener, loop, found, self._log_dirs.space), self._config.max_frame_bytes
+        )
+        self.endpoints = await listeners.listen(self._config.listeners)
+        listeners.start(self._tasks)
+        self._loop, self._listeners, self._cluster_id = loop, listeners, found
+        self.metrics.state = state
+
+    def _broker(self) -> Broker:
+        """The registration: advertised endpoints, with the port of the listener where theirs is 0."""
+        ports = {endpoint.listener: endpoint.port for endpoint in self.endpoints}
+        advertised = tuple(
+            endpoint._replace(port=endpoint.port or ports[endpoint.listener])
+            for endpoint in self._config.advertised_listeners
+        )
+        return Broker(self._config.broker_id, BrokerEpoch(-1), advertised, self._config.rack)
+
+    def _note_registered(self, epoch: BrokerEpoch) -> None:
+        self.loop.feed(BrokerRegistered(epoch))
+        if not self.started.is_set():
+            self.started.set()
+            self._greet()
+
+    def _greet(self) -> None:
+        where = ", ".join(f"{e.listener}://{e.host}:{e.port}" for e in self.endpoints)
+        logger.info(
+            "broker agent %d is up at %s, metrics at %s",
+            self._config.broker_id,
+            where,
+            None if self.http is None else self.http.url,
+            extra=fields(cluster=self._cluster_id),
+        )
+        logger.warning(
+            "nobody has to authenticate: whoever reaches %s can have replicas in %s deleted with a StopReplica request",
+            where,
+            ", ".join(map(str, self._config.log_dirs)),
+        )
+
+    # --- the loop's hands -----------------------------------------------------------------------------------------
+
+    async def perform(self, operations: Sequence[DiskOperation]) -> tuple[DiskOutcome, ...]:
+        """On the disk thread."""
+        return await self._on_disk(functools.partial(self._log_dirs.perform, operations))
+
+    async def remove(self, directories: Sequence[DirectoryRef]) -> tuple[RemovalOutcome, ...]:
+        """On the removal thread, paced."""
+        return await self._remover.remove(directories)
+
+    async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]:
+        return await self._sessions.ask_topic_ids(topics)
+
+    async def notify_log_dir_failure(self) -> None:
+        await self._sessions.notify_log_dir_failure(self._broker())
+
+    def record(self, fact: Fact) -> None:
+        self._recorder.record(fact)
+
+    async def _on_disk(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk_thread, work)
+
+
+async def run(config: BrokerConfig) -> int:
+    """Run an agent until SIGTERM or SIGINT; an ExitCode."""
+    session_config = config.zookeeper.session()
+    return await AgentApp(config, lambda on_watch: open_session(session_config, on_watch)).run()
+
+
+def _new_cluster_id() -> str:
+    """22 characters of URL-safe base64, as Kafka makes them."""
+    while (text := base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode("ascii")).startswith("-"):
+        pass
+    return text
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+@contextmanager
+def _signals(stop: Callable[[str], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT stop the agent while the block runs, where this thread may handle signals."""
+    loop = asyncio.get_running_loop()
+    handled: list[signal.Signals] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, stop, f"{number.name} received")
+        except (ValueError, RuntimeError, NotImplementedError):
+            continue
+        handled.append(number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)

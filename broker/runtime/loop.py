@@ -1,0 +1,181 @@
+"""Feeds the core and performs what it decides.
+
+`feed` takes one step, at once, on the event loop; every effect that takes time becomes a task whose result is fed as
+soon as it is there. The core keeps control requests in their order and at most one of them waits for a result, so
+nothing is queued here. A fault in a step leaves a state that nobody can vouch for: the agent then stops, and reads its
+directories anew when it is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Protocol
+
+from adapters.clock import Clock
+from broker.core.agent import step
+from broker.core.effects import (
+    AskTopicIds,
+    DirectoryRef,
+    DiskOperation,
+    Effect,
+    Halt,
+    NotifyLogDirFailure,
+    PerformDisk,
+    Record,
+    Refuse,
+    RemoveDirectories,
+    Reply,
+    SetTimer,
+)
+from broker.core.inputs import (
+    ControlReceived,
+    DirectoriesRemoved,
+    DiskOutcome,
+    DiskPerformed,
+    Input,
+    RemovalOutcome,
+    TimerFired,
+    TopicIdAnswer,
+    TopicIdsAnswered,
+)
+from broker.core.state import AgentState
+from protocol.journal import Fact
+from protocol.kafka.control import Addressed, ControlResponse
+
+logger = logging.getLogger(__name__)
+
+
+class Hands(Protocol):
+    """What the loop needs done; each method's result is the next input."""
+
+    async def perform(self, operations: Sequence[DiskOperation]) -> tuple[DiskOutcome, ...]: ...
+    async def remove(self, directories: Sequence[DirectoryRef]) -> tuple[RemovalOutcome, ...]: ...
+    async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]: ...
+    def notify_log_dir_failure(self) -> Coroutine[None, None, None]: ...
+    def record(self, fact: Fact) -> None: ...
+
+
+class RequestRefused(Exception):
+    """The core gives no answer to the request; its connection is to be closed."""
+
+
+class AgentLoop:
+    """One agent's state and the steps that change it. To be used on the event loop only."""
+
+    def __init__(
+        self, state: AgentState, hands: Hands, clock: Clock, tasks: asyncio.TaskGroup, halt: Callable[[str], None]
+    ) -> None:
+        self.state = state
+        self._hands = hands
+        self._clock = clock
+        self._tasks = tasks
+        self._halt = halt
+        self._stopped = False
+        self._tokens = 0
+        self._waiting: dict[int, asyncio.Future[ControlResponse]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._changes: list[asyncio.Future[None]] = []
+        self._background: dict[asyncio.Task[None], None] = {}
+        """Tasks that may be cancelled when the agent stops."""
+
+    async def control(self, addressed: Addressed) -> ControlResponse:
+        """Have a control request carried out. Raises RequestRefused where it gets no answer.
+
+        Who stops waiting does not stop the request: it is carried out all the same, as with Kafka.
+        """
+        if self._stopped:
+            raise RequestRefused("the agent is stopping")
+        self._tokens += 1
+        token = self._tokens
+        answer: asyncio.Future[ControlResponse] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = answer
+        try:
+            self.feed(ControlReceived(token, addressed))
+            return await answer
+        finally:
+            self._waiting.pop(token, None)
+
+    def feed(self, happened: Input) -> None:
+        """Take one step and have its effects performed."""
+        if self._stopped:
+            return
+        try:
+            for effect in step(self.state, happened, self._clock.now_ms()):
+                self._perform(effect)
+        except Exception:
+            logger.exception("a step failed; the agent stops, for its memory cannot be trusted any more")
+            self.stop("a step failed")
+            self._halt("a step failed; the log has the reason")
+        for change in self._changes:
+            if not change.done():
+                change.set_result(None)
+        self._changes.clear()
+
+    async def changed(self) -> None:
+        """Returns after the next step."""
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changes.append(change)
+        await change
+
+    def stop(self, reason: str) -> None:
+        """Take no further step; whoever waits for an answer is refused. Operations on disk that are under way come to
+        their end, everything else is given up: it is found again at the next start."""
+        self._stopped = True
+        for task in self._background:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(RequestRefused(reason))
+
+    # --- effects --------------------------------------------------------------------------------------------------
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Reply(token, response):
+                if (answer := self._waiting.get(token)) is not None and not answer.done():
+                    answer.set_result(response)
+            case Refuse(token, reason):
+                if (answer := self._waiting.get(token)) is not None and not answer.done():
+                    answer.set_exception(RequestRefused(reason))
+            case PerformDisk(operations):
+                self._tasks.create_task(self._feed_disk(operations), name="agent-disk")
+            case AskTopicIds(topics):
+                self._start("topic-ids", self._feed_topic_ids(topics))
+            case RemoveDirectories(directories):
+                self._start("removal", self._feed_removals(directories))
+            case SetTimer(at_ms):
+                self._set_timer(at_ms)
+            case NotifyLogDirFailure():
+                self._start("log-dir-notification", self._hands.notify_log_dir_failure())
+            case Halt(reason):
+                self._halt(reason)
+            case Record(fact):
+                self._hands.record(fact)
+
+    def _start(self, name: str, work: Coroutine[None, None, None]) -> None:
+        task = self._tasks.create_task(work, name=f"agent-{name}")
+        self._background[task] = None
+        task.add_done_callback(lambda done: self._background.pop(done, None))
+
+    async def _feed_disk(self, operations: Sequence[DiskOperation]) -> None:
+        self.feed(DiskPerformed(await self._hands.perform(operations)))
+
+    async def _feed_topic_ids(self, topics: Sequence[str]) -> None:
+        self.feed(TopicIdsAnswered(await self._hands.ask_topic_ids(topics)))
+
+    async def _feed_removals(self, directories: Sequence[DirectoryRef]) -> None:
+        self.feed(DirectoriesRemoved(await self._hands.remove(directories)))
+
+    def _set_timer(self, at_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = max(0, at_ms - self._clock.now_ms()) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        self.feed(TimerFired())

@@ -1,0 +1,168 @@
+"""What the agent measures. Each metric is declared once, in `METRICS`; at a scrape the core's state is read.
+
+A scrape is served on the event loop, between two steps, so what it reads is consistent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from broker.core.state import AgentState
+from protocol.journal import Fact, FactType
+
+
+class Declared(NamedTuple):
+    """One metric family."""
+
+    name: str
+    kind: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+_REPLICAS: Final = Declared(
+    "lethe_agent_replicas", "gauge", "Replicas by state: loaded (found on disk), hosted, offline", ("state",)
+)
+_HOSTED_BYTES: Final = Declared("lethe_agent_hosted_bytes", "gauge", "Bytes of the replicas that are not offline")
+_LOG_DIRS: Final = Declared(
+    "kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log directories that cannot be used"
+)
+_PENDING: Final = Declared(
+    "lethe_agent_pending_removal_directories", "gauge", "Directories renamed for deletion that are not removed yet"
+)
+_PENDING_BYTES: Final = Declared("lethe_agent_pending_removal_bytes", "gauge", "Bytes in them")
+_STUCK: Final = Declared(
+    "lethe_agent_failed_removals", "gauge", "Directories whose removal failed at the last attempt; it is repeated"
+)
+_FREED_BYTES: Final = Declared("lethe_agent_freed_bytes_total", "counter", "Bytes removed from disk since the start")
+_FREED_FILES: Final = Declared("lethe_agent_freed_files_total", "counter", "Files removed from disk since the start")
+_REMOVED: Final = Declared("lethe_agent_removed_directories_total", "counter", "Directories removed since the start")
+_SET_ASIDE: Final = Declared(
+    "lethe_agent_set_aside_directories", "gauge", "Directories of another incarnation that are kept for a human"
+)
+_SET_ASIDE_BYTES: Final = Declared("lethe_agent_set_aside_bytes", "gauge", "Bytes in them")
+_UNKNOWN: Final = Declared(
+    "lethe_agent_unknown_directories", "gauge", "Directories in the log directories that are no replicas; left alone"
+)
+_CACHED: Final = Declared("lethe_agent_cached_partitions", "gauge", "Partitions in the metadata cache")
+_CACHED_TOPICS: Final = Declared("lethe_agent_cached_topics", "gauge", "Topics in the metadata cache")
+_EPOCH: Final = Declared("lethe_agent_broker_epoch", "gauge", "czxid of the registration; -1: not registered yet")
+_CONTROLLER_EPOCH: Final = Declared("lethe_agent_controller_epoch", "gauge", "Highest controller epoch seen")
+_REGISTERED: Final = Declared("lethe_agent_registered", "gauge", "1 while there is a ZooKeeper session")
+_WAITING: Final = Declared("lethe_agent_waiting_requests", "gauge", "Control requests that wait for the one before")
+_REQUESTS: Final = Declared("lethe_agent_requests_total", "counter", "Control requests carried out", ("api",))
+_ANSWERS: Final = Declared(
+    "lethe_agent_answers_total", "counter", "Partitions answered, by request and error", ("api", "error")
+)
+_REFUSALS: Final = Declared("lethe_agent_refusals_total", "counter", "Requests and partitions refused", ("what",))
+
+METRICS: Final = (
+    _REPLICAS,
+    _HOSTED_BYTES,
+    _LOG_DIRS,
+    _PENDING,
+    _PENDING_BYTES,
+    _STUCK,
+    _FREED_BYTES,
+    _FREED_FILES,
+    _REMOVED,
+    _SET_ASIDE,
+    _SET_ASIDE_BYTES,
+    _UNKNOWN,
+    _CACHED,
+    _CACHED_TOPICS,
+    _EPOCH,
+    _CONTROLLER_EPOCH,
+    _REGISTERED,
+    _WAITING,
+    _REQUESTS,
+    _ANSWERS,
+    _REFUSALS,
+)
+
+
+@dataclass(slots=True)
+class AgentCounts:
+    """What is counted as it happens."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+
+    def note_fact(self, fact: Fact) -> None:
+        """Count what a fact says."""
+        if fact.type is FactType.REQUEST:
+            api = str(fact.data.get("api"))
+            self.requests[api] += 1
+            answers = fact.data.get("answers")
+            if isinstance(answers, Mapping):
+                for error, count in answers.items():
+                    self.answers[api, str(error)] += count if isinstance(count, int) else 0
+        elif fact.type is FactType.REFUSAL:
+            self.refusals[str(fact.data.get("what"))] += 1
+
+
+class AgentMetrics(Collector):
+    """A registry of its own for one agent, so that several can live in one process."""
+
+    def __init__(self) -> None:
+        self.counts = AgentCounts()
+        self.state: AgentState | None = None
+        self.registered = False
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """What Prometheus' library asks for at a scrape."""
+        yield from self._counted()
+        if self.state is not None:
+            yield from self._read(self.state)
+
+    def _counted(self) -> Iterator[Metric]:
+        yield _family(_REQUESTS, {(api,): count for api, count in sorted(self.counts.requests.items())})
+        yield _family(_ANSWERS, dict(sorted(self.counts.answers.items())))
+        yield _family(_REFUSALS, {(what,): count for what, count in sorted(self.counts.refusals.items())})
+
+    def _read(self, state: AgentState) -> Iterator[Metric]:
+        removal = state.removal
+        yield _family(_REPLICAS, {(kind.value,): count for kind, count in state.replicas_in_state.items()})
+        for declared, value in (
+            (_HOSTED_BYTES, state.hosted_bytes),
+            (_LOG_DIRS, sum(error is not None for error in state.log_dirs.values())),
+            (_PENDING, len(removal.pending)),
+            (_PENDING_BYTES, removal.pending_bytes),
+            (_STUCK, sum(pending.error is not None for pending in removal.pending.values())),
+            (_FREED_BYTES, removal.freed_bytes),
+            (_FREED_FILES, removal.freed_files),
+            (_REMOVED, removal.removed_directories),
+            (_SET_ASIDE, len(state.strays)),
+            (_SET_ASIDE_BYTES, sum(leftover.size_bytes for leftover in state.strays.values())),
+            (_UNKNOWN, len(state.unknown)),
+            (_CACHED, state.cache.partition_count),
+            (_CACHED_TOPICS, len(state.cache.topics)),
+            (_EPOCH, state.broker_epoch),
+            (_CONTROLLER_EPOCH, state.controller_epoch),
+            (_REGISTERED, int(self.registered)),
+            (_WAITING, len(state.waiting)),
+        ):
+            yield _family(declared, {(): value})
+
+
+def _family(declared: Declared, values: Mapping[tuple[str, ...], float]) -> Metric:
+    kind = GaugeMetricFamily if declared.kind == "gauge" else CounterMetricFamily
+    family = kind(declared.name, declared.meaning, labels=declared.labels)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family

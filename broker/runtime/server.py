@@ -1,0 +1,90 @@
+"""Answers what arrives on the agent's listeners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from adapters.kafka.server import Close, Handler, KafkaServer, Peer, ServerLimits
+from broker.core.queries import answer_describe_log_dirs, answer_metadata
+from broker.runtime.log_dirs import Space
+from broker.runtime.loop import AgentLoop, RequestRefused
+from protocol.kafka.codec import RequestHeader
+from protocol.kafka.control import Addressed, ApiKey
+from protocol.kafka.queries import DescribeLogDirsRequest, MetadataRequest, Request, Response
+from protocol.kafka.versions import SPOKEN, VersionRange
+from protocol.vocabulary import Endpoint
+
+SERVED: Final[Mapping[ApiKey, VersionRange]] = {
+    api: SPOKEN[api]
+    for api in (
+        ApiKey.METADATA,
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+    )
+}
+"""ControlledShutdown is for controllers to answer."""
+
+
+def handler_for(listener: str, loop: AgentLoop, cluster_id: str, space: Callable[[], Mapping[str, Space]]) -> Handler:
+    """What answers the requests that come through this listener."""
+
+    async def handle(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        match request:
+            case Addressed():
+                try:
+                    return await loop.control(request)
+                except RequestRefused as refused:
+                    return Close(str(refused))
+            case MetadataRequest():
+                cache = loop.state.cache
+                return answer_metadata(cache, request, cluster_id=cluster_id, listener=listener, version=header.version)
+            case DescribeLogDirsRequest():
+                sizes = await asyncio.to_thread(space)
+                return answer_describe_log_dirs(loop.state, request, sizes)
+            case _:
+                return Close(f"{peer} asked {header.api.name}, which an agent does not answer")
+
+    return handle
+
+
+class Listeners:
+    """One server per listener, so that an answer has the addresses of the listener through which was asked."""
+
+    def __init__(self, make_handler: Callable[[str], Handler], max_frame_bytes: int) -> None:
+        self._make_handler = make_handler
+        self._limits = ServerLimits(max_request_bytes=max_frame_bytes)
+        self._servers: dict[str, KafkaServer] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def listen(self, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        """Bind all of them; the same endpoints with their real ports. Raises ListenFailed."""
+        bound: list[Endpoint] = []
+        for endpoint in endpoints:
+            server = KafkaServer(
+                self._make_handler(endpoint.listener), SERVED, self._limits, f"agent-{endpoint.listener.lower()}"
+            )
+            address = await server.listen(endpoint.host, endpoint.port)
+            self._servers[endpoint.listener] = server
+            bound.append(endpoint._replace(port=address.port))
+        return tuple(bound)
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Serve all of them."""
+        for listener, server in self._servers.items():
+            self._tasks.append(tasks.create_task(server.serve(), name=f"agent-listener-{listener.lower()}"))
+
+    async def stop(self, grace_ms: int) -> None:
+        """End them: idle connections now, busy ones after their answer or the grace time."""
+        for server in self._servers.values():
+            server.stop(grace_ms)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    @property
+    def connection_count(self) -> int:
+        return sum(server.connection_count for server in self._servers.values())

@@ -1,0 +1,169 @@
+"""The agent's ZooKeeper sessions: one after the other, each with a registration and so with a broker epoch of its own.
+
+Where ZooKeeper is not there the agent goes on trying, and what it hosts stays as it is. A process that was killed
+leaves its registration behind until its session expires; a process that takes its place waits for that, as long as a
+session can last, before it believes that the id is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from adapters.clock import Clock
+from adapters.logs import fields
+from adapters.registration import BrokerIdTaken, RegistrationFailed, notify_log_dir_failure, register_broker
+from adapters.zookeeper.interface import OpenSession, SessionLost, ZooKeeperSession, ZooKeeperUnavailable
+from broker.core.inputs import TopicAbsence, TopicIdAnswer, TopicIdUnavailable
+from broker.runtime.ownership import CannotStart
+from protocol.vocabulary import Broker, BrokerEpoch
+from protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
+from protocol.zookeeper.paths import topic
+from protocol.zookeeper.znodes import MalformedZnode, decode_topic
+
+logger = logging.getLogger(__name__)
+
+MIN_WAIT_S: Final = 0.1
+MAX_WAIT_S: Final = 5.0
+LOG_EVERY_S: Final = 10.0
+POLL_S: Final = 0.25
+KEPT_SESSIONS: Final = 16
+"""Earlier sessions of this process whose registration may still be there."""
+
+
+class Sessions:
+    """Holds the present session. `run` is a task of the composition root."""
+
+    def __init__(
+        self,
+        open_session: OpenSession,
+        clock: Clock,
+        *,
+        prepare: Callable[[ZooKeeperSession], Awaitable[Broker]],
+        registered: Callable[[BrokerEpoch], None],
+    ) -> None:
+        self.session: ZooKeeperSession | None = None
+        """The session under which the agent is registered; None between two of them."""
+        self.problem: str | None = "no ZooKeeper session has been opened yet"
+        """Why there is none, in words that can be shown."""
+        self.opened = 0
+        self._open_session = open_session
+        self._clock = clock
+        self._prepare = prepare
+        self._registered = registered
+        self._earlier: list[int] = []
+        self._attempts = 0
+        self._logged_at_s = -LOG_EVERY_S
+        self._available = asyncio.Event()
+
+    async def run(self) -> None:
+        """Hold one session after the other until cancelled; the last one is closed then, and the registration goes.
+
+        Raises CannotStart where going on is of no use.
+        """
+        while True:
+            try:
+                await self._hold_one_session()
+            except (ZooKeeperUnavailable, SessionLost, RegistrationFailed, MalformedZnode, OSError) as error:
+                self._note_failure(str(error))
+            wait_s = min(MAX_WAIT_S, MIN_WAIT_S * 2 ** min(self._attempts, 10))
+            await asyncio.sleep(wait_s)
+
+    async def _hold_one_session(self) -> None:
+        async with self._open_session(_ignore_watch) as session:
+            try:
+                broker = await self._prepare(session)
+                epoch = await self._register(session, broker)
+            finally:
+                self._earlier = [*self._earlier, session.session_id][-KEPT_SESSIONS:]
+            self.opened += 1
+            self._attempts = 0
+            self.session, self.problem = session, None
+            self._available.set()
+            self._registered(epoch)
+            try:
+                await session.lost.wait()
+            finally:
+                self.session = None
+                self._available.clear()
+            self.problem = session.lost_reason or "the session is lost"
+            logger.warning("the ZooKeeper session is lost: %s", self.problem)
+
+    async def _register(self, session: ZooKeeperSession, broker: Broker) -> BrokerEpoch:
+        """Register, waiting for the registration of a process that is gone."""
+        patience_s = 1.5 * session.negotiated_timeout_ms / 1000 + 1.0
+        until_s = time.monotonic() + patience_s
+        told = False
+        while True:
+            try:
+                epoch = await register_broker(
+                    session, broker, timestamp_ms=self._clock.now_ms(), earlier_sessions=self._earlier
+                )
+            except BrokerIdTaken as taken:
+                if time.monotonic() >= until_s:
+                    raise CannotStart(str(taken)) from taken
+                if not told:
+                    logger.warning("%s; waiting up to %.0f s for it to go", taken, patience_s)
+                    told = True
+                await asyncio.sleep(POLL_S)
+            else:
+                logger.info(
+                    "registered as broker %d", broker.id, extra=fields(epoch=epoch, session=f"{session.session_id:#x}")
+                )
+                return epoch
+
+    def _note_failure(self, problem: str) -> None:
+        self._attempts += 1
+        self.problem = problem
+        now_s = time.monotonic()
+        if now_s - self._logged_at_s >= LOG_EVERY_S:
+            self._logged_at_s = now_s
+            logger.warning("ZooKeeper cannot be used; trying again: %s", problem, extra=fields(attempts=self._attempts))
+
+    # --- what the agent asks and tells ----------------------------------------------------------------------------
+
+    async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]:
+        """What each topic's znode says."""
+        session = self.session
+        if session is None:
+            return (TopicIdUnavailable(self.problem or "there is no session"),) * len(topics)
+        try:
+            outcomes = await session.read([GetData(topic(name)) for name in topics])
+        except SessionLost as lost:
+            return (TopicIdUnavailable(str(lost)),) * len(topics)
+        return tuple(_topic_id(name, outcome) for name, outcome in zip(topics, outcomes, strict=True))
+
+    async def notify_log_dir_failure(self, broker: Broker) -> None:
+        """Tell the controller, now or as soon as there is a session again."""
+        while True:
+            await self._available.wait()
+            session = self.session
+            try:
+                if session is not None:
+                    await notify_log_dir_failure(session, broker.id)
+                    return
+            except (SessionLost, RegistrationFailed) as error:
+                logger.warning("the controller could not be told of the failed log directory: %s", error)
+            await asyncio.sleep(POLL_S)
+
+
+def _topic_id(name: str, outcome: ReadOutcome) -> TopicIdAnswer:
+    match outcome:
+        case Data(data):
+            try:
+                topic_id = decode_topic(name, data).topic_id
+            except MalformedZnode as malformed:
+                return TopicIdUnavailable(str(malformed))
+            return TopicAbsence.NO_ID if topic_id is None else topic_id
+        case ReadFailed(ZkError.NO_NODE):
+            return TopicAbsence.NO_TOPIC
+        case other:
+            return TopicIdUnavailable(f"{topic(name)} cannot be read: {other}")
+
+
+def _ignore_watch(fired: WatchFired) -> None:
+    """The agent watches nothing."""
+    logger.debug("a watch nobody set went off: %s", fired)

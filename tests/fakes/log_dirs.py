@@ -1,0 +1,60 @@
+"""A disk that fails on demand, or on which the process dies in the middle; everything else is the real file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from broker.runtime.disk import Disk
+
+
+class Died(BaseException):
+    """`kill -9`: nothing after this point happened."""
+
+
+CALLS = ("mkdir", "write", "replace", "allocate", "rename", "unlink", "rmdir", "sync_file", "sync_directory",
+         "sync_file_system", "verify")  # fmt: skip
+
+
+class FaultyDisk(Disk):
+    """Runs `before` with the name of each call, and of the entry it is about, before the real call is made."""
+
+    def __init__(self) -> None:
+        self.before: Callable[[str, str], None] = lambda call, name: None
+        self.calls: list[tuple[str, str]] = []
+
+    def __getattribute__(self, name: str) -> object:
+        found = super().__getattribute__(name)
+        if name not in CALLS:
+            return found
+
+        def call(fd: int, *arguments: object, **more: object) -> object:
+            entry = str(arguments[0]) if arguments else ""
+            self.calls.append((name, entry))
+            self.before(name, entry)
+            return found(fd, *arguments, **more)
+
+        return call
+
+    def fail_with(self, number: int, *, on: str | None = None) -> None:
+        """Every call, or every one of that name, meets this error from now on."""
+
+        def fail(call: str, name: str) -> None:
+            if on is None or call == on:
+                raise OSError(number, os.strerror(number), name)
+
+        self.before = fail
+
+    def die_at(self, count: int) -> None:
+        """The process dies before the call of that number, counted from now on."""
+        left = [count]
+
+        def die(call: str, name: str) -> None:
+            if left[0] == 0:
+                raise Died(f"before {call} {name}")
+            left[0] -= 1
+
+        self.before = die
+
+    def heal(self) -> None:
+        self.before = lambda call, name: None
