@@ -56,10 +56,15 @@ class Shape:
     defaults: tuple[Any, ...] = ()
     constants: Mapping[str, Any] = field(default_factory=dict)
 
-    def default_of(self, name: str) -> Any:
-        """Defaults are aligned with the last names, as those of a function's arguments are."""
+    def stand_in(self, name: str) -> Any:
+        """What stands in for a field; defaults are aligned with the last names, as a function's are with its arguments.
+
+        Raises LookupError where there is none.
+        """
         index = self.names.index(name) - (len(self.names) - len(self.defaults))
-        return self.defaults[index] if index >= 0 else None
+        if index < 0:
+            raise LookupError(f"{self.make} has no default for {name}, which this version lacks")
+        return self.defaults[index]
 
 
 def compile_layout(schema: type, shapes: Mapping[str, Shape], arrays: Mapping[str, MakeArray] | None = None) -> Layout:
@@ -179,7 +184,7 @@ def _struct_reader(
     tag_names = [f.name for f, _ in tagged.values()]
     missing = [name for name in shape.names if name not in present and name not in tag_names]
     columns = [*present, *tag_names, *missing]
-    absent = [*(_tag_default(f) for f, _ in tagged.values()), *(_stand_in(shape, name) for name in missing)]
+    absent = [*(_tag_default(f) for f, _ in tagged.values()), *(shape.stand_in(name) for name in missing)]
     order = [columns.index(name) for name in shape.names]
     make = shape.make
     arrange = None if order == list(range(len(columns))) else _arrange(order)
@@ -198,12 +203,6 @@ def _struct_reader(
         return make(*(values if arrange is None else arrange(values))), offset
 
     return read
-
-
-def _stand_in(shape: Shape, name: str) -> Any:
-    if shape.names.index(name) < len(shape.names) - len(shape.defaults):
-        raise LookupError(f"{shape.make} has no default for {name}, which this version lacks")
-    return shape.default_of(name)
 
 
 def _arrange(order: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
@@ -328,17 +327,12 @@ def fixed_offset(schema: Any, name: str) -> int | None:
 
     Raises LookupError where a field of variable size comes first.
     """
-    offset = 0
-    for f in dataclasses.fields(schema):
-        if "tag" in f.metadata:
-            continue
-        if f.name == name:
-            return offset
-        if not _is_fixed(f):
-            return None if name not in schema.__dataclass_fields__ else _not_fixed(schema, name, f.name)
-        offset += FIXED[f.metadata["kafka_type"]][1]
-    return None
-
-
-def _not_fixed(schema: Any, name: str, before: str) -> int:
-    raise LookupError(f"{schema.__name__}.{name} has no fixed place: {before} comes before it")
+    plain = [f for f in dataclasses.fields(schema) if "tag" not in f.metadata]
+    names = [f.name for f in plain]
+    if name not in names:
+        return None
+    before = plain[: names.index(name)]
+    variable = [f.name for f in before if not _is_fixed(f)]
+    if variable:
+        raise LookupError(f"{schema.__name__}.{name} has no fixed place: {variable[0]} comes before it")
+    return sum(FIXED[f.metadata["kafka_type"]][1] for f in before)
