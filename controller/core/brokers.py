@@ -31,7 +31,7 @@ from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadOutcome
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
 
 # --- who is there -------------------------------------------------------------------------------------------------
 
@@ -76,18 +76,24 @@ def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None
 def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker | None:
     """The registration, or None where it vanished or cannot be understood; the latter is shown."""
     context = turn.context
-    if not isinstance(outcome, Data):
+    if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
         return None
-    try:
-        broker = znodes.decode_broker(broker_id, outcome.stat.czxid, outcome.data)
-    except znodes.MalformedZnode as error:
-        problem = error.reason
+    if isinstance(outcome, Data):
+        try:
+            broker = znodes.decode_broker(broker_id, outcome.stat.czxid, outcome.data)
+        except znodes.MalformedZnode as error:
+            problem = error.reason
+        else:
+            if broker.endpoints:
+                context.set_aside_brokers.pop(broker_id, None)
+                return broker
+            problem = "it has no endpoint"
     else:
-        if broker.endpoints:
-            context.set_aside_brokers.pop(broker_id, None)
-            return broker
-        problem = "it has no endpoint"
-    if broker_id not in context.set_aside_brokers:
+        problem = (
+            f"reading it failed with {outcome.error.name}" if isinstance(outcome, ReadFailed) else "it was not read"
+        )
+    known = context.set_aside_brokers.get(broker_id)
+    if known is None or known.reason != problem:
         context.set_aside_brokers[broker_id] = SetAside(paths.broker_id(broker_id), problem, turn.now_ms)
         turn.record(FactType.SET_ASIDE, f"broker/{broker_id}", path=paths.broker_id(broker_id), reason=problem)
     return None

@@ -28,6 +28,7 @@ from controller.core.context import Context
 from controller.core.effects import Effect, RetryDeletions, StandAgain, Timer
 from controller.core.events import Event, External, Result, ZnodesRead, ZnodesWritten
 from controller.core.turn import Turn
+from protocol.zookeeper.operations import ReadFailed, ZkError
 from protocol.zookeeper.packing import GroupUnknown
 
 
@@ -62,7 +63,8 @@ def _external(turn: Turn, event: External) -> None:
         case events.SessionLost(reason=reason):
             tenure.session_lost(turn, reason)
         case events.ControllerChanged() | events.ControllerDeleted():
-            turn.do(agenda.Stand())
+            if turn.context.session_id:
+                turn.do(agenda.Stand())
         case events.TimerFired(timer=timer):
             _timer(turn, timer)
         case _ if not turn.context.is_leading:
@@ -168,12 +170,29 @@ def _result(turn: Turn, event: Result) -> None:
         return
     turn.context.awaited = None
     match event:
+        case ZnodesRead() if isinstance(awaited.then, _INDISPENSABLE) and (error := _unreadable(event)) is not None:
+            tenure.step_back(turn, f"{type(awaited.then).__name__} failed with {error.name}")
         case ZnodesRead():
             _read(turn, awaited.then, event)
         case ZnodesWritten(controller_moved=True):
             tenure.control_lost(turn)
         case ZnodesWritten():
             _written(turn, awaited.then, event)
+
+
+_INDISPENSABLE = (
+    continuations.ElectionLookedUp,
+    continuations.BrokersListed,
+    continuations.TopicsListed,
+    continuations.DeletionsListed,
+)
+"""Reads without which nothing can be decided: an error is not the same as "there is nobody" or "there is none"."""
+
+
+def _unreadable(event: ZnodesRead) -> ZkError | None:
+    """The first error that does not just say that a znode is not there."""
+    errors = (outcome.error for outcome in event.outcomes if isinstance(outcome, ReadFailed))
+    return next((error for error in errors if error is not ZkError.NO_NODE), None)
 
 
 def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> None:
@@ -218,7 +237,7 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
         return
     match then:
         case continuations.EpochNodeCreated():
-            tenure.epoch_node_created(turn)
+            tenure.epoch_node_created(turn, outcomes[0])
         case continuations.GivenUp():
             tenure.given_up(turn, then)
         case continuations.NotificationsDeleted():

@@ -28,8 +28,18 @@ from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.vocabulary import TopicId, is_usable_topic_id, topic_name_problem
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, Operation, ReadOutcome, SetData
-from protocol.zookeeper.packing import GroupDone, GroupOutcome
+from protocol.zookeeper.operations import (
+    Children,
+    Data,
+    GetChildren,
+    GetData,
+    Operation,
+    ReadFailed,
+    ReadOutcome,
+    SetData,
+    ZkError,
+)
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
 def list_topics(turn: Turn, task: ListTopics) -> None:
@@ -42,9 +52,13 @@ def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> N
     context = turn.context
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     present = frozenset(names)
-    for name in [n for n in context.set_aside_topics if n not in present]:
+    unreadable = [name for name in context.set_aside_topics if name not in present]
+    for name in unreadable:
         del context.set_aside_topics[name]
     vanished = [name for name in context.topics if name not in present]
+    if unreadable or any(context.is_queued(name) for name in vanished):
+        # Their markers have nothing left to ask for.
+        turn.do(ListDeletions())
     if vanished:
         _forget(turn, vanished)
     new = tuple(n for n in names if n not in context.topics and n not in context.set_aside_topics)
@@ -79,7 +93,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
     unclear: list[str] = []
     without_id: list[tuple[str, znodes.TopicZnode, int]] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
-        if not isinstance(outcome, Data):
+        if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
             context.set_aside_topics.pop(name, None)
             continue
         znode = _understood(name, outcome)
@@ -92,7 +106,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
         context.set_aside_topics.pop(name, None)
         add_topic(context, name, znode.topic_id, dict(znode.assignments))
         taken.append(name)
-        if znode.topic_id is None and context.config.ibp.creates_topic_ids:
+        if znode.topic_id is None and context.config.ibp.creates_topic_ids and isinstance(outcome, Data):
             without_id.append((name, znode, outcome.stat.version))
     if unclear:
         turn.do(ReadTopics(tuple(unclear), task.loading, watch=True))
@@ -102,11 +116,13 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
         _write_ids(turn, without_id, task.loading)
 
 
-def _understood(name: str, outcome: Data) -> znodes.TopicZnode | str:
+def _understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
     """The znode's content, or what is wrong with it or with the topic's name."""
     problem = topic_name_problem(name)
     if problem is not None:
         return problem
+    if not isinstance(outcome, Data):
+        return f"reading it failed with {outcome.error.name}" if isinstance(outcome, ReadFailed) else "it was not read"
     try:
         return znodes.decode_topic(name, outcome.data)
     except znodes.MalformedZnode as error:
@@ -142,6 +158,9 @@ def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutco
     for name, topic_id, outcome in zip(task.topics, task.ids, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
             context.topics[name].id = topic_id
+        elif isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
+            # Not somebody else's write, but something that would refuse the next try as well.
+            turn.refuse(f"topic/{name}", "giving the topic an id", outcome.error.name)
         else:
             remove_topic(context, name)
             changed.append(name)
@@ -163,15 +182,19 @@ def _fresh_topic_id(context: Context) -> TopicId:
 
 
 def create(turn: Turn, task: CreateTopics) -> None:
-    """Both state machines, in Kafka's order; a topic that vanished meanwhile has no partitions here."""
+    """Both state machines, in Kafka's order. A topic that vanished meanwhile has no partitions here; one whose znode
+    changed while it was given an id has been read and created again already."""
     context = turn.context
-    partitions = tuple(tp for name in task.topics for tp, _ in context.partitions_of(name))
-    replicas = tuple(replica for name in task.topics for replica in context.replicas_of(name))
+    names = [name for name in task.topics if not _is_in_service(context, name)]
+    partitions = tuple(tp for name in names for tp, _ in context.partitions_of(name))
+    replicas = tuple(replica for name in names for replica in context.replicas_of(name))
+    if not partitions:
+        return
     turn.record(
         FactType.EVENT,
         f"controller/{context.config.controller_id}",
         what="creating topics",
-        topics=len(task.topics),
+        topics=len(names),
         partitions=len(partitions),
         replicas=len(replicas),
     )
@@ -181,6 +204,10 @@ def create(turn: Turn, task: CreateTopics) -> None:
         BringOnline(partitions),
         MoveReplicas(replicas, ReplicaState.ONLINE),
     )
+
+
+def _is_in_service(context: Context, name: str) -> bool:
+    return any(partition.state is not PartitionState.NON_EXISTENT for _, partition in context.partitions_of(name))
 
 
 def topic_modified(turn: Turn, topic: str) -> None:

@@ -55,7 +55,7 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
         if not deletion.in_progress:
             if deletion.by_state.get(ReplicaState.DELETION_INELIGIBLE, 0):
                 retrying.append(name)
-            if not deletion.ineligible:
+            if not deletion.ineligible or _has_untried_replica(context, name, deletion):
                 starting.append(name)
     if retrying:
         ineligible = [
@@ -71,6 +71,15 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
         turn.do(RemoveTopics(tuple(finished)))
 
 
+def _has_untried_replica(context: Context, name: str, deletion: Deletion) -> bool:
+    """True where a replica's broker came back while others were outstanding: it need not wait for those that are gone."""
+    return deletion.by_state.get(ReplicaState.ONLINE, 0) > 0 and any(
+        context.replica_state(replica) is ReplicaState.ONLINE
+        and context.is_online(replica.topic_partition, replica.broker)
+        for replica in context.replicas_of(name)
+    )
+
+
 def _note_acknowledged(turn: Turn, name: str, deletion: Deletion) -> None:
     if deletion.acknowledged_at_ms is None:
         deletion.acknowledged_at_ms = turn.now_ms
@@ -81,16 +90,12 @@ def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
     """True when no cache can show the topic any more; sends the tombstone again where no answer is on its way."""
     context = turn.context
     owing = deletion.owing_tombstone
-    if owing and not deletion.ineligible and not _tombstone_is_under_way(context, name):
+    unasked = [broker for broker in owing if deletion.tombstones[broker].request_id not in context.outstanding]
+    if unasked and not deletion.ineligible:
         batch = turn.batch()
-        batch.add_update_metadata(owing, (tp for tp, _ in context.partitions_of(name)))
+        batch.add_update_metadata(unasked, (tp for tp, _ in context.partitions_of(name)))
         turn.flush(batch)
     return not owing
-
-
-def _tombstone_is_under_way(context: Context, name: str) -> bool:
-    tombstones = context.deletions[name].tombstones.values()
-    return any(not t.acknowledged and t.request_id in context.outstanding for t in tombstones)
 
 
 # --- starting -----------------------------------------------------------------------------------------------------
@@ -165,12 +170,16 @@ def _in_states(
 
 
 def fail(turn: Turn, task: FailReplicaDeletions) -> None:
-    """These replicas cannot be deleted now; their topics wait."""
+    """These replicas cannot be deleted now; their topics wait. One that has confirmed its deletion is not waited for."""
     context = turn.context
-    topics = tuple(dict.fromkeys(r.topic for r in task.replicas if context.is_queued(r.topic)))
+    queued = tuple(
+        replica
+        for replica in task.replicas
+        if context.is_queued(replica.topic) and context.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
+    )
+    topics = tuple(dict.fromkeys(replica.topic for replica in queued))
     if not topics:
         return
-    queued = (replica for replica in task.replicas if context.is_queued(replica.topic))
     move(turn, MoveReplicas(_in_states(context, queued, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
     for name in topics:
         context.deletions[name].ineligible = True

@@ -56,18 +56,20 @@ def _write_first_states(turn: Turn, partitions: Iterable[TopicPartition], *, sta
     chosen: list[TopicPartition] = []
     leadership: list[LeaderAndIsr] = []
     groups: list[tuple[Operation, ...]] = []
+    leaderless: list[TopicPartition] = []
     for topic_partition in partitions:
         partition = context.partition(topic_partition)
         if partition is None:
             continue
         first = election.initial(partition.assignment, _online(context, topic_partition), context.epoch)
         if first is None:
-            turn.refuse(f"partition/{topic_partition}", "NEW to ONLINE", "no assigned replica is on a live broker")
+            leaderless.append(topic_partition)
             continue
         chosen.append(topic_partition)
         leadership.append(first)
         state = Create(paths.partition_state(*topic_partition), znodes.encode_state(first))
         groups.append((state,) if state_only else (Create(paths.topic_partition(*topic_partition), None), state))
+    turn.refuse_partitions(leaderless, "NEW to ONLINE", "no assigned replica is on a live broker")
     if groups:
         turn.write(groups, LeadershipInitialized(tuple(chosen), tuple(leadership), state_only))
 
@@ -102,6 +104,7 @@ def elect(turn: Turn, task: ElectLeaders) -> None:
     chosen: list[TopicPartition] = []
     elected: list[election.Elected] = []
     undecided: list[TopicPartition] = []
+    leaderless: list[TopicPartition] = []
     for topic_partition in task.partitions:
         partition = context.partition(topic_partition)
         if partition is None or partition.leadership is None or context.is_queued(topic_partition.topic):
@@ -121,9 +124,8 @@ def elect(turn: Turn, task: ElectLeaders) -> None:
             case election.NoLeader(unclean_would_help=True) if allowed is None:
                 undecided.append(topic_partition)
             case election.NoLeader():
-                turn.refuse(
-                    f"partition/{topic_partition}", "OFFLINE to ONLINE", "no live replica may lead the partition"
-                )
+                leaderless.append(topic_partition)
+    turn.refuse_partitions(leaderless, "OFFLINE to ONLINE", "no live replica may lead the partition")
     if undecided:
         topics = tuple(dict.fromkeys(topic_partition.topic for topic_partition in undecided))
         if chosen:
@@ -144,6 +146,9 @@ def configs_read(turn: Turn, task: UncleanConfigsRead, outcomes: Sequence[ReadOu
     default = turn.context.config.unclean_leader_election_enable
     allowed = []
     for topic, outcome in zip(task.topics, outcomes, strict=True):
+        if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
+            turn.refuse(f"topic/{topic}", "unclean leader election", f"reading its config: {outcome.error.name}")
+            continue
         try:
             config = znodes.decode_config(
                 paths.config_topic(topic), outcome.data if isinstance(outcome, Data) else None

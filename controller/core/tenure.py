@@ -45,8 +45,9 @@ from protocol.zookeeper.operations import (
     Present,
     ReadOutcome,
     SetData,
+    ZkError,
 )
-from protocol.zookeeper.packing import GroupDone, GroupOutcome
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 SETTLED_AFTER_MS = 60_000
 """A tenure that lasted this long counts as success: the next fault backs off from the beginning."""
@@ -137,6 +138,8 @@ def _find_own_election(turn: Turn, epoch: ReadOutcome) -> None:
     number = _readable_epoch(turn, epoch)
     if number is not None and isinstance(epoch, Data):
         _won(turn, number, EpochVersion(epoch.stat.version))
+    else:
+        step_back(turn, "/controller is ours, and /controller_epoch says nothing")
 
 
 def _readable_epoch(turn: Turn, outcome: ReadOutcome) -> ControllerEpoch | None:
@@ -177,9 +180,9 @@ def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
     turn.write([group], ElectionWritten(new_epoch), fenced=False)
 
 
-def epoch_node_created(turn: Turn) -> None:
+def epoch_node_created(turn: Turn, outcome: GroupOutcome) -> None:
     """Created, or somebody else was quicker: read it."""
-    turn.do(Stand())
+    _look_again(turn, outcome)
 
 
 def election_written(turn: Turn, task: ElectionWritten, outcome: GroupOutcome) -> None:
@@ -187,6 +190,17 @@ def election_written(turn: Turn, task: ElectionWritten, outcome: GroupOutcome) -
     if isinstance(outcome, GroupDone) and outcome.stats[1] is not None:
         turn.context.active_controller = turn.context.config.controller_id
         _won(turn, task.new_epoch, EpochVersion(outcome.stats[1].version))
+    else:
+        _look_again(turn, outcome)
+
+
+_OVERTAKEN = (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION)
+
+
+def _look_again(turn: Turn, outcome: GroupOutcome) -> None:
+    """Somebody else's write explains some errors; for the others looking at once would only fail again at once."""
+    if isinstance(outcome, GroupFailed) and outcome.error not in _OVERTAKEN:
+        step_back(turn, f"standing for election failed with {outcome.error.name}")
     else:
         turn.do(Stand())
 

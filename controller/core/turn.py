@@ -14,9 +14,9 @@ from controller.core.context import Awaited, Context, Outstanding
 from controller.core.continuations import Continuation
 from controller.core.effects import Effect, ReadZnodes, Record, Send, SetTimer, Timer, WriteZnodes
 from controller.core.mutation import note_sent
-from protocol.journal import Fact, FactType, JsonValue
+from protocol.journal import Fact, FactType, JsonValue, partition_ranges
 from protocol.kafka.control import ControlRequest, api_of
-from protocol.vocabulary import BrokerId
+from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Check, Operation, Read
 
@@ -93,3 +93,11 @@ class Turn:
     def refuse(self, subject: str, what: str, why: str, **data: JsonValue) -> None:
         """State that something asked for was not done, for one subject, while the rest goes on."""
         self.record(FactType.REFUSAL, subject, what=what, why=why, **data)
+
+    def refuse_partitions(self, refused: Iterable[TopicPartition], what: str, why: str) -> None:
+        """As `refuse`, in a line for each topic: a broker's failure can concern many thousands of partitions."""
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in refused:
+            by_topic.setdefault(topic, []).append(partition)
+        for topic, partitions in by_topic.items():
+            self.refuse(f"topic/{topic}", what, why, partitions=partition_ranges(partitions))

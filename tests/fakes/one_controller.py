@@ -1,11 +1,13 @@
 """One controller core on the ZooKeeper model, performed at once: for scenarios that are read as stories.
 
-Brokers are registered by hand and answer by a rule; nothing is delayed, lost or reordered. What the controller sent
-and recorded is kept for the test to look at. The simulator has its own world, with all the trouble in it.
+Brokers are registered by hand and answer by a rule; nothing is delayed, lost or reordered, unless the test says so in
+`refusals`, `losing` and `meanwhile`. What the controller sent and recorded is kept for the test to look at, and told as
+a story. After every step the invariants must hold. The simulator has its own world, with all the trouble in it.
 """
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from controller.core.effects import (
     WriteZnodes,
 )
 from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.invariants import violations
 from protocol.journal import Fact, FactType
 from protocol.kafka.control import (
     LeaderAndIsrRequest,
@@ -38,8 +41,24 @@ from protocol.kafka.control import (
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, TopicId
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Data, Delete, GetData, MultiDone, Operation, SetData, WatchFired
+from protocol.zookeeper.operations import (
+    Create,
+    Data,
+    Delete,
+    GetData,
+    MultiDone,
+    MultiFailed,
+    MultiOutcome,
+    MultiUnknown,
+    Operation,
+    Read,
+    ReadFailed,
+    ReadOutcome,
+    SetData,
+    ZkError,
+)
 from protocol.zookeeper.packing import MultiPlan
+from tests.fakes.story import in_short, told_event, told_sends, told_write
 from tests.fakes.zookeeper_model import ZooKeeperModel
 
 CONTROLLER_ID = BrokerId(1000)
@@ -84,14 +103,34 @@ class Refusing:
         return answer
 
 
+class Loss(enum.Enum):
+    """What becomes of a write whose reply is lost."""
+
+    NOT_APPLIED = "not applied"
+    APPLIED = "applied"
+
+
 class OneController:
     """The core, its ZooKeeper, and whoever plays operator and brokers."""
 
-    def __init__(self, *, ibp: InterBrokerProtocol = LATEST, delete_topic_enable: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        ibp: InterBrokerProtocol = LATEST,
+        delete_topic_enable: bool = True,
+        max_operations_per_group: int = 800,
+    ) -> None:
         self.zookeeper = ZooKeeperModel()
         self.operator = self.zookeeper.open_session()
         self.now_ms = 1_000_000
-        self.context = Context(CoreConfig(CONTROLLER_ID, ibp, delete_topic_enable=delete_topic_enable))
+        self.context = Context(
+            CoreConfig(
+                CONTROLLER_ID,
+                ibp,
+                delete_topic_enable=delete_topic_enable,
+                max_operations_per_group=max_operations_per_group,
+            )
+        )
         self.answer: AnswerRule = consent
         self.sent: list[Send] = []
         self.facts: list[Fact] = []
@@ -101,6 +140,14 @@ class OneController:
         self.session = 0
         self.silent: dict[int, None] = {}
         """Brokers that take requests and never answer."""
+        self.refusals: dict[str, ZkError] = {}
+        """Paths at which ZooKeeper answers the controller with an error, whether it reads or writes."""
+        self.losing: Callable[[WriteZnodes], Loss | None] = lambda _: None
+        """Asked before each write of the controller: whether its reply gets lost."""
+        self.meanwhile: Callable[[ReadZnodes | WriteZnodes], None] = lambda _: None
+        """Called before each read and write of the controller: somebody else may be quicker."""
+        self.story: list[str] = []
+        """See `tests.fakes.story`."""
         self._events: deque[Event] = deque()
         for path in paths.PERSISTENT_ROOTS:
             for each in (*paths.ancestors_of(path), path):
@@ -166,7 +213,13 @@ class OneController:
             self._collect_watches()
             if not self._events:
                 return
-            self._perform(controller.step(self.context, self._events.popleft(), self.now_ms))
+            event = self._events.popleft()
+            line = told_event(event)
+            if line is not None:
+                self.story.append(line)
+            self._perform(controller.step(self.context, event, self.now_ms))
+            if not self.context.awaiting_result:
+                assert violations(self.context) == []
         raise AssertionError("the controller does not come to rest")
 
     def advance(self, ms: int) -> None:
@@ -197,14 +250,20 @@ class OneController:
                 self._events.append(event)
 
     def _perform(self, effects: list[Effect]) -> None:
+        self.story.extend(told_sends(effect for effect in effects if isinstance(effect, Send)))
         for effect in effects:
             match effect:
                 case ReadZnodes(id=effect_id, reads=reads):
-                    outcomes = tuple(self.zookeeper.read(self.session, read) for read in reads)
+                    self.meanwhile(effect)
+                    outcomes = tuple(self._read(read) for read in reads)
                     self._collect_watches()
                     self._events.appendleft(events.ZnodesRead(effect_id, outcomes))
                 case WriteZnodes():
-                    self._events.appendleft(self._write(effect))
+                    self.meanwhile(effect)
+                    self.story.extend(told_write(effect))
+                    written = self._write(effect)
+                    self._collect_watches()
+                    self._events.appendleft(written)
                 case Send():
                     self._send(effect)
                 case OpenChannel(broker=broker):
@@ -220,11 +279,23 @@ class OneController:
                 case SetTimer():
                     pass
 
+    def _read(self, read: Read) -> ReadOutcome:
+        refusal = self.refusals.get(read.path)
+        return self.zookeeper.read(self.session, read) if refusal is None else ReadFailed(refusal)
+
     def _write(self, effect: WriteZnodes) -> events.ZnodesWritten:
+        loss = self.losing(effect)
         plan = MultiPlan(effect.groups, effect.fence)
         while (multi := plan.next_multi()) is not None:
-            plan.settle(multi, self.zookeeper.multi(self.session, multi.operations))
+            outcome = self._multi(multi.operations) if loss is not Loss.NOT_APPLIED else None
+            plan.settle(multi, MultiUnknown("the connection was lost") if loss or outcome is None else outcome)
         return events.ZnodesWritten(effect.id, plan.outcomes, plan.controller_moved)
+
+    def _multi(self, operations: Sequence[Operation]) -> MultiOutcome:
+        for index, operation in enumerate(operations):
+            if operation.path in self.refusals:
+                return MultiFailed(index, self.refusals[operation.path])
+        return self.zookeeper.multi(self.session, operations)
 
     def _send(self, send: Send) -> None:
         self.sent.append(send)
@@ -242,10 +313,10 @@ class OneController:
         sent, self.sent = self.sent, []
         return sent
 
+    def take_story(self) -> str:
+        """What happened since the last call, a line for each event from outside, write and request."""
+        story, self.story = self.story, []
+        return in_short(story)
+
     def recorded(self, fact_type: FactType) -> list[Fact]:
         return [fact for fact in self.facts if fact.type is fact_type]
-
-
-def fired(kind: object, path: str) -> WatchFired:
-    """A watch event, as the adapter would report it."""
-    return WatchFired(kind, path)  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""What scenarios begin with, and how their stories are compared."""
+
+from __future__ import annotations
+
+import textwrap
+
+from controller.core.context import Role
+from controller.core.waiting import waits
+from protocol.journal import FactType
+from protocol.zookeeper import paths
+from tests.fakes.one_controller import OneController
+
+
+def cluster(*brokers: int, world: OneController | None = None) -> OneController:
+    """A cluster with these brokers (1, 2, 3 if none are named) and an active controller; its story is still empty."""
+    world = OneController() if world is None else world
+    for broker in brokers or (1, 2, 3):
+        world.start_broker(broker)
+    world.elect()
+    world.take_story()
+    return world
+
+
+def with_topic(world: OneController, name: str, *partitions: tuple[int, ...]) -> OneController:
+    """The world with a topic more, in service; one list of brokers for each partition."""
+    world.create_topic(name, *partitions)
+    world.run()
+    world.take_story()
+    return world
+
+
+def text(story: str) -> str:
+    """A story as it stands in a test, without its indentation."""
+    return textwrap.dedent(story).strip()
+
+
+def is_gone(world: OneController, name: str) -> bool:
+    """Nothing of the topic is left in ZooKeeper or in the controller's memory."""
+    left = [path for path in world.zookeeper.paths() if name in path.split("/")]
+    return not left and name not in world.context.topics and name not in world.context.deletions
+
+
+def causes(world: OneController, name: str) -> list[tuple[int | None, int | None, str]]:
+    """(partition, broker, what is waited for) of a topic that is being deleted."""
+    return [(wait.partition, wait.broker, wait.waiting_for.name) for wait in waits(world.context, name)]
+
+
+def refusals(world: OneController, subject: str) -> list[str]:
+    """Why something was not done, for one subject."""
+    return [str(f.data["why"]) for f in world.recorded(FactType.REFUSAL) if f.subject == subject]
+
+
+def state(world: OneController, name: str, partition: int) -> str:
+    """The data of a partition's state znode."""
+    found = world.read(paths.partition_state(name, partition))
+    assert found is not None
+    assert found.data is not None
+    return found.data.decode()
+
+
+def led(world: OneController, name: str, partition: int = 0) -> tuple[int, int, tuple[int, ...]] | None:
+    """(leader, leader epoch, ISR) in the controller's memory."""
+    leadership = world.context.topics[name].partitions[partition].leadership
+    return None if leadership is None else (leadership.leader, leadership.leader_epoch, leadership.isr)
+
+
+def role(world: OneController) -> Role:
+    """What the controller is just now."""
+    return world.context.role
