@@ -150,7 +150,8 @@ class ControllerApp:
                 queue.deliver,
                 lambda error, where: loop.fault(error, where),
             )
-            performer = Performer(sessions, channels, timers, recorder.record, metrics.note_zookeeper)
+            subject = f"controller/{self._config.controller_id}"
+            performer = Performer(sessions, channels, timers, recorder.record, metrics.note_zookeeper, subject)
             context = Context(core_config(self._config))
             loop = ControllerLoop(
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue

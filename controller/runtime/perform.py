@@ -11,6 +11,7 @@ answer was: the event that the session is lost follows, and is all that counts.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, assert_never
 
@@ -28,9 +29,9 @@ from controller.core.effects import (
 )
 from controller.core.events import Result, ZnodesRead, ZnodesWritten
 from controller.runtime.timers import Timers
-from protocol.journal import Fact
+from protocol.journal import Fact, FactType
 from protocol.vocabulary import BrokerId
-from protocol.zookeeper.packing import MultiPlan
+from protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupOutcome, GroupUnknown, MultiPlan
 
 
 class ChannelSet(Protocol):
@@ -60,12 +61,14 @@ class Performer:
         timers: Timers,
         record: Callable[[Fact], None],
         note_latency: Callable[[str, float], None],
+        subject: str,
     ) -> None:
         self._sessions = sessions
         self._channels = channels
         self._timers = timers
         self._record = record
         self._note_latency = note_latency
+        self._subject = subject
         self._asked: ReadZnodes | WriteZnodes | None = None
         self._session: ZooKeeperSession | None = None
 
@@ -107,7 +110,9 @@ class Performer:
                 case WriteZnodes(id=number, groups=groups, fence=fence):
                     plan = MultiPlan(groups, fence)
                     result = ZnodesWritten(number, await session.write(plan), plan.controller_moved)
-                    self._note_latency("write", time.monotonic() - started_s)
+                    took_s = time.monotonic() - started_s
+                    self._note_latency("write", took_s)
+                    self._record(_write_fact(self._subject, asked, result.outcomes, took_s))
                 case _:
                     assert_never(asked)
         except SessionLost:
@@ -119,3 +124,34 @@ class Performer:
         self._asked = self._session = None
         self._timers.clear()
         self._channels.close_all()
+
+
+def _write_fact(subject: str, asked: WriteZnodes, outcomes: Sequence[GroupOutcome], took_s: float) -> Fact:
+    operations = Counter(type(operation).__name__ for group in asked.groups for operation in group)
+    results = Counter(map(_word_for, outcomes))
+    return Fact(
+        FactType.ZNODE_WRITE,
+        subject,
+        {
+            "groups": len(asked.groups),
+            "operations": dict(operations),
+            "first_path": asked.groups[0][0].path if asked.groups else "",
+            "outcomes": dict(results),
+            "fenced": asked.fence is not None,
+            "took_ms": round(took_s * 1000, 3),
+        },
+    )
+
+
+def _word_for(outcome: GroupOutcome) -> str:
+    match outcome:
+        case GroupDone():
+            return "done"
+        case GroupFailed(error=error):
+            return f"failed: {error.name}"
+        case GroupUnknown():
+            return "unknown"
+        case FenceFailed():
+            return "controller moved"
+        case _:
+            assert_never(outcome)

@@ -17,7 +17,8 @@ from adapters.kafka.client import KafkaConnection
 from controller.core.context import Context, Role
 from controller.runtime.app import ControllerApp, ExitCode, run
 from controller.runtime.brokers import Wire
-from protocol.journal import Entry, FactType, decode_lines
+from protocol.journal import Entry, Fact, FactType, decode_lines
+from protocol.journal_schema import schema_problems
 from protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment
 from protocol.zookeeper import paths, znodes
@@ -76,6 +77,11 @@ async def observer(zookeeper: FakeZooKeeper) -> AsyncIterator[FakeSession]:
         yield session
 
 
+def journal_of(directory: Path) -> list[Fact]:
+    (path,) = directory.iterdir()
+    return [entry.fact for entry in decode_lines(path.read_bytes().splitlines()) if isinstance(entry, Entry)]
+
+
 async def present(session: FakeSession, path: str) -> bool:
     (found,) = await session.read([Exists(path)])
     return isinstance(found, Present)
@@ -111,8 +117,7 @@ async def test_elected_on_an_empty_zookeeper_and_stops_in_order(tmp_path: Path) 
         assert await asyncio.wait_for(one.task, 10) == ExitCode.STOPPED
         assert not await present(session, "/controller")
         assert len(zookeeper.sessions) == 1
-    (path,) = tmp_path.iterdir()
-    found = [entry.fact for entry in decode_lines(path.read_bytes().splitlines()) if isinstance(entry, Entry)]
+    found = journal_of(tmp_path)
     elections = [fact.data["what"] for fact in found if fact.type is FactType.ELECTION]
     assert elections == ["elected", "active", "resigned"]
     assert (found[0].data["event"], found[-1].data["event"]) == ("process started", "process stopping")
@@ -150,9 +155,9 @@ async def test_without_zookeeper_it_is_healthy_but_not_ready_and_goes_on_trying(
         await one.becomes(Role.ACTIVE)
 
 
-async def test_a_topic_is_created_and_deleted_with_real_sockets() -> None:
+async def test_a_topic_is_created_and_deleted_with_real_sockets(tmp_path: Path) -> None:
     zookeeper = FakeZooKeeper()
-    async with FakeBroker() as broker, observer(zookeeper) as session, controller(zookeeper) as one:
+    async with FakeBroker() as broker, observer(zookeeper) as session, controller(zookeeper, journal=tmp_path) as one:
         await one.becomes(Role.ACTIVE)
         await register(session, 1, broker.endpoint)
         await create_topic(session, "orders", (1,))
@@ -172,6 +177,9 @@ async def test_a_topic_is_created_and_deleted_with_real_sockets() -> None:
         _, metrics = await one.get("/metrics")
         assert 'kafka_controller_controllerchannelmanager_queuesize{broker_id="1"}' in metrics
         assert 'lethe_controller_deletion_phase_seconds_count{phase="acknowledged"} 1.0' in metrics
+    facts = journal_of(tmp_path)
+    assert {FactType.TRANSITION, FactType.REQUEST, FactType.ACK, FactType.ZNODE_WRITE} <= {fact.type for fact in facts}
+    assert [(fact, schema_problems(fact)) for fact in facts if schema_problems(fact)] == []
 
 
 async def test_why_a_deletion_is_not_done_can_be_asked() -> None:

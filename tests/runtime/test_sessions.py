@@ -19,6 +19,8 @@ from controller.runtime.perform import Performer
 from controller.runtime.queue import EventQueue
 from controller.runtime.sessions import BackOff, SessionKeeper
 from controller.runtime.timers import Timers
+from protocol.journal import FactType
+from protocol.journal_schema import schema_problems
 from protocol.zookeeper.operations import (
     Check,
     Create,
@@ -59,6 +61,7 @@ class Bench:
             Timers(self.clock, self.queue.post),
             self.facts.record,
             lambda kind, _: self.latencies.append(kind),
+            "controller/1001",
         )
 
     @property
@@ -246,6 +249,10 @@ async def test_a_group_that_fails_is_set_apart() -> None:
         result = await b.performer.result()
         assert isinstance(result, ZnodesWritten)
         assert [type(outcome) for outcome in result.outcomes] == [GroupDone, GroupFailed, GroupDone]
+        (fact,) = b.facts.of(FactType.ZNODE_WRITE)
+        assert schema_problems(fact) == ()
+        assert fact.data["outcomes"] == {"done": 2, "failed: NO_NODE": 1}
+        assert fact.data["operations"] == {"Create": 2, "Delete": 1}
         assert not result.controller_moved
 
 

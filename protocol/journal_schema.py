@@ -1,0 +1,387 @@
+"""What the data of each fact in the journal holds: the schema that tests check and from which its page is made.
+
+A type may come in several forms, because controllers and agents say different things about the same matter; a fact has
+to have one of them. Writers may add keys, readers must pass over those that they do not know. Keys are never renamed
+within one major version.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from protocol.journal import Fact, FactType, JsonValue, partitions_in, time_from_text
+
+
+class Kind(enum.Enum):
+    """What a value is."""
+
+    TEXT = "text"
+    COUNT = "whole number, 0 or more"
+    ID = "whole number, -1 or more"
+    NUMBER = "number, 0 or more"
+    BOOLEAN = "boolean"
+    RANGES = "ranges of partitions, as `0-3,7`"
+    COUNTS = "object of whole numbers"
+    TEXTS = "list of texts"
+    TIME = "RFC 3339 time"
+    TEXT_OR_NULL = "text or null"
+
+
+class Key(NamedTuple):
+    name: str
+    kind: Kind
+    meaning: str
+    optional: bool = False
+
+
+class Form(NamedTuple):
+    """One way in which a type is written: who writes it, what it is about (a pattern), what its data holds."""
+
+    writer: str
+    subject: str
+    keys: tuple[Key, ...]
+
+
+class Schema(NamedTuple):
+    meaning: str
+    forms: tuple[Form, ...]
+
+
+_TOPIC: Final = r"topic/.+"
+_BROKER: Final = r"broker/\d+"
+_CONTROLLER: Final = r"controller/\d+"
+_ANYTHING: Final = r"(topic|partition|replica|broker|controller)/.+|cluster|controller"
+
+_BROKER_KEY: Final = Key("broker", Kind.ID, "broker id")
+_BROKER_EPOCH: Final = Key("broker_epoch", Kind.ID, "epoch of the broker incarnation: czxid of its registration")
+_REQUEST_ID: Final = Key("request_id", Kind.COUNT, "number of the request, unique within one controller process")
+_PARTITIONS: Final = Key("partitions", Kind.RANGES, "which partitions of the topic")
+_API: Final = Key("api", Kind.TEXT, "LEADER_AND_ISR, UPDATE_METADATA or STOP_REPLICA")
+_PARTITION_COUNT: Final = Key("partitions", Kind.COUNT, "how many partitions")
+_TOPIC_COUNT: Final = Key("topics", Kind.COUNT, "how many topics")
+_CONTROLLER_EPOCH: Final = Key("controller_epoch", Kind.ID, "epoch of the controller that asked")
+_REASON: Final = Key("reason", Kind.TEXT, "why")
+_LOG_DIR: Final = Key("log_dir", Kind.TEXT, "path of the log directory")
+_SIZE: Final = Key("size_bytes", Kind.COUNT, "bytes on disk")
+_EPOCH: Final = Key("epoch", Kind.ID, "controller epoch of the tenure")
+
+SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
+    {
+        FactType.ELECTION: Schema(
+            "A tenure of this controller began, became effective or ended.",
+            (
+                Form(
+                    "controller",
+                    _CONTROLLER,
+                    (
+                        Key("what", Kind.TEXT, "`elected`, `active` (everything is loaded) or `resigned`"),
+                        _EPOCH,
+                        Key("reason", Kind.TEXT, "why it resigned", optional=True),
+                        Key("tenure_ms", Kind.COUNT, "how long the tenure lasted", optional=True),
+                        Key("loading_ms", Kind.COUNT, "from the election to being active", optional=True),
+                    ),
+                ),
+            ),
+        ),
+        FactType.EVENT: Schema(
+            "Something was handled: a watch, an answer, a timer, a session; or a step of some size began.",
+            (
+                Form(
+                    "controller, for each event",
+                    _CONTROLLER,
+                    (
+                        Key("event", Kind.TEXT, "name of the event"),
+                        Key("outcome", Kind.TEXT, "`handled`, `fault`, `cancelled`, `abandoned…`, `preempted others`"),
+                        Key("queued_ms", Kind.NUMBER, "time in the queue", optional=True),
+                        Key("handled_ms", Kind.NUMBER, "time until its course was over", optional=True),
+                        Key("error", Kind.TEXT, "the fault", optional=True),
+                        Key("preempted", Kind.COUNTS, "events that were dropped, by name", optional=True),
+                    ),
+                ),
+                Form(
+                    "controller, for a step of some size",
+                    _CONTROLLER,
+                    (Key("what", Kind.TEXT, "what began"), _TOPIC_COUNT, _PARTITION_COUNT),
+                ),
+            ),
+        ),
+        FactType.TRANSITION: Schema(
+            "Partitions or replicas of one topic changed their state: one line for all that changed alike.",
+            (
+                Form(
+                    "controller",
+                    _TOPIC,
+                    (
+                        Key("machine", Kind.TEXT, "`partition` or `replica`"),
+                        _PARTITIONS,
+                        Key("broker", Kind.ID, "of the replicas", optional=True),
+                        Key("before", Kind.TEXT, "state before"),
+                        Key("after", Kind.TEXT, "state after"),
+                    ),
+                ),
+            ),
+        ),
+        FactType.REFUSAL: Schema(
+            "Something that was asked for was not done, for one subject, while the rest went on.",
+            (
+                Form(
+                    "controller and agent",
+                    _ANYTHING,
+                    (Key("what", Kind.TEXT, "what was to be done"), Key("why", Kind.TEXT, "why it was not")),
+                ),
+            ),
+        ),
+        FactType.REQUEST: Schema(
+            "A control request was queued for a broker, or handled by an agent.",
+            (
+                Form("controller", _BROKER, (_API, _BROKER_EPOCH, _REQUEST_ID, _TOPIC_COUNT, _PARTITION_COUNT)),
+                Form(
+                    "agent",
+                    _BROKER,
+                    (
+                        _API,
+                        Key("controller", Kind.ID, "id of the controller that asked"),
+                        _CONTROLLER_EPOCH,
+                        _TOPIC_COUNT,
+                        _PARTITION_COUNT,
+                        Key("answers", Kind.COUNTS, "Kafka's error name to how many partitions"),
+                    ),
+                ),
+            ),
+        ),
+        FactType.ACK: Schema(
+            "The deletion of replicas was answered.",
+            (
+                Form(
+                    "controller",
+                    _TOPIC,
+                    (
+                        _BROKER_KEY,
+                        _BROKER_EPOCH,
+                        _REQUEST_ID,
+                        _PARTITIONS,
+                        Key("result", Kind.TEXT, "`NONE`, or why it does not count"),
+                    ),
+                ),
+                Form(
+                    "agent",
+                    _TOPIC,
+                    (
+                        _BROKER_KEY,
+                        _CONTROLLER_EPOCH,
+                        Key("delete", Kind.BOOLEAN, "true"),
+                        _PARTITIONS,
+                        Key("error", Kind.TEXT, "Kafka's error name"),
+                    ),
+                ),
+            ),
+        ),
+        FactType.ZNODE_WRITE: Schema(
+            "ZooKeeper answered a write: one line for all groups of operations that were asked for together.",
+            (
+                Form(
+                    "controller",
+                    _CONTROLLER,
+                    (
+                        Key("groups", Kind.COUNT, "atomic groups of operations"),
+                        Key("operations", Kind.COUNTS, "kind of operation to how many"),
+                        Key("first_path", Kind.TEXT, "path of the first operation"),
+                        Key("outcomes", Kind.COUNTS, "`done`, `failed: …`, `unknown` or `controller moved` to groups"),
+                        Key("fenced", Kind.BOOLEAN, "whether it was tied to our controller epoch"),
+                        Key("took_ms", Kind.NUMBER, "until the last answer"),
+                    ),
+                ),
+            ),
+        ),
+        FactType.DELETION_PHASE: Schema(
+            "The deletion of a topic reached a phase.",
+            (
+                Form(
+                    "controller",
+                    _TOPIC,
+                    (
+                        Key("phase", Kind.TEXT, "the phase: `queued`, `started`, `tombstoned`, `acknowledged`, …"),
+                        Key("took_ms", Kind.NUMBER, "since the phase that it is measured from"),
+                        Key("topic_id", Kind.TEXT_OR_NULL, "the incarnation, where topics have ids"),
+                        _PARTITION_COUNT,
+                        Key("replicas", Kind.COUNT, "how many replicas"),
+                    ),
+                ),
+            ),
+        ),
+        FactType.SET_ASIDE: Schema(
+            "Something cannot be understood or belongs to another incarnation: it is left alone and shown.",
+            (
+                Form(
+                    "controller",
+                    r"(topic|broker)/.+",
+                    (Key("path", Kind.TEXT, "path of the znode"), _REASON),
+                ),
+                Form(
+                    "agent",
+                    _TOPIC,
+                    (
+                        _BROKER_KEY,
+                        _LOG_DIR,
+                        Key("partition", Kind.COUNT, "number of the partition"),
+                        Key("directory", Kind.TEXT, "name of the directory now"),
+                        _SIZE,
+                        _REASON,
+                    ),
+                ),
+            ),
+        ),
+        FactType.BROKER: Schema(
+            "A broker came, went or changed; an agent registered, loaded or lost a log directory.",
+            (
+                Form("controller", _BROKER, (Key("what", Kind.TEXT, "`started`, `failed`, `modified`"), _BROKER_EPOCH)),
+                Form("agent", _BROKER, (Key("happened", Kind.TEXT, "what happened"),)),
+            ),
+        ),
+        FactType.BYTES_FREED: Schema(
+            "A renamed directory was removed from disk, or could not be.",
+            (
+                Form(
+                    "agent",
+                    _BROKER,
+                    (
+                        _LOG_DIR,
+                        Key("directory", Kind.TEXT, "its name"),
+                        _SIZE,
+                        Key("files", Kind.COUNT, "how many files it had"),
+                        Key("error", Kind.TEXT_OR_NULL, "why it is still there"),
+                    ),
+                ),
+            ),
+        ),
+        FactType.GAP: Schema(
+            "Facts are missing here: the journal could not be written.",
+            (
+                Form(
+                    "journal",
+                    r"(controller|broker)/\d+",
+                    (
+                        Key("count", Kind.COUNT, "how many"),
+                        Key("first", Kind.TIME, "when the first one happened"),
+                        Key("last", Kind.TIME, "when the last one happened"),
+                        _REASON,
+                    ),
+                ),
+            ),
+        ),
+    }
+)
+
+
+# --- checking -----------------------------------------------------------------------------------------------------
+
+
+def _is_number(value: JsonValue, minimum: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= minimum
+
+
+def _is_whole(value: JsonValue, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
+def _parses(parse: Callable[[str], object], value: JsonValue) -> bool:
+    try:
+        parse(value if isinstance(value, str) else "?")
+    except ValueError:
+        return False
+    return True
+
+
+def _fits(kind: Kind, value: JsonValue) -> bool:
+    match kind:
+        case Kind.TEXT:
+            return isinstance(value, str)
+        case Kind.TEXT_OR_NULL:
+            return value is None or isinstance(value, str)
+        case Kind.COUNT:
+            return _is_whole(value, 0)
+        case Kind.ID:
+            return _is_whole(value, -1)
+        case Kind.NUMBER:
+            return _is_number(value, 0)
+        case Kind.BOOLEAN:
+            return isinstance(value, bool)
+        case Kind.RANGES:
+            return _parses(partitions_in, value)
+        case Kind.TIME:
+            return _parses(time_from_text, value)
+        case Kind.COUNTS:
+            return isinstance(value, dict) and all(_is_whole(count, 0) for count in value.values())
+        case Kind.TEXTS:
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _problems_with(form: Form, fact: Fact) -> list[str]:
+    problems = []
+    if re.fullmatch(form.subject, fact.subject, re.DOTALL) is None:
+        problems.append(f"the subject {fact.subject!r} is not like {form.subject!r}")
+    for key in form.keys:
+        if key.name not in fact.data:
+            if not key.optional:
+                problems.append(f"{key.name!r} is missing")
+        elif not _fits(key.kind, fact.data[key.name]):
+            problems.append(f"{key.name!r} is {fact.data[key.name]!r}, not {key.kind.value}")
+    return problems
+
+
+def schema_problems(fact: Fact) -> tuple[str, ...]:
+    """Why the fact has none of the forms of its type, judged by the form that comes nearest; empty where it has one."""
+    found = [tuple(_problems_with(form, fact)) for form in SCHEMAS[fact.type].forms]
+    return min(found, key=lambda problems: len(problems))
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+_INTRODUCTION: Final = """\
+# The journal
+
+Generated from `protocol/journal_schema.py`; `make docs` writes it.
+
+Controllers and agents write what they decide, do and learn as one line of JSON per fact, where `lethe.journal.dir` is
+set. A line is a CloudEvents 1.0 object:
+
+    {"specversion":"1.0","id":"19b1f2c3a4b-17","source":"/lethe/controller/1001","type":"lethe.election",
+     "subject":"controller/1001","time":"2026-01-02T03:04:05.678Z","datacontenttype":"application/json",
+     "data":{"what":"elected","epoch":7,"version":6}}
+
+(on one line). `id` is unique for its `source`: the start of the process in hexadecimal milliseconds, and a number that
+rises by one per line. `subject` says what the fact is about.
+
+Files are `<daemon>-<id>-00000001.jsonl` and so on; the one with the highest number is being written. A file that has
+`lethe.journal.max.bytes` is closed, and the oldest ones are removed beyond `lethe.journal.max.files`, so the journal
+has a known upper limit. A process that starts goes on in the newest file.
+
+Writing never holds a daemon up: facts go through a bounded queue to a thread of their own. What a full or stalled disk
+did not take is counted, and a `lethe.gap` line at that place says how much is missing, from when to when, and why.
+Each batch is handed to the operating system at once, so it survives the death of the process; files are synced to disk
+when they are closed, so a power failure may cost the last lines. Where the last line was cut off, the next process
+begins on a fresh one: readers pass over a line that is not JSON.
+
+Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over keys and types that
+they do not know.
+"""
+
+
+def journal_page() -> str:
+    """The text of `docs/journal.md`."""
+    lines = [_INTRODUCTION]
+    for fact_type in FactType:
+        schema = SCHEMAS[fact_type]
+        lines += [f"## lethe.{fact_type.value}", "", schema.meaning, ""]
+        for form in schema.forms:
+            lines += [f"Written by: {form.writer}. Subject: `{form.subject}`.", ""]
+            lines += ["| Key | Value | Meaning |", "|---|---|---|"]
+            for key in form.keys:
+                name = f"`{key.name}`" + (" (not always)" if key.optional else "")
+                lines.append(f"| {name} | {key.kind.value} | {key.meaning} |")
+            lines.append("")
+    return "\n".join(lines).rstrip() + "\n"

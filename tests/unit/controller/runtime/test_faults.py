@@ -1,0 +1,31 @@
+import asyncio
+
+import pytest
+
+from adapters.zookeeper.interface import SessionLost
+from controller.runtime.faults import FAULTS, Verdict, verdict_on
+
+
+@pytest.mark.parametrize(
+    "error, verdict",
+    [
+        (SessionLost("expired"), Verdict.AWAIT_SESSION_LOST),
+        (MemoryError(), Verdict.STOP),
+        (LookupError("x"), Verdict.RESIGN),
+        (OSError("x"), Verdict.RESIGN),
+        (TimeoutError(), Verdict.RESIGN),
+        (AssertionError(), Verdict.RESIGN),
+        (RecursionError(), Verdict.RESIGN),
+    ],
+)
+def test_one_table_says_what_a_fault_leads_to(error: Exception, verdict: Verdict) -> None:
+    assert verdict_on(error) is verdict
+
+
+def test_no_row_is_hidden_by_one_above_it() -> None:
+    for number, (kind, _) in enumerate(FAULTS):
+        assert not any(issubclass(kind, earlier) for earlier, _ in FAULTS[:number])
+
+
+def test_cancellation_is_no_fault() -> None:
+    assert not issubclass(asyncio.CancelledError, Exception)
