@@ -72,7 +72,7 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
 
 
 def _has_untried_replica(context: Context, name: str, deletion: Deletion) -> bool:
-    """True where a replica's broker came back while others were outstanding: it need not wait for those that are gone."""
+    """True where a broker came back while others were outstanding: it need not wait for those that are gone."""
     return deletion.by_state.get(ReplicaState.ONLINE, 0) > 0 and any(
         context.replica_state(replica) is ReplicaState.ONLINE
         and context.is_online(replica.topic_partition, replica.broker)
@@ -170,7 +170,7 @@ def _in_states(
 
 
 def fail(turn: Turn, task: FailReplicaDeletions) -> None:
-    """These replicas cannot be deleted now; their topics wait. One that has confirmed its deletion is not waited for."""
+    """These replicas cannot be deleted now; their topics wait. One that has confirmed is not waited for."""
     context = turn.context
     queued = tuple(
         replica
