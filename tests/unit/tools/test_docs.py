@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.docs import Page, main, stale, write
+from tools.docs import PAGES, Page, main, stale, write
 
 PAGE = Page("docs/letters.md", "tests.unit.tools.test_docs:letters")
 
@@ -49,3 +49,7 @@ def test_unknown_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_generator_that_gives_no_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="number returned int"):
         stale(Page("docs/x.md", "tests.unit.tools.test_docs:number"), tmp_path)
+
+
+def test_no_page_is_generated_twice() -> None:
+    assert len({page.path for page in PAGES}) == len(PAGES)
