@@ -31,6 +31,7 @@ async def with_session(connect: str, command: Callable[[ZooKeeperSession], Await
         connection_timeout_ms=CONNECTION_TIMEOUT_MS,
         set_acl=bool(credentials),
         credentials=credentials,
+        create_chroot=False,
     )
     try:
         async with open_session(config, lambda _: None) as session:

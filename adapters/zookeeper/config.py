@@ -72,6 +72,8 @@ class ZooKeeperConfig:
     """`zookeeper.set.acl`: what is created belongs to its creator and can be read by all."""
     credentials: tuple[Credentials, ...] = field(default=())
     """Sent right after connecting, and again after each reconnect."""
+    create_chroot: bool = True
+    """What Kafka's brokers do. Tools had better not: a mistyped chroot would come into being by looking at it."""
     jute_max_buffer_bytes: int = 1_048_575
     """The server's `jute.maxbuffer`: it drops the connection of whoever sends more at once."""
     reply_target_bytes: int = 1024 * 1024

@@ -298,14 +298,15 @@ def _with_acl(operation: Operation) -> Operation:
 
 @asynccontextmanager
 async def open_session(config: ZooKeeperConfig, on_watch: OnWatch) -> AsyncIterator[Session]:
-    """A new session, closed at the end of the context. Creates the chroot where it is missing. Raises
-    ZooKeeperUnavailable."""
+    """A new session, closed at the end of the context. Creates the chroot where it is missing, if the configuration
+    says so. Raises ZooKeeperUnavailable."""
     link = Link(config, on_watch)
     await link.open()
     session = Session(link)
     life = asyncio.create_task(link.run(), name="zookeeper-session")
     try:
-        await session.create_chroot()
+        if config.create_chroot:
+            await session.create_chroot()
         yield session
     finally:
         try:

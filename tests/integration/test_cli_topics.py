@@ -14,7 +14,7 @@ from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import ZooKeeperSession
 from adapters.zookeeper.session import open_session
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, GetData
+from protocol.zookeeper.operations import Create, Data, Exists, GetData, ReadFailed, ZkError
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect, prepare
 
 pytestmark = pytest.mark.zookeeper
@@ -104,7 +104,7 @@ async def test_the_life_of_a_topic(lethe: Lethe, session: ZooKeeperSession) -> N
     assert "marked for deletion" in again.err
 
 
-async def test_exit_codes_say_what_kind_of_no(lethe: Lethe) -> None:
+async def test_exit_codes_say_what_kind_of_no(lethe: Lethe, session: ZooKeeperSession) -> None:
     refused = await lethe("topics", "describe", "--topic", "nothing")
     assert (refused.code, refused.out, refused.err) == (1, "", "lethe: topic 'nothing' does not exist\n")
     usage = await lethe(
@@ -118,6 +118,7 @@ async def test_exit_codes_say_what_kind_of_no(lethe: Lethe) -> None:
     empty = await Lethe(lethe.connect + "/empty")("topics", "list")
     assert empty.code == 1
     assert "no broker has ever registered" in empty.err
+    assert (await session.read([Exists("/empty")])) == [ReadFailed(ZkError.NO_NODE)]
 
 
 async def test_a_pattern_deletes_nothing_unasked(lethe: Lethe) -> None:
