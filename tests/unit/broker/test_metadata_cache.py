@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from broker.core.inputs import BrokerRegistered
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
-from tests.unit.broker.driver import Driver, X, Y, become, metadata, tombstone
+from tests.unit.broker.driver import EPOCH, Driver, X, Y, become, metadata, tombstone
 
 
 def test_partitions_are_merged_and_brokers_replaced() -> None:
@@ -66,3 +67,16 @@ def test_an_incarnation_is_remembered_while_a_replica_is_here() -> None:
     driver.update(tombstone())
     assert driver.state.incarnations == {"t": X}
     assert TopicPartition("t", 0) in driver.state.replicas
+
+
+def test_what_was_cached_under_an_earlier_registration_goes_with_the_first_metadata_for_the_new_one() -> None:
+    driver = Driver()
+    driver.update(metadata("gone"), EPOCH)
+    driver.feed(BrokerRegistered(BrokerEpoch(EPOCH + 1)))
+    assert list(driver.state.cache.topics) == ["gone"]
+
+    driver.update(metadata("here"), EPOCH + 1)
+    driver.update(metadata("too"), EPOCH + 1)
+
+    assert list(driver.state.cache.topics) == ["here", "too"]
+    assert list(driver.state.incarnations) == ["here", "too"]

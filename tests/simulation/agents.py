@@ -1,0 +1,304 @@
+"""A broker agent: the pure core, its disk, its registration, and every way of failing in between.
+
+It registers before it listens, as Kafka's brokers do. It can die between any two effects and in the middle of a list of
+disk operations; the disk stays as it is then. It can lose its session and go on serving, and it registers again under a
+new epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.core import agent
+from broker.core.effects import (
+    AskTopicIds,
+    DirectoryRef,
+    DiskOperation,
+    Effect,
+    Halt,
+    NotifyLogDirFailure,
+    PerformDisk,
+    Record,
+    Refuse,
+    RemoveDirectories,
+    Reply,
+    SetTimer,
+)
+from broker.core.inputs import (
+    BrokerRegistered,
+    ControlReceived,
+    DirectoriesRemoved,
+    DiskOutcome,
+    DiskPerformed,
+    Input,
+    LogDirFailed,
+    TimerFired,
+    TopicAbsence,
+    TopicIdAnswer,
+    TopicIdsAnswered,
+    TopicIdUnavailable,
+)
+from broker.core.state import AgentState, Settings
+from protocol.kafka.control import Addressed, ControlResponse
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Create, Data, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome
+from tests.simulation import describe, invariants
+from tests.simulation.disk import Disk
+from tests.simulation.ensemble import Client, Writer
+from tests.simulation.invariants import Promise
+from tests.simulation.world import Scheduled
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+Answer = Callable[[ControlResponse | None], None]
+
+
+class AgentProcess:
+    """One broker's machine: its disk, and the process on it, which may be up or down."""
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        self.id = BrokerId(number)
+        self.name = f"agent {number}"
+        self.alive = False
+        self.is_listening = False
+        self.client: Client | None = None
+        self.disk = Disk({f"/{number}{letter}": {} for letter in "abc"[: cluster.mix.log_dirs]})
+        self.promise = Promise()
+        """What it must not go back behind: the epochs that it has seen."""
+        self._cluster = cluster
+        self._world = cluster.world
+        self._run = 0
+        self.state = self._fresh_state()
+        self._tokens: dict[int, Answer] = {}
+        self._last_token = 0
+        self._timer: Scheduled | None = None
+
+    def _fresh_state(self) -> AgentState:
+        return AgentState(Settings(self.id, self._cluster.mix.delete_delay_ms, f"{self.id}/{self._run}"))
+
+    # --- the process -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start it; nothing where it is up."""
+        if self.alive:
+            return
+        self._world.note(self.name, "starts")
+        self.alive = True
+        self._run += 1
+        self.promise = Promise()
+        self.state = self._fresh_state()
+        self.feed(self.disk.inventory())
+        if self.alive:
+            self._open_session()
+
+    def crash(self, *, session_expires_after_ms: int) -> None:
+        """Memory is lost, the disk is kept."""
+        if not self.alive:
+            return
+        self._world.note(self.name, "crashes")
+        self.alive = self.is_listening = False
+        self._run += 1
+        self._tokens.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.client is not None:
+            self.client.abandon(session_expires_after_ms)
+        self.client = None
+
+    # --- registration ----------------------------------------------------------------------------------------------
+
+    def _open_session(self) -> None:
+        run = self._run
+        self._world.after(self._world.between(*self._cluster.mix.zookeeper_ms), lambda: self._connect(run))
+
+    def _connect(self, run: int) -> None:
+        if run == self._run and self.client is None:
+            client = self.client = self._cluster.ensemble.connect(self.name, lambda _: None, self._lost)
+            self._register(client)
+
+    def _register(self, client: Client) -> None:
+        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + self.id)
+        znode = Broker(self.id, BrokerEpoch(-1), (endpoint,))
+        data = znodes.encode_broker(znode, timestamp_ms=self._world.now_ms)
+        operation = Create(paths.broker_id(self.id), data, ephemeral=True)
+        client.multi((operation,), Writer(self.name), lambda outcome: self._registered(client, outcome))
+
+    def _registered(self, client: Client, outcome: MultiOutcome) -> None:
+        if client is not self.client:
+            return
+        match outcome:
+            case MultiDone(zxid=zxid):
+                self._is_registered(BrokerEpoch(zxid))
+            case MultiFailed():
+                # The session of the run before has not expired yet.
+                self._world.after(100, lambda: self._register(client) if client is self.client else None)
+            case _:
+                client.read((GetData(paths.broker_id(self.id)),), lambda found: self._looked_up(client, found))
+
+    def _looked_up(self, client: Client, outcomes: tuple[ReadOutcome, ...]) -> None:
+        if client is not self.client:
+            return
+        found = outcomes[0]
+        if isinstance(found, Data) and found.stat.ephemeral_owner == client.session:
+            self._is_registered(BrokerEpoch(found.stat.czxid))
+        else:
+            self._register(client)
+
+    def _is_registered(self, epoch: BrokerEpoch) -> None:
+        self._world.note(self.name, f"is registered under epoch {epoch}")
+        self.promise.broker_epoch = epoch
+        self.feed(BrokerRegistered(epoch))
+        run = self._run
+        self._world.after(self._world.between(0, 50), lambda: self._listen(run))
+
+    def _listen(self, run: int) -> None:
+        if run == self._run:
+            self.is_listening = True
+
+    def _lost(self, why: str) -> None:
+        self._world.note(self.name, f"learns that its session is lost: {why}")
+        self.client = None
+        self._open_session()
+
+    # --- requests --------------------------------------------------------------------------------------------------
+
+    def receive(self, addressed: Addressed, answer: Answer) -> None:
+        """A control request has arrived; `answer` is called with None where the connection is closed instead."""
+        self._last_token += 1
+        token = self._last_token
+        stale = self.promise.note(addressed)
+
+        def judged(response: ControlResponse | None) -> None:
+            if stale and response is not None:
+                invariants.s5_stale_order_is_refused(self.name, stale, addressed, response)
+            answer(response)
+
+        self._tokens[token] = judged
+        self.feed(ControlReceived(token, addressed))
+
+    def log_dir_failed(self, log_dir: str, error: str) -> None:
+        """The log directory is found broken outside of any operation."""
+        if self.alive:
+            self.feed(LogDirFailed(log_dir, error))
+
+    def feed(self, happened: Input) -> None:
+        """One step of the core, and what comes of it."""
+        effects = agent.step(self.state, happened, self._world.now_ms)
+        self._world.note(self.name, f"{type(happened).__name__}: {len(effects)} effects")
+        crash_at = -1
+        if self._world.chance(self._cluster.mix.p_agent_crash):
+            crash_at = self._world.between(0, len(effects))
+        for index, effect in enumerate(effects):
+            if index == crash_at or not self.alive:
+                break
+            self._perform(effect)
+        if self.alive:
+            invariants.s3_hosted_bytes_are_its_own(self)
+        if crash_at >= 0:
+            self._cluster.restart_later(self)
+
+    # --- effects ---------------------------------------------------------------------------------------------------
+
+    def _perform(self, effect: Effect) -> None:
+        mix, run = self._cluster.mix, self._run
+        delay_ms = self._world.between(*mix.disk_ms)
+        match effect:
+            case Reply(token, response):
+                self._world.note(self.name, f"answers {describe.response(response)}")
+                self._tokens.pop(token)(response)
+            case Refuse(token):
+                self._tokens.pop(token)(None)
+            case PerformDisk(operations):
+                self._world.after(delay_ms, lambda: self._on_disk(operations, run))
+            case RemoveDirectories(directories):
+                self._world.after(delay_ms, lambda: self._remove(directories, run))
+            case AskTopicIds(topics):
+                self._ask(topics, run)
+            case SetTimer(at_ms):
+                self._set_timer(at_ms, run)
+            case NotifyLogDirFailure():
+                if self.client is not None:
+                    path = paths.log_dir_event_notification()
+                    data = znodes.encode_log_dir_event(self.id)
+                    self.client.multi((Create(path, data, sequential=True),), Writer(self.name), lambda _: None)
+            case Halt():
+                self._cluster.restart_later(self)
+            case Record():
+                pass
+
+    def _on_disk(self, operations: tuple[DiskOperation, ...], run: int) -> None:
+        if run != self._run:
+            return
+        world, mix = self._world, self._cluster.mix
+        crash_at = world.between(0, len(operations)) if world.chance(mix.p_agent_crash) else -1
+        outcomes: list[DiskOutcome] = []
+        for index, operation in enumerate(operations):
+            if index == crash_at:
+                break
+            invariants.disk_operation_is_allowed(self._cluster, self, operation)
+            outcome = self.disk.perform(operation, refuse=world.chance(mix.p_disk_refusal))
+            world.note(self.name, f"{describe.on_disk(operation)}: {outcome.error}")
+            outcomes.append(outcome)
+        if crash_at >= 0:
+            self._cluster.restart_later(self)
+        else:
+            self.feed(DiskPerformed(tuple(outcomes)))
+
+    def _remove(self, directories: tuple[DirectoryRef, ...], run: int) -> None:
+        if run != self._run:
+            return
+        outcomes = []
+        for ref in directories:
+            invariants.removal_is_allowed(self._cluster, self, ref)
+            outcomes.append(self.disk.remove(ref))
+            self._world.note(self.name, f"removes {ref}: {outcomes[-1].error}")
+        self.feed(DirectoriesRemoved(tuple(outcomes)))
+
+    def _ask(self, topics: tuple[str, ...], run: int) -> None:
+        client = self.client
+        if client is None or not client.connected:
+            nobody = tuple(TopicIdUnavailable("no connection to ZooKeeper") for _ in topics)
+            self._world.after(1, lambda: self._answer_ids(nobody, run))
+            return
+        answered: list[None] = []
+
+        def done(outcomes: tuple[ReadOutcome, ...]) -> None:
+            if not answered:
+                answered.append(None)
+                self._answer_ids(tuple(_topic_id(t, o) for t, o in zip(topics, outcomes, strict=True)), run)
+
+        def give_up() -> None:
+            if not answered:
+                answered.append(None)
+                self._answer_ids(tuple(TopicIdUnavailable("no answer in time") for _ in topics), run)
+
+        client.read(tuple(GetData(paths.topic(topic)) for topic in topics), done)
+        self._world.after(self._cluster.mix.session_timeout_ms, give_up)
+
+    def _answer_ids(self, answers: tuple[TopicIdAnswer, ...], run: int) -> None:
+        if run == self._run:
+            self.feed(TopicIdsAnswered(answers))
+
+    def _set_timer(self, at_ms: int, run: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+        def fire() -> None:
+            if run == self._run:
+                self.feed(TimerFired())
+
+        self._timer = self._world.after(max(0, at_ms - self._world.now_ms), fire)
+
+
+def _topic_id(topic: str, outcome: ReadOutcome) -> TopicIdAnswer:
+    if not isinstance(outcome, Data):
+        return TopicAbsence.NO_TOPIC
+    try:
+        topic_id = znodes.decode_topic(topic, outcome.data).topic_id
+    except znodes.MalformedZnode as error:
+        return TopicIdUnavailable(str(error))
+    return TopicAbsence.NO_ID if topic_id is None else topic_id

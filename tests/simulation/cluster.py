@@ -1,0 +1,106 @@
+"""Everything that takes part in one run, and how to find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper.operations import Operation
+from tests.simulation import invariants
+from tests.simulation.agents import AgentProcess
+from tests.simulation.controllers import ControllerProcess
+from tests.simulation.ensemble import Ensemble, Writer
+from tests.simulation.ledger import Ledger
+from tests.simulation.mix import Mix, draw
+from tests.simulation.network import Link
+from tests.simulation.world import World
+
+
+class Cluster:
+    """The world, ZooKeeper, controllers, agents, and the ledger of what really happened."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.mix: Mix = draw(world.random)
+        self.ledger = Ledger()
+        self.ensemble = Ensemble(world, self.mix)
+        self.ensemble.observer = self
+        self.controllers = [ControllerProcess(self, number) for number in range(self.mix.controllers)]
+        self.agents = {BrokerId(number): AgentProcess(self, number) for number in range(1, self.mix.agents + 1)}
+        self.kept_away: dict[BrokerId, None] = {}
+        """Brokers that nobody starts for now."""
+        self._links: dict[tuple[BrokerId, BrokerId], Link] = {}
+        world.after_event = self.judge
+
+    # --- who is where ----------------------------------------------------------------------------------------------
+
+    def link(self, controller: BrokerId, broker: BrokerId) -> Link:
+        """The network between the two."""
+        link = self._links.get((controller, broker))
+        if link is None:
+            link = self._links[controller, broker] = Link(self)
+        return link
+
+    @property
+    def links(self) -> list[Link]:
+        return list(self._links.values())
+
+    def registered(self) -> dict[BrokerId, int]:
+        """Broker to epoch, as registered in ZooKeeper."""
+        return invariants.registered_brokers(self)
+
+    def was_told(self, agent: AgentProcess) -> bool:
+        """Up, registered, and told of the cluster under the epoch of that registration."""
+        return agent.alive and self.registered().get(agent.id) == agent.state.cache_epoch
+
+    # --- judging ---------------------------------------------------------------------------------------------------
+
+    def applied(self, writer: Writer, operations: Sequence[Operation], epoch_version_before: int) -> None:
+        """A write took effect: judge it, and book it."""
+        invariants.writes_are_allowed(self, writer, operations, epoch_version_before)
+        for operation in operations:
+            self.ledger.book(writer.name, operation, by_controller=writer.is_controller)
+        invariants.s4_markers_outlive_their_topics(self, writer, operations)
+
+    def judge(self) -> None:
+        """After every event."""
+        for controller in self.controllers:
+            invariants.s8_memory_equals_znodes(self, controller)
+
+    # --- down and up again -----------------------------------------------------------------------------------------
+
+    def restart_later(self, process: ControllerProcess | AgentProcess, after_ms: int | None = None) -> None:
+        """The process dies now and is started again after a while."""
+        world = self.world
+        if isinstance(process, ControllerProcess):
+            process.crash()
+        else:
+            timeout_ms = self.mix.session_timeout_ms
+            at_once = world.chance(0.3)
+            process.crash(session_expires_after_ms=0 if at_once else world.between(0, timeout_ms))
+        wait_ms = world.between(10, 4_000) if after_ms is None else after_ms
+
+        def start() -> None:
+            if process.id not in self.kept_away:
+                process.start()
+
+        world.after(wait_ms, start)
+
+    def end_faults(self) -> None:
+        """From now on nothing goes wrong by chance, and whatever is cut is joined again."""
+        self.mix = self.ensemble.mix = replace(
+            self.mix,
+            p_request_lost=0,
+            p_answer_lost=0,
+            p_refused=0,
+            p_sent_twice=0,
+            p_reply_of_write_lost=0,
+            p_controller_crash=0,
+            p_agent_crash=0,
+            p_disk_refusal=0,
+            operator_weights={},
+            fault_weights={},
+        )
+        for link in self._links.values():
+            link.is_cut = False

@@ -1,0 +1,358 @@
+"""A controller process: the pure core, and around it what the runtime does, with every way of failing in between.
+
+It can die between any two effects, be paused while the world goes on, lose its session and not know it, and lose the
+reply to a write. Its memory goes with the process; nothing else of it is worth keeping.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from controller.core import controller, events
+from controller.core.context import Context, CoreConfig
+from controller.core.effects import (
+    CloseChannel,
+    Effect,
+    OpenChannel,
+    ReadZnodes,
+    Record,
+    RenewSession,
+    Send,
+    SetTimer,
+    Timer,
+    WriteZnodes,
+)
+from controller.core.events import Event, External
+from protocol.journal import FactType
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
+from protocol.zookeeper.packing import MultiPlan, PlannedMulti
+from tests.simulation import describe, invariants
+from tests.simulation.ensemble import Client, Writer
+from tests.simulation.network import Channel
+from tests.simulation.world import Action, Scheduled, Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+ILLEGAL = "the state machine has no such transition"
+
+_MERGED = (
+    events.ControllerChanged,
+    events.ControllerDeleted,
+    events.BrokersChanged,
+    events.BrokerModified,
+    events.TopicsChanged,
+    events.TopicModified,
+    events.TopicDeletionsRequested,
+    events.TimerFired,
+)
+
+
+class ControllerProcess:
+    """One controller's machine: the process on it, which may be up, paused or down."""
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        self.id = BrokerId(1000 + number)
+        self.name = f"controller {self.id}"
+        self.alive = False
+        self.paused = False
+        self.context = self._fresh_context(cluster)
+        self.client: Client | None = None
+        self.channels: dict[BrokerId, Channel] = {}
+        self.judged_at: tuple[int, int] = (-1, -1)
+        """zxid and step at which memory was last compared with the znodes."""
+        self.steps = 0
+        self._cluster = cluster
+        self._world = cluster.world
+        self._queue: deque[External] = deque()
+        self._timers: dict[Timer, Scheduled] = {}
+        self._run = 0
+        self._woken = False
+        self._held_back: list[Action] = []
+
+    def _fresh_context(self, cluster: Cluster) -> Context:
+        mix = cluster.mix
+        return Context(
+            CoreConfig(
+                self.id,
+                mix.ibp,
+                delete_topic_enable=mix.delete_topic_enable,
+                unclean_leader_election_enable=mix.unclean,
+                retry_min_ms=100,
+                retry_max_ms=2_000,
+                stand_back_off_min_ms=100,
+                stand_back_off_max_ms=2_000,
+                max_operations_per_group=mix.max_operations_per_group,
+            )
+        )
+
+    # --- the process -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start it; nothing where it is up."""
+        if self.alive:
+            return
+        self._world.note(self.name, "starts")
+        self.alive, self.paused = True, False
+        self._run += 1
+        self.context = self._fresh_context(self._cluster)
+        self._open_session()
+
+    def crash(self) -> None:
+        """Memory is lost; the session expires at once or in its time."""
+        if not self.alive:
+            return
+        self._world.note(self.name, "crashes")
+        self.alive, self.paused = False, False
+        self._run += 1
+        self._drop_everything()
+        self._held_back.clear()
+        timeout_ms = self._cluster.mix.session_timeout_ms
+        if self.client is not None:
+            self.client.abandon(0 if self._world.chance(0.2) else self._world.between(0, timeout_ms))
+        self.client = None
+        self.context = self._fresh_context(self._cluster)
+
+    def pause(self, for_ms: int) -> None:
+        """It does nothing for a while; its session may expire meanwhile, which it learns some time after."""
+        if not self.alive or self.paused:
+            return
+        self._world.note(self.name, f"is paused for {for_ms} ms")
+        self.paused = True
+        client, run = self.client, self._run
+        timeout_ms = self._cluster.mix.session_timeout_ms
+        if client is not None and for_ms > timeout_ms:
+            believing_ms = for_ms - timeout_ms + self._world.between(0, 300)
+            self._world.after(timeout_ms, lambda: client.lose(believing_ms))
+        self._world.after(for_ms, lambda: self._resume(run))
+
+    def _resume(self, run: int) -> None:
+        if run != self._run or not self.paused:
+            return
+        self._world.note(self.name, "goes on")
+        self.paused = False
+        held_back, self._held_back = self._held_back, []
+        for action in held_back:
+            action()
+        for channel in self.channels.values():
+            channel.next()
+        self._wake()
+
+    def when_resumed(self, action: Action) -> None:
+        """Do this when the process goes on; a process that dies instead never does it."""
+        self._held_back.append(action)
+
+    def _drop_everything(self) -> None:
+        self._queue.clear()
+        for scheduled in self._timers.values():
+            scheduled.cancel()
+        self._timers.clear()
+        for channel in self.channels.values():
+            channel.close()
+        self.channels.clear()
+
+    # --- the session -----------------------------------------------------------------------------------------------
+
+    def _open_session(self) -> None:
+        run = self._run
+        self._world.after(self._world.between(*self._cluster.mix.zookeeper_ms), lambda: self._connect(run))
+
+    def _connect(self, run: int) -> None:
+        if run != self._run:
+            return
+        if self.paused:
+            self.when_resumed(lambda: self._connect(run))
+            return
+        client = self.client = self._cluster.ensemble.connect(self.name, self._watch, self._lost)
+        self.post(events.SessionEstablished(client.session, self._world.random.randbytes(32)))
+
+    def _watch(self, watch: WatchFired) -> None:
+        event = events.from_watch(watch)
+        if event is not None:
+            self.post(event)
+
+    def _lost(self, why: str) -> None:
+        if self.paused:
+            self.when_resumed(lambda: self._lost(why))
+            return
+        self._world.note(self.name, f"learns that its session is lost: {why}")
+        self.client = None
+        self._queue.clear()
+        self._step(events.SessionLost(why))
+        if self.alive:
+            self._open_session()
+
+    def _renew(self, reason: str) -> None:
+        client, run = self.client, self._run
+        if client is not None:
+            client.close()
+        self.client = None
+
+        def lost() -> None:
+            if run == self._run:
+                self._lost(reason)
+
+        self._world.after(0, lost)
+
+    # --- the queue -------------------------------------------------------------------------------------------------
+
+    def post(self, event: External) -> None:
+        """Queue an event; a watch or timer that waits already is not queued again."""
+        if not self.alive or (isinstance(event, _MERGED) and event in self._queue):
+            return
+        self._queue.append(event)
+        self._wake()
+
+    @property
+    def is_idle(self) -> bool:
+        """Up, with a living session, nothing to do and nothing outstanding at ZooKeeper."""
+        return (
+            self.alive
+            and not self.paused
+            and not self._queue
+            and not self.context.awaiting_result
+            and self.client is not None
+            and self.client.is_idle
+        )
+
+    def _wake(self) -> None:
+        if self._woken or not self._queue or self.paused or self.context.awaiting_result:
+            return
+        self._woken = True
+        self._world.after(self._world.between(0, 2), self._consume)
+
+    def _consume(self) -> None:
+        self._woken = False
+        if self.alive and not self.paused and self._queue and not self.context.awaiting_result:
+            self._step(self._queue.popleft())
+
+    def _step(self, event: Event) -> None:
+        self.steps += 1
+        effects = controller.step(self.context, event, self._world.now_ms)
+        self._world.note(self.name, f"{_described(event)}: {len(effects)} effects")
+        self._perform(effects)
+        if self.alive:
+            invariants.context_is_sound(self)
+            self._wake()
+
+    def result(self, event: events.Result, run: int) -> None:
+        if run != self._run:
+            return
+        if self.paused:
+            self.when_resumed(lambda: self.result(event, run))
+            return
+        self._step(event)
+
+    # --- effects ---------------------------------------------------------------------------------------------------
+
+    def _perform(self, effects: list[Effect]) -> None:
+        crash_at = -1
+        if self._world.chance(self._cluster.mix.p_controller_crash):
+            crash_at = self._world.between(0, len(effects))
+        for index, effect in enumerate(effects):
+            if index == crash_at:
+                break
+            self._perform_one(effect)
+        if crash_at >= 0:
+            self._cluster.restart_later(self)
+
+    def _perform_one(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                self._world.note(self.name, f"to {effect.broker}: {describe.request(effect.request)}")
+                channel = self.channels.get(effect.broker)
+                if channel is not None and channel.effect.broker_epoch == effect.broker_epoch:
+                    channel.put(effect)
+            case Record(fact=fact):
+                if fact.type is FactType.REFUSAL and fact.data.get("why") == ILLEGAL:
+                    raise Violation("transition", f"{self.name}: {fact.subject} may not go {fact.data['what']}")
+            case ReadZnodes(id=number, reads=reads):
+                self._read(number, reads)
+            case WriteZnodes():
+                self._write(effect)
+            case OpenChannel(broker=broker):
+                self._close(broker)
+                self.channels[broker] = Channel(self._cluster, self, effect)
+            case CloseChannel(broker=broker):
+                self._close(broker)
+            case SetTimer(timer=timer, at_ms=at_ms):
+                self._set_timer(timer, at_ms)
+            case RenewSession(reason=reason):
+                self._renew(reason)
+
+    def _read(self, number: int, reads: tuple[Read, ...]) -> None:
+        run = self._run
+
+        def done(outcomes: tuple[ReadOutcome, ...]) -> None:
+            self.result(events.ZnodesRead(number, outcomes), run)
+
+        if self.client is not None:
+            self.client.read(reads, done)
+
+    def _write(self, effect: WriteZnodes) -> None:
+        mix = self._cluster.mix
+        plan = MultiPlan(effect.groups, effect.fence, max_operations=mix.max_operations_per_multi)
+        _Writing(self, effect.id, plan, mix.multis_in_flight, self._run).go_on()
+
+    def _close(self, broker: BrokerId) -> None:
+        channel = self.channels.pop(broker, None)
+        if channel is not None:
+            channel.close()
+
+    def _set_timer(self, timer: Timer, at_ms: int) -> None:
+        before = self._timers.pop(timer, None)
+        if before is not None:
+            before.cancel()
+        run = self._run
+
+        def fire() -> None:
+            if run == self._run:
+                self._timers.pop(timer, None)
+                self.post(events.TimerFired(timer))
+
+        self._timers[timer] = self._world.after(max(0, at_ms - self._world.now_ms), fire)
+
+
+class _Writing:
+    """One WriteZnodes on its way: a few multis in flight, the next ones after them."""
+
+    def __init__(self, owner: ControllerProcess, number: int, plan: MultiPlan, in_flight: int, run: int) -> None:
+        self._owner = owner
+        self._number = number
+        self._plan = plan
+        self._room = in_flight
+        self._run = run
+        self._client = owner.client
+        self._writer = Writer(owner.name, owner.context.epoch_version)
+
+    def go_on(self) -> None:
+        """Send what there is room for."""
+        client = self._client
+        while client is not None and self._room and (multi := self._plan.next_multi()) is not None:
+            self._room -= 1
+            client.multi(multi.operations, self._writer, self._settling(multi))
+
+    def _settling(self, multi: PlannedMulti) -> Callable[[MultiOutcome], None]:
+        return lambda outcome: self._settle(multi, outcome)
+
+    def _settle(self, multi: PlannedMulti, outcome: MultiOutcome) -> None:
+        if self._owner.paused:
+            self._owner.when_resumed(lambda: self._settle(multi, outcome))
+            return
+        plan = self._plan
+        self._room += 1
+        plan.settle(multi, outcome)
+        self.go_on()
+        if plan.is_done:
+            self._owner.result(events.ZnodesWritten(self._number, plan.outcomes, plan.controller_moved), self._run)
+
+
+def _described(event: Event) -> str:
+    match event:
+        case events.LeaderAndIsrAnswered() | events.UpdateMetadataAnswered() | events.StopReplicaAnswered():
+            return f"{type(event).__name__} {event.broker} {event.request_id} {event.response.error}"
+        case _:
+            return type(event).__name__

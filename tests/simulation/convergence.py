@@ -1,0 +1,163 @@
+"""What must be true in the end, when all faults are over and nothing is left to happen: L1 to L5, and a clean house."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+from broker.core.naming import DirectoryKind
+from controller.core.context import Role
+from controller.core.waiting import WaitingFor, waits
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths
+from tests.simulation.disk import Directory, kind_of
+from tests.simulation.ledger import Incarnation
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.agents import AgentProcess
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.controllers import ControllerProcess
+
+
+def everything(cluster: Cluster, removed_by_hand: Container[str]) -> None:
+    """All promises, with everybody up."""
+    active_controller(cluster)
+    l1_deletions_are_done(cluster)
+    l5_nothing_else_was_deleted(cluster)
+    no_orphans(cluster)
+    for agent in cluster.agents.values():
+        l2_cache_agrees(cluster, agent, removed_by_hand)
+        disk_is_clean(cluster, agent)
+
+
+def active_controller(cluster: Cluster) -> ControllerProcess:
+    """Exactly one leads, and it is the one that ZooKeeper names."""
+    active = [c for c in cluster.controllers if c.context.role is Role.ACTIVE]
+    if len(active) != 1:
+        roles = [c.context.role.value for c in cluster.controllers]
+        raise Violation("L4", f"{len(active)} controllers are active: {roles}")
+    return active[0]
+
+
+def all_but_those_of(cluster: Cluster, away: BrokerId) -> None:
+    """L3 and L1 with one broker away: only its topics wait, and they say that they wait for it."""
+    context = active_controller(cluster).context
+    if not cluster.mix.delete_topic_enable:
+        return
+    for name in cluster.ledger.marked:
+        incarnation = cluster.ledger.living.get(name)
+        if incarnation is None:
+            raise Violation("L1", f"the marker of {name} is left, and there is no such topic")
+        if away not in incarnation.brokers:
+            raise Violation("L3", f"{incarnation} is not deleted though it has no replica on broker {away}")
+        causes = waits(context, name)
+        if not causes:
+            raise Violation("L1", f"{incarnation} waits, and nobody knows for what")
+        for cause in causes:
+            if (cause.waiting_for, cause.broker) != (WaitingFor.BROKER_TO_RETURN, away):
+                raise Violation("L1", f"{incarnation} waits for {cause}, and not for broker {away} alone")
+
+
+def l1_deletions_are_done(cluster: Cluster) -> None:
+    """Every deletion that was asked for and not taken back is done."""
+    for name in cluster.ledger.marked:
+        raise Violation("L1", f"{cluster.ledger.living.get(name, name)} is still marked for deletion")
+    context = active_controller(cluster).context
+    for name in context.deletions:
+        raise Violation("L1", f"{name} is still queued for deletion: {waits(context, name)}")
+
+
+def l2_cache_agrees(cluster: Cluster, agent: AgentProcess, removed_by_hand: Container[str]) -> None:
+    """An agent's metadata cache says what ZooKeeper says."""
+    cache = agent.state.cache
+    shown = {name for name in cache.topics if name not in removed_by_hand}
+    led = {name: each for name, each in cluster.ledger.living.items() if each.states and each.readable}
+    if shown != led.keys():
+        raise Violation("L2", f"the cache of {agent.name} shows {sorted(shown)}, ZooKeeper has {sorted(led)}")
+    for name, incarnation in led.items():
+        if cache.topic_ids.get(name) != incarnation.topic_id:
+            raise Violation("L2", f"{agent.name} knows {name} under {cache.topic_ids.get(name)}, not as {incarnation}")
+        _partitions_agree(agent, incarnation)
+    registered = cluster.registered()
+    if cache.brokers.keys() != registered.keys():
+        raise Violation(
+            "L2", f"{agent.name} knows brokers {sorted(cache.brokers)}, registered are {sorted(registered)}"
+        )
+    active = active_controller(cluster)
+    if cache.controller_id != active.id:
+        raise Violation("L2", f"{agent.name} takes {cache.controller_id} for the controller, it is {active.id}")
+
+
+def _partitions_agree(agent: AgentProcess, incarnation: Incarnation) -> None:
+    rows = agent.state.cache.topics[incarnation.name]
+    if rows.keys() != incarnation.states.keys():
+        raise Violation("L2", f"{agent.name} knows partitions {sorted(rows)} of {incarnation}")
+    for number, state in incarnation.states.items():
+        row = rows[number]
+        if number in incarnation.touched:
+            continue
+        if (row.leader, row.leader_epoch, row.isr) != (state.leader, state.leader_epoch, state.isr):
+            raise Violation("L2", f"{agent.name} knows {incarnation.name}-{number} as {row}, ZooKeeper has {state}")
+
+
+def l5_nothing_else_was_deleted(cluster: Cluster) -> None:
+    """Whoever was not to be deleted is there: znodes, and the bytes of every replica in sync."""
+    for incarnation in cluster.ledger.all:
+        if incarnation.asked:
+            continue
+        if incarnation.removed_by not in (None, "operator"):
+            raise Violation("L5", f"{incarnation} is gone, and nobody asked for that")
+        if incarnation.removed_by is None:
+            _bytes_are_there(cluster, incarnation)
+
+
+def _bytes_are_there(cluster: Cluster, incarnation: Incarnation) -> None:
+    for number, state in incarnation.states.items():
+        for broker in state.isr if number not in incarnation.touched else ():
+            disk = cluster.agents[BrokerId(broker)].disk
+            name = f"{incarnation.name}-{number}"
+            if not any(name in names for names in disk.log_dirs.values()):
+                raise Violation(
+                    "L5", f"{name} of {incarnation} is not on the disk of broker {broker}, which is in sync"
+                )
+
+
+def no_orphans(cluster: Cluster) -> None:
+    """Nothing is left in ZooKeeper of topics that are gone."""
+    model = cluster.ensemble.model
+    topics = model.children(paths.BROKER_TOPICS)
+    for name in model.children("/config/topics"):
+        if name not in topics:
+            raise Violation("orphan", f"/config/topics/{name} is left of a topic that is gone")
+    for name in model.children(paths.DELETE_TOPICS):
+        raise Violation("orphan", f"{paths.DELETE_TOPICS}/{name} is left")
+
+
+def disk_is_clean(cluster: Cluster, agent: AgentProcess) -> None:
+    """On disk there are the replicas of living topics, and what was set aside or put there by somebody else."""
+    for log_dir, name, directory in agent.disk.directories():
+        problem = _leftover(cluster, agent, name, directory)
+        if problem is not None:
+            raise Violation("leftover", f"{agent.name} has {log_dir}/{name}: {problem}")
+
+
+def _leftover(cluster: Cluster, agent: AgentProcess, name: str, directory: Directory) -> str | None:
+    if directory.foreign:
+        return None
+    incarnation = None if directory.bytes_of is None else cluster.ledger.by_id.get(directory.bytes_of)
+    if incarnation is None:
+        return "nobody knows whose bytes it holds"
+    if incarnation.removed_by == "operator":
+        return None
+    kind = kind_of(name).kind
+    if kind is DirectoryKind.DELETED:
+        return "it was to be removed"
+    if kind is DirectoryKind.STRAY:
+        return None if incarnation.removed_by is not None else f"it was set aside, and {incarnation} lives"
+    if incarnation.removed_by is not None:
+        return f"{incarnation} is gone"
+    partition = directory.topic_partition.partition
+    if agent.id not in incarnation.replicas.get(partition, ()):
+        return f"it is no replica of {incarnation}"
+    return None

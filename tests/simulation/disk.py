@@ -1,0 +1,125 @@
+"""An agent's disk: what outlives its process.
+
+Each directory knows what a real one would (the id in its `partition.metadata`) and what a real one would not: whose
+bytes it truly holds. A log directory that is broken fails every operation in it and keeps what it has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from broker.core.effects import AssignTopicId, CreateReplica, DirectoryRef, DiskOperation, RenameForDeletion, SetAside
+from broker.core.inputs import (
+    DiskOutcome,
+    FoundDirectory,
+    FoundLogDir,
+    FoundReplica,
+    InventoryLoaded,
+    RemovalOutcome,
+)
+from broker.core.naming import DirectoryKind, ParsedName, parse_directory_name
+from protocol.vocabulary import TopicId, TopicPartition
+
+SEGMENT_BYTES = 4096
+
+
+@dataclass(slots=True, eq=False)
+class Directory:
+    """A replica's directory, whatever it is called."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    bytes_of: TopicId | None
+    """Whose bytes it holds; None for a directory that nobody ever identified."""
+    size_bytes: int = SEGMENT_BYTES
+    files: int = 4
+    foreign: bool = False
+    """It was put here by hand."""
+
+
+@dataclass(slots=True)
+class Disk:
+    """The log directories of one broker, with their directories by name."""
+
+    log_dirs: dict[str, dict[str, Directory]]
+    broken: dict[str, str] = field(default_factory=dict)
+    refused_something: bool = False
+    """An operation failed that left its log directory usable; as with Kafka, only a restart helps."""
+
+    def inventory(self) -> InventoryLoaded:
+        """What an agent finds at its start."""
+        return InventoryLoaded(tuple(self._found(log_dir) for log_dir in self.log_dirs))
+
+    def perform(self, operation: DiskOperation, *, refuse: bool = False) -> DiskOutcome:
+        """One operation: done at once and as a whole, or not at all."""
+        if error := self.broken.get(operation.log_dir):
+            return DiskOutcome(error, log_dir_failed=True)
+        if refuse:
+            self.refused_something = True
+            return DiskOutcome("Permission denied")
+        directories = self.log_dirs[operation.log_dir]
+        name = str(operation.topic_partition)
+        there = directories.get(name)
+        match operation:
+            case CreateReplica(_, topic_partition, topic_id):
+                if there is not None and there.files:
+                    return DiskOutcome("the directory is there already")
+                made = Directory(topic_partition, topic_id, topic_id)
+                directories[name] = made
+                return DiskOutcome(size_bytes=made.size_bytes, files=made.files)
+            case AssignTopicId(_, _, topic_id):
+                if there is None or there.topic_id is not None:
+                    return DiskOutcome("there is no such directory, or it has an id")
+                there.topic_id = topic_id
+            case RenameForDeletion(_, _, topic_id, new_name):
+                if there is None or there.topic_id != topic_id:
+                    return DiskOutcome("there is no such directory, or it has another id")
+                directories[new_name] = directories.pop(name)
+            case SetAside(_, _, new_name):
+                if there is None:
+                    return DiskOutcome("there is no such directory")
+                directories[new_name] = directories.pop(name)
+        return DiskOutcome()
+
+    def remove(self, ref: DirectoryRef) -> RemovalOutcome:
+        """Remove a directory with all it holds."""
+        if error := self.broken.get(ref.log_dir):
+            return RemovalOutcome(error, log_dir_failed=True)
+        gone = self.log_dirs[ref.log_dir].pop(ref.name, None)
+        return RemovalOutcome(None) if gone is None else RemovalOutcome(None, gone.size_bytes, gone.files)
+
+    def directories(self) -> list[tuple[str, str, Directory]]:
+        """All of them: log directory, name, directory."""
+        return [(log_dir, name, each) for log_dir, names in self.log_dirs.items() for name, each in names.items()]
+
+    def replica(self, topic_partition: TopicPartition) -> Directory | None:
+        """The directory under the replica's own name, in the first log directory that has one."""
+        name = str(topic_partition)
+        return next((names[name] for names in self.log_dirs.values() if name in names), None)
+
+    def _found(self, log_dir: str) -> FoundLogDir:
+        if error := self.broken.get(log_dir):
+            return FoundLogDir(log_dir, error)
+        replicas: list[FoundReplica] = []
+        others: dict[DirectoryKind, list[FoundDirectory]] = {kind: [] for kind in DirectoryKind}
+        for name, each in sorted(self.log_dirs[log_dir].items()):
+            parsed = kind_of(name)
+            if parsed.kind is DirectoryKind.REPLICA and parsed.topic_partition is not None:
+                replicas.append(FoundReplica(parsed.topic_partition, each.topic_id, True, each.size_bytes, each.files))
+            else:
+                others[parsed.kind].append(FoundDirectory(name, each.size_bytes, each.files))
+        return FoundLogDir(
+            log_dir,
+            None,
+            tuple(replicas),
+            tuple(others[DirectoryKind.DELETED]),
+            tuple(others[DirectoryKind.STRAY]),
+            tuple(others[DirectoryKind.UNKNOWN]),
+        )
+
+
+@lru_cache(maxsize=10_000)
+def kind_of(name: str) -> ParsedName:
+    """What a directory of that name is."""
+    return parse_directory_name(name)

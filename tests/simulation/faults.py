@@ -1,0 +1,151 @@
+"""What goes wrong by itself: machines, sessions, connections, disks. Each fault is one deed on a random victim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.vocabulary import TopicPartition
+from tests.simulation.disk import Directory
+
+if TYPE_CHECKING:
+    from tests.simulation.agents import AgentProcess
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.controllers import ControllerProcess
+
+
+class Faults:
+    """Each method is one fault."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+
+    def strike(self, fault: str) -> None:
+        """Have it happen."""
+        getattr(self, fault)()
+
+    # --- controllers -----------------------------------------------------------------------------------------------
+
+    def crash_controller(self) -> None:
+        """kill -9, and started again after a while."""
+        victim = self._controller()
+        if victim is not None:
+            self._cluster.restart_later(victim)
+
+    def pause_controller(self) -> None:
+        """The process stands still; what it has sent is on its way all the same."""
+        victim = self._controller()
+        if victim is not None:
+            victim.pause(self._world.between(50, 2 * self._cluster.mix.session_timeout_ms))
+
+    def expire_controller(self) -> None:
+        """Its session is gone, and it does not know."""
+        victim = self._controller()
+        if victim is not None and victim.client is not None:
+            self._world.note(victim.name, "loses its session")
+            victim.client.lose(self._world.between(0, self._cluster.mix.session_timeout_ms))
+
+    def disconnect_controller(self) -> None:
+        """Its connection to ZooKeeper breaks, for a short or a long time."""
+        victim = self._controller()
+        if victim is not None and victim.client is not None:
+            victim.client.disconnect(self._away_ms())
+
+    # --- agents ----------------------------------------------------------------------------------------------------
+
+    def crash_agent(self) -> None:
+        """kill -9, and started again after a while."""
+        victim = self._agent()
+        if victim is not None:
+            self._cluster.restart_later(victim)
+
+    def bounce_agent(self) -> None:
+        """Stopped and started so quickly that nobody sees it gone."""
+        victim = self._agent()
+        if victim is not None:
+            victim.crash(session_expires_after_ms=0)
+            self._cluster.restart_later(victim, after_ms=1)
+
+    def expire_agent(self) -> None:
+        """Its session is gone; it serves on, and registers again when it learns of it."""
+        victim = self._agent()
+        if victim is not None and victim.client is not None:
+            self._world.note(victim.name, "loses its session")
+            victim.client.lose(self._world.between(0, 1_000))
+
+    def disconnect_agent(self) -> None:
+        """Its connection to ZooKeeper breaks, for a short or a long time."""
+        victim = self._agent()
+        if victim is not None and victim.client is not None:
+            victim.client.disconnect(self._away_ms())
+
+    def cut_link(self) -> None:
+        """A controller and a broker cannot reach each other for a while."""
+        links = self._cluster.links
+        if links:
+            link = links[self._world.between(0, len(links) - 1)]
+            link.is_cut = True
+            self._world.after(self._world.between(100, 4_000), lambda: setattr(link, "is_cut", False))
+
+    # --- disks -----------------------------------------------------------------------------------------------------
+
+    def break_log_dir(self) -> None:
+        """A log directory fails; the agent finds out at its next operation there, or is told at once."""
+        victim = self._agent()
+        if victim is None:
+            return
+        disk = victim.disk
+        whole = [log_dir for log_dir in disk.log_dirs if log_dir not in disk.broken]
+        if len(whole) > 1 or (whole and self._world.chance(0.1)):
+            log_dir = whole[self._world.between(0, len(whole) - 1)]
+            self._world.note(victim.name, f"{log_dir} breaks")
+            disk.broken[log_dir] = "Input/output error"
+            if self._world.chance(0.5):
+                victim.log_dir_failed(log_dir, "Input/output error")
+
+    def mend_log_dir(self) -> None:
+        """All log directories of a broker are repaired, and the agent is restarted, as it has to be."""
+        for agent in self._cluster.agents.values():
+            if agent.disk.broken:
+                self.mend(agent)
+                return
+
+    def mend(self, agent: AgentProcess) -> None:
+        """Repair this one."""
+        self._world.note(agent.name, "is repaired")
+        agent.disk.broken.clear()
+        agent.disk.refused_something = False
+        self._cluster.restart_later(agent, after_ms=self._world.between(1, 500))
+
+    def foreign_directory(self) -> None:
+        """Somebody copies a directory of unknown origin to where a topic's replica would be."""
+        victim = self._agent()
+        if victim is None:
+            return
+        name = f"t{self._world.between(0, self._cluster.mix.names - 1)}"
+        topic_partition = TopicPartition(name, self._world.between(0, 2))
+        log_dirs = list(victim.disk.log_dirs)
+        log_dir = log_dirs[self._world.between(0, len(log_dirs) - 1)]
+        if victim.disk.replica(topic_partition) is None:
+            self._world.note(victim.name, f"a foreign directory {log_dir}/{topic_partition} appears")
+            directory = Directory(topic_partition, None, None, foreign=True)
+            victim.crash(session_expires_after_ms=0)
+            victim.disk.log_dirs[log_dir][str(topic_partition)] = directory
+            self._cluster.restart_later(victim)
+
+    # --- victims ---------------------------------------------------------------------------------------------------
+
+    def _controller(self) -> ControllerProcess | None:
+        """Mostly one that leads."""
+        controllers = [c for c in self._cluster.controllers if c.alive]
+        leading = [c for c in controllers if c.context.is_leading]
+        chosen = leading if leading and self._world.chance(0.8) else controllers
+        return chosen[self._world.between(0, len(chosen) - 1)] if chosen else None
+
+    def _agent(self) -> AgentProcess | None:
+        agents = [agent for agent in self._cluster.agents.values() if agent.alive]
+        return agents[self._world.between(0, len(agents) - 1)] if agents else None
+
+    def _away_ms(self) -> int:
+        timeout_ms = self._cluster.mix.session_timeout_ms
+        return self._world.between(1, timeout_ms // 2) if self._world.chance(0.7) else 2 * timeout_ms

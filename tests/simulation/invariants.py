@@ -1,0 +1,296 @@
+"""What must hold after every event, each rule a function that raises Violation with a sentence.
+
+They are judged by what really is on the disks, in the caches and in ZooKeeper, never by what a controller believes; the
+exceptions are S8 and the rules of `controller.core.invariants`, which are about belief.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.core.effects import CreateReplica, DirectoryRef, DiskOperation, RenameForDeletion, SetAside
+from broker.core.naming import DirectoryKind
+from broker.core.state import ReplicaState
+from controller.core.context import Context, Role
+from controller.core.invariants import violations
+from protocol.kafka.control import Addressed, ControlResponse
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import LEADER_NONE, NO_EPOCH, BrokerId, LeaderAndIsr
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Create, Delete, Operation, SetData
+from tests.simulation.disk import Directory, kind_of
+from tests.simulation.ensemble import Writer
+from tests.simulation.ledger import Incarnation
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.agents import AgentProcess
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.controllers import ControllerProcess
+
+
+# --- writes to ZooKeeper ------------------------------------------------------------------------------------------
+
+
+def writes_are_allowed(
+    cluster: Cluster, writer: Writer, operations: Sequence[Operation], epoch_version_before: int
+) -> None:
+    """Everything that is judged at the moment at which a controller's write takes effect, before it is booked."""
+    if not writer.is_controller:
+        return
+    s5_write_is_current(writer, operations, epoch_version_before)
+    for operation in operations:
+        state_of = paths.state_of(operation.path)
+        if state_of is not None:
+            s6_leadership_is_sound(cluster, writer, operation, *state_of)
+        elif isinstance(operation, Delete) and (name := paths.topic_of(operation.path)) is not None:
+            s1_deleted_everywhere(cluster, cluster.ledger.living[name])
+
+
+def s1_deleted_everywhere(cluster: Cluster, incarnation: Incarnation) -> None:
+    """A topic's znode goes only after every replica is gone and every live broker's cache has lost it.
+
+    A broker that has registered again and was told nothing since shows what it was told before: the first thing that
+    it is told replaces that.
+    """
+    if not incarnation.asked:
+        raise Violation("S1", f"the znode of {incarnation} is removed, and nobody asked for that")
+    for agent in cluster.agents.values():
+        for log_dir, name, directory in agent.disk.directories():
+            if is_live(name) and directory.bytes_of == incarnation.topic_id is not None:
+                raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")
+        if cluster.was_told(agent) and (
+            incarnation.topic_id is not None
+            and agent.state.cache.topic_ids.get(incarnation.name) == incarnation.topic_id
+        ):
+            raise Violation("S1", f"the znode of {incarnation} goes while the cache of {agent.name} still shows it")
+
+
+def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations: Iterable[Operation]) -> None:
+    """A marker goes only when its topic is gone, was never there, or deletion is disabled. After booking."""
+    if not writer.is_controller or not cluster.mix.delete_topic_enable:
+        return
+    for operation in operations:
+        if isinstance(operation, Delete) and (name := paths.deleted_topic_of(operation.path)) is not None:
+            living = cluster.ledger.living.get(name)
+            if living is not None:
+                raise Violation("S4", f"the marker of {living} was removed while its znode is there")
+
+
+def s5_write_is_current(writer: Writer, operations: Sequence[Operation], epoch_version_before: int) -> None:
+    """No write of a controller takes effect after another tenure has begun. An election begins one."""
+    if operations[0].path in (paths.CONTROLLER, paths.CONTROLLER_EPOCH) and isinstance(operations[0], Create):
+        return
+    if writer.epoch_version != epoch_version_before:
+        raise Violation(
+            "S5",
+            f"a write of {writer.name} took effect whose tenure stands on version {writer.epoch_version} of "
+            f"/controller_epoch, which has version {epoch_version_before}",
+        )
+
+
+def s6_leadership_is_sound(cluster: Cluster, writer: Writer, operation: Operation, name: str, partition: int) -> None:
+    """ISR within the assignment, leader within the ISR, nobody back in the ISR whom no leader has put there."""
+    incarnation = cluster.ledger.living.get(name)
+    if incarnation is None or not isinstance(operation, Create | SetData):
+        return
+    state = znodes.decode_state(name, partition, operation.data, 0)
+    if state is None:
+        raise Violation("S6", f"{writer.name} wrote an empty state for {name}-{partition}")
+    problem = _leadership_problem(state, incarnation.replicas.get(partition, ()))
+    before = incarnation.states.get(partition)
+    if problem is None and before is not None:
+        problem = _succession_problem(before, state, unclean=cluster.mix.unclean)
+    if problem is not None:
+        raise Violation("S6", f"{writer.name} wrote for {name}-{partition} {state}, before it was {before}: {problem}")
+
+
+def _leadership_problem(state: LeaderAndIsr, replicas: tuple[int, ...]) -> str | None:
+    if not state.isr:
+        return "the ISR is empty"
+    if any(broker not in replicas for broker in state.isr):
+        return f"the ISR is not within the assignment {replicas}"
+    if state.leader != LEADER_NONE and state.leader not in state.isr:
+        return "the leader is not in the ISR"
+    return None
+
+
+def _succession_problem(before: LeaderAndIsr, state: LeaderAndIsr, *, unclean: bool) -> str | None:
+    if state.leader_epoch <= before.leader_epoch:
+        return "the leader epoch does not rise"
+    if state.controller_epoch < before.controller_epoch:
+        return "the controller epoch falls"
+    if not unclean and any(broker not in before.isr for broker in state.isr):
+        return "a broker is in sync that was not"
+    return None
+
+
+# --- disks --------------------------------------------------------------------------------------------------------
+
+
+def is_live(name: str) -> bool:
+    """True for the name of a replica's directory, false once it is renamed."""
+    return kind_of(name).kind is DirectoryKind.REPLICA
+
+
+def disk_operation_is_allowed(cluster: Cluster, agent: AgentProcess, operation: DiskOperation) -> None:
+    """Judged just before the operation is performed."""
+    directory = cluster.agents[agent.id].disk.log_dirs[operation.log_dir].get(str(operation.topic_partition))
+    where = f"{agent.name}: {operation.log_dir}/{operation.topic_partition}"
+    match operation:
+        case RenameForDeletion() if directory is not None:
+            s7_unidentified_is_kept(where, directory)
+            s2_deletion_was_asked_for(cluster, where, directory)
+        case SetAside() if directory is not None:
+            s2_living_are_not_set_aside(cluster, where, directory)
+        case CreateReplica() if directory is not None and directory.files:
+            raise Violation("S3", f"{where} is to be filled, and it holds something already")
+        case _:
+            pass
+
+
+def removal_is_allowed(cluster: Cluster, agent: AgentProcess, ref: DirectoryRef) -> None:
+    """Judged just before a directory is removed for good."""
+    directory = agent.disk.log_dirs[ref.log_dir].get(ref.name)
+    if directory is None:
+        return
+    where = f"{agent.name}: {ref.log_dir}/{ref.name}"
+    if kind_of(ref.name).kind is not DirectoryKind.DELETED:
+        raise Violation("S7", f"{where} is removed, and it was never renamed for deletion")
+    s7_unidentified_is_kept(where, directory)
+    s2_deletion_was_asked_for(cluster, where, directory)
+
+
+def s2_deletion_was_asked_for(cluster: Cluster, where: str, directory: Directory) -> None:
+    """A directory is renamed for deletion or removed only for an incarnation whose deletion was asked for."""
+    identity = directory.bytes_of or directory.topic_id
+    incarnation = None if identity is None else cluster.ledger.by_id.get(identity)
+    if incarnation is None or not incarnation.asked:
+        raise Violation("S2", f"{where} is deleted, it holds bytes of {incarnation}, and nobody asked for that")
+    if not cluster.mix.delete_topic_enable:
+        raise Violation("S2", f"{where} is deleted, and delete.topic.enable is false")
+
+
+def s2_living_are_not_set_aside(cluster: Cluster, where: str, directory: Directory) -> None:
+    """What belongs to a living incarnation is not taken out of its sight either."""
+    incarnation = None if directory.bytes_of is None else cluster.ledger.by_id.get(directory.bytes_of)
+    if incarnation is not None and incarnation.removed_by is None and not incarnation.asked:
+        raise Violation("S2", f"{where} is set aside, and {incarnation} lives")
+
+
+def s3_hosted_bytes_are_its_own(agent: AgentProcess) -> None:
+    """What an agent serves lies on its disk and holds bytes of the incarnation under whose id it is served."""
+    for topic_partition, replica in agent.state.replicas.items():
+        if replica.state is not ReplicaState.HOSTED or replica.log_dir is None:
+            continue
+        directory = agent.disk.log_dirs[replica.log_dir].get(str(topic_partition))
+        if directory is None:
+            raise Violation("S3", f"{agent.name} serves {topic_partition}, and {replica.log_dir} has no such directory")
+        if directory.bytes_of is not None and directory.bytes_of != replica.topic_id:
+            raise Violation(
+                "S3",
+                f"{agent.name} serves {topic_partition} as {replica.topic_id}, and its bytes are of "
+                f"{directory.bytes_of}",
+            )
+
+
+def s7_unidentified_is_kept(where: str, directory: Directory) -> None:
+    """A directory that holds something and was never identified is never removed."""
+    if directory.topic_id is None and directory.files:
+        raise Violation("S7", f"{where} is deleted, and nobody knows whose it is")
+
+
+# --- orders -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Promise:
+    """The epochs that one run of an agent has seen."""
+
+    broker_epoch: int = NO_EPOCH
+    controller_epoch: int = 0
+
+    def note(self, addressed: Addressed) -> str | None:
+        """Why the order is stale; None where it is not."""
+        if addressed.broker_epoch != NO_EPOCH and addressed.broker_epoch < self.broker_epoch:
+            return f"broker epoch {addressed.broker_epoch}, known {self.broker_epoch}"
+        if addressed.request.controller_epoch < self.controller_epoch:
+            return f"controller epoch {addressed.request.controller_epoch}, known {self.controller_epoch}"
+        self.controller_epoch = addressed.request.controller_epoch
+        return None
+
+
+def s5_stale_order_is_refused(agent: str, stale: str, addressed: Addressed, response: ControlResponse) -> None:
+    """No broker applies an order with a stale controller or broker epoch."""
+    if response.error not in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH):
+        raise Violation("S5", f"{agent} obeyed a stale {type(addressed.request).__name__} ({stale})")
+
+
+# --- belief -------------------------------------------------------------------------------------------------------
+
+
+def context_is_sound(controller: ControllerProcess) -> None:
+    """What must be true of a context whatever the world is like."""
+    found = violations(controller.context)
+    if found:
+        raise Violation("context", f"{controller.name}: {'; '.join(found)}")
+
+
+def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> None:
+    """With nothing queued, outstanding or undelivered, an active controller knows the cluster as ZooKeeper has it."""
+    context = controller.context
+    if context.role is not Role.ACTIVE or not controller.is_idle:
+        return
+    at = (cluster.ensemble.model.zxid, controller.steps)
+    if at != controller.judged_at:
+        controller.judged_at = at
+        for problem in _differences(cluster, context):
+            raise Violation("S8", f"{controller.name} {problem}")
+
+
+def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
+    ledger = cluster.ledger
+    brokers = cluster.registered()
+    known = {broker.id: broker.epoch for broker in context.brokers.values()}
+    if brokers != known:
+        yield f"knows the brokers {known}, registered are {brokers}"
+    readable = {name: each for name, each in ledger.living.items() if each.readable}
+    if readable.keys() != context.topics.keys():
+        yield f"knows the topics {sorted(context.topics)}, ZooKeeper has {sorted(readable)}"
+        return
+    unreadable = [name for name, each in ledger.living.items() if not each.readable]
+    if sorted(unreadable) != sorted(context.set_aside_topics):
+        yield f"set aside {sorted(context.set_aside_topics)}, unreadable are {sorted(unreadable)}"
+    for name, incarnation in readable.items():
+        yield from _topic_differences(context, name, incarnation)
+    for name in ledger.marked:
+        if not cluster.mix.delete_topic_enable:
+            yield f"left the marker of {name}, though deletion is disabled"
+        elif name not in context.deletions and name not in context.set_aside_topics:
+            yield f"does not delete {name}, which is marked"
+
+
+def _topic_differences(context: Context, name: str, incarnation: Incarnation) -> Iterable[str]:
+    topic = context.topics[name]
+    if topic.id != incarnation.topic_id:
+        yield f"knows {name} under {topic.id}, ZooKeeper has {incarnation.topic_id}"
+    replicas = {number: partition.assignment.replicas for number, partition in topic.partitions.items()}
+    if replicas != incarnation.replicas:
+        yield f"knows the replicas of {name} as {replicas}, ZooKeeper has {incarnation.replicas}"
+    for number, partition in topic.partitions.items():
+        state = incarnation.states.get(number)
+        if number not in incarnation.touched and partition.leadership != state:
+            yield f"knows {name}-{number} as {partition.leadership}, ZooKeeper has {state}"
+
+
+def registered_brokers(cluster: Cluster) -> dict[BrokerId, int]:
+    """Broker to epoch, as registered."""
+    model = cluster.ensemble.model
+    found: dict[BrokerId, int] = {}
+    for name in model.children(paths.BROKER_IDS):
+        broker, node = paths.broker_named(name), model.node(f"{paths.BROKER_IDS}/{name}")
+        if broker is not None and node is not None:
+            found[broker] = node.czxid
+    return found

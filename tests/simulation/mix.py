@@ -1,0 +1,128 @@
+"""What kind of trouble one seed makes: sizes, durations, and which faults are on.
+
+Every seed draws its own mix, and leaves many faults out: two faults that would hide each other's bugs when always on
+together get runs in which only one of them is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from protocol.kafka.versions import LATEST, InterBrokerProtocol
+
+_LATENCIES = ((0, 2), (1, 10), (1, 60), (1, 400))
+_OLDER = ("2.8", "3.2", "3.4")
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Times in milliseconds; `p_` are probabilities for each occasion; `w_` are weights against each other."""
+
+    controllers: int
+    agents: int
+    log_dirs: int
+    names: int
+    chaos_ms: int
+    ibp: InterBrokerProtocol
+    delete_topic_enable: bool
+    unclean: bool
+    max_operations_per_multi: int
+    max_operations_per_group: int
+    multis_in_flight: int
+    session_timeout_ms: int
+    request_timeout_ms: int
+    delete_delay_ms: int
+    network_ms: tuple[int, int]
+    zookeeper_ms: tuple[int, int]
+    disk_ms: tuple[int, int]
+    p_request_lost: float
+    p_answer_lost: float
+    p_refused: float
+    p_sent_twice: float
+    p_reply_of_write_lost: float
+    p_controller_crash: float
+    p_agent_crash: float
+    p_disk_refusal: float
+    one_broker_stays_away: bool
+    operator_every_ms: tuple[int, int]
+    fault_every_ms: tuple[int, int]
+    operator_weights: dict[str, int]
+    fault_weights: dict[str, int]
+
+
+OPERATOR_WEIGHTS = {
+    "create": 12,
+    "mark": 14,
+    "create_and_mark": 4,
+    "mark_unknown": 1,
+    "unmark": 1,
+    "write_garbage": 2,
+    "mend_garbage": 2,
+    "remove_by_hand": 1,
+    "remove_state_by_hand": 1,
+    "delete_controller": 2,
+    "touch_epoch": 1,
+    "expand_isr": 4,
+    "resign": 1,
+}
+FAULT_WEIGHTS = {
+    "crash_controller": 6,
+    "pause_controller": 5,
+    "expire_controller": 5,
+    "disconnect_controller": 5,
+    "crash_agent": 6,
+    "bounce_agent": 6,
+    "expire_agent": 5,
+    "disconnect_agent": 3,
+    "cut_link": 4,
+    "break_log_dir": 4,
+    "mend_log_dir": 4,
+    "foreign_directory": 1,
+}
+_ALWAYS = ("create", "mark")
+
+
+def draw(random: Random) -> Mix:
+    """A mix for one run."""
+
+    def perhaps(odds: float, *values: float) -> float:
+        return random.choice(values) if random.random() < odds else 0.0
+
+    def some(weights: dict[str, int], odds: float) -> dict[str, int]:
+        return {name: weight for name, weight in weights.items() if name in _ALWAYS or random.random() < odds}
+
+    calm = random.random() < 0.1
+    network_ms, zookeeper_ms = random.choice(_LATENCIES), random.choice(_LATENCIES[:3])
+    return Mix(
+        controllers=random.choice((2, 2, 3)),
+        agents=random.choice((3, 3, 4)),
+        log_dirs=random.choice((1, 2, 2, 3)),
+        names=random.randint(2, 6),
+        chaos_ms=random.choice((6_000, 10_000, 18_000)),
+        ibp=LATEST if random.random() < 0.8 else InterBrokerProtocol.parse(random.choice(_OLDER)),
+        delete_topic_enable=random.random() > 0.04,
+        unclean=random.random() < 0.15,
+        max_operations_per_multi=random.choice((500, 500, 10, 3)),
+        max_operations_per_group=random.choice((800, 800, 6, 3)),
+        multis_in_flight=random.choice((1, 4)),
+        session_timeout_ms=random.choice((1_000, 3_000, 6_000)),
+        request_timeout_ms=random.choice((1_000, 3_000)),
+        delete_delay_ms=random.choice((0, 200, 3_000)),
+        network_ms=network_ms,
+        zookeeper_ms=zookeeper_ms,
+        disk_ms=random.choice(((0, 1), (1, 20), (1, 300))),
+        p_request_lost=0 if calm else perhaps(0.5, 0.01, 0.1),
+        p_answer_lost=0 if calm else perhaps(0.5, 0.01, 0.1),
+        p_refused=0 if calm else perhaps(0.4, 0.02, 0.2),
+        p_sent_twice=0 if calm else perhaps(0.4, 0.02, 0.1),
+        p_reply_of_write_lost=0 if calm else perhaps(0.5, 0.01, 0.03),
+        p_controller_crash=0 if calm else perhaps(0.4, 0.003, 0.015),
+        p_agent_crash=0 if calm else perhaps(0.4, 0.003, 0.015),
+        p_disk_refusal=0 if calm else perhaps(0.2, 0.01, 0.05),
+        one_broker_stays_away=random.random() < 0.6,
+        operator_every_ms=random.choice(((20, 400), (100, 1_500))),
+        fault_every_ms=random.choice(((100, 800), (300, 3_000))),
+        operator_weights=some(OPERATOR_WEIGHTS, 0.5),
+        fault_weights={} if calm else some(FAULT_WEIGHTS, 0.5),
+    )

@@ -1,0 +1,153 @@
+"""The connections between controllers and agents, and the channels that send over them.
+
+Theory of operation. A channel does what the runtime's does: one request in flight, always the same content, sent again
+until it is answered or the channel is closed. Between one controller and one broker everything arrives in the order in
+which it was sent, also across reconnects. A request that was sent may arrive although its sender has given it up, died
+or been deposed; it may arrive twice; its answer may come late, or never.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from controller.core.effects import OpenChannel, Send
+from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from protocol.kafka.control import (
+    Addressed,
+    ControlResponse,
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    UpdateMetadataResponse,
+)
+from tests.simulation.world import Pipe
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.controllers import ControllerProcess
+
+FIRST_BACK_OFF_MS = 20
+LAST_BACK_OFF_MS = 400
+
+
+class Link:
+    """The network between one controller's machine and one broker's."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.up = Pipe(cluster.world, cluster.mix.network_ms)
+        self.down = Pipe(cluster.world, cluster.mix.network_ms)
+        self.is_cut = False
+
+
+class Channel:
+    """A sender to one broker incarnation."""
+
+    def __init__(self, cluster: Cluster, owner: ControllerProcess, effect: OpenChannel) -> None:
+        self.closed = False
+        self.effect = effect
+        self._cluster = cluster
+        self._world = cluster.world
+        self._owner = owner
+        self._link = cluster.link(owner.id, effect.broker)
+        self._queue: deque[Send] = deque()
+        self._in_flight: Send | None = None
+        self._attempt = 0
+        self._failures = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return self._in_flight is None and not self._queue
+
+    def put(self, send: Send) -> None:
+        """Queue a request behind the others."""
+        self._queue.append(send)
+        self.next()
+
+    def next(self) -> None:
+        """Send the next request, if nothing is in flight; a process that is paused sends nothing."""
+        if self._in_flight is None and self._queue and not self.closed and not self._owner.paused:
+            self._in_flight = self._queue.popleft()
+            self._send()
+
+    def close(self) -> None:
+        """Give up what is queued. What has been sent may still arrive; its answer is not heard."""
+        self.closed = True
+        self._queue.clear()
+        self._in_flight = None
+
+    # --- one attempt -----------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        send, mix, world = self._in_flight, self._cluster.mix, self._world
+        if send is None or self.closed:
+            return
+        self._attempt += 1
+        attempt = self._attempt
+        agent = self._cluster.agents.get(send.broker)
+        if agent is None or not agent.is_listening or self._link.is_cut or world.chance(mix.p_refused):
+            world.after(world.between(*mix.network_ms), lambda: self._failed(attempt))
+            return
+        if not world.chance(mix.p_request_lost):
+            self._link.up.send(lambda: self._arrive(send, attempt))
+        if world.chance(mix.p_sent_twice):
+            # The connection breaks after the request has gone out: it is sent again though it will arrive.
+            world.after(world.between(0, 2 * mix.network_ms[1]), lambda: self._failed(attempt))
+        world.after(mix.request_timeout_ms, lambda: self._failed(attempt))
+
+    def _arrive(self, send: Send, attempt: int) -> None:
+        agent = self._cluster.agents[send.broker]
+        if not agent.is_listening:
+            self._link.down.send(lambda: self._failed(attempt))
+            return
+
+        def answer(response: ControlResponse | None) -> None:
+            if response is None:
+                self._link.down.send(lambda: self._failed(attempt))
+            elif not self._world.chance(self._cluster.mix.p_answer_lost) and not self._link.is_cut:
+                self._link.down.send(lambda: self._answered(send, response, attempt))
+
+        agent.receive(Addressed(send.request, send.broker_epoch), answer)
+
+    def _answered(self, send: Send, response: ControlResponse, attempt: int) -> None:
+        if self.closed or attempt != self._attempt or self._in_flight is None:
+            return
+        if self._owner.paused:
+            self._owner.when_resumed(lambda: self._answered(send, response, attempt))
+            return
+        self._in_flight = None
+        self._failures = 0
+        ids = self._cluster.mix.ibp.sends_topic_ids
+        self._owner.post(_event(send, response, topics_by_id=ids))
+        self.next()
+
+    def _failed(self, attempt: int) -> None:
+        if self.closed or attempt != self._attempt or self._in_flight is None:
+            return
+        if self._owner.paused:
+            self._owner.when_resumed(lambda: self._failed(attempt))
+            return
+        self._attempt += 1
+        wait_ms = min(LAST_BACK_OFF_MS, FIRST_BACK_OFF_MS << min(self._failures, 10))
+        self._failures += 1
+        self._world.after(wait_ms, self._again)
+
+    def _again(self) -> None:
+        if self._owner.paused:
+            self._owner.when_resumed(self._again)
+        else:
+            self._send()
+
+
+def _event(
+    send: Send, response: ControlResponse, *, topics_by_id: bool
+) -> LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered:
+    """The answer as it comes off the wire: LeaderAndIsr names topics by id from version 5 on, and by name before."""
+    broker, epoch, request_id, _ = send
+    match response:
+        case LeaderAndIsrResponse(error, rows):
+            kept = tuple(row._replace(topic=None) if topics_by_id else row._replace(topic_id=None) for row in rows)
+            return LeaderAndIsrAnswered(broker, epoch, request_id, LeaderAndIsrResponse(error, kept))
+        case UpdateMetadataResponse():
+            return UpdateMetadataAnswered(broker, epoch, request_id, response)
+        case StopReplicaResponse():
+            return StopReplicaAnswered(broker, epoch, request_id, response)

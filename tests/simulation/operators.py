@@ -1,0 +1,200 @@
+"""People at the cluster: they create topics, have them deleted, use names again, and sometimes do what they should not.
+
+Names come from a small pool, so that a name is used again as soon as it is free. A topic that somebody removes by hand
+takes its name out of the pool: its directories stay where they are, as with Kafka, and nobody can tell what they are.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from controller.core.events import ResignationRequested
+from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
+from protocol.vocabulary import LeaderAndIsr, TopicId, is_usable_topic_id
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
+from tests.simulation.ledger import Incarnation
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+GARBAGE = (b"{", b"", b'{"version":9,"partitions":{"0":"one"}}', b'["a","list"]', b"\xff\xfe")
+
+
+class Operators:
+    """What they do; each method is one deed, which may turn out to be impossible."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._ensemble = cluster.ensemble
+        self._ledger = cluster.ledger
+        self._names = [f"t{number}" for number in range(cluster.mix.names)]
+        self._spoilt: dict[str, None] = {}
+        self.removed_by_hand: dict[str, None] = {}
+        """Names that are not used any more."""
+
+    def act(self, deed: str) -> None:
+        """Do it."""
+        getattr(self, deed)()
+
+    # --- topics ----------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Create a topic under a free name."""
+        name = self._pick([name for name in self._names if self._is_free(name)])
+        if name is not None:
+            self._create(name)
+
+    def create_and_mark(self) -> None:
+        """Create a topic and have it deleted before anybody has seen it."""
+        name = self._pick([name for name in self._names if self._is_free(name)])
+        if name is not None:
+            self._create(name)
+            self._do(deletion_operation(name))
+
+    def mark(self) -> None:
+        """Have a topic deleted."""
+        name = self._pick([name for name in self._ledger.living if name not in self._ledger.marked])
+        if name is not None:
+            self._do(deletion_operation(name))
+
+    def mark_unknown(self) -> None:
+        """Mark a name that no topic has."""
+        name = self._pick([name for name in self._names if self._is_free(name)])
+        if name is not None:
+            self._do(deletion_operation(name))
+
+    def unmark(self) -> None:
+        """Take a marker away by hand."""
+        name = self._pick(list(self._ledger.marked))
+        if name is not None:
+            self._do(Delete(paths.delete_topic(name)))
+
+    def remove_by_hand(self) -> None:
+        """Remove a topic's znodes by hand, marker and all."""
+        name = self._pick([name for name in self._ledger.living if name not in self._spoilt])
+        if name is not None:
+            self.removed_by_hand[name] = None
+            roots = (paths.topic(name), paths.config_topic(name), paths.delete_topic(name))
+            self._do(*(Delete(path) for root in roots for path in self._tree(root)))
+
+    def remove_state_by_hand(self) -> None:
+        """Remove a state znode of a topic that is marked, as a crash in the middle of its removal does."""
+        found = [
+            (name, partition)
+            for name in self._ledger.marked
+            if name in self._ledger.living
+            for partition in self._ledger.living[name].states
+        ]
+        if found:
+            name, partition = found[self._world.between(0, len(found) - 1)]
+            self._do(Delete(paths.partition_state(name, partition)))
+
+    def write_garbage(self) -> None:
+        """Create a topic znode that nobody can understand."""
+        name = self._pick([name for name in self._names if self._is_free(name)])
+        if name is not None:
+            self._spoilt[name] = None
+            self._do(Create(paths.topic(name), GARBAGE[self._world.between(0, len(GARBAGE) - 1)]))
+
+    def mend_garbage(self) -> None:
+        """Write what that topic should have been."""
+        name = self._pick([name for name in self._spoilt if name in self._ledger.living])
+        if name is not None:
+            self._mend(name)
+
+    def mend_all(self) -> None:
+        """Leave nothing that cannot be understood."""
+        for name in list(self._spoilt):
+            if name in self._ledger.living:
+                self._mend(name)
+
+    def expand_isr(self) -> None:
+        """A partition's leader takes its followers back into the ISR and writes that itself, as old brokers do."""
+        found = [
+            (incarnation, partition, state)
+            for incarnation in self._ledger.living.values()
+            for partition, state in incarnation.states.items()
+            if state.leader >= 0 and len(state.isr) < len(incarnation.replicas[partition])
+        ]
+        if found:
+            self._expand(*found[self._world.between(0, len(found) - 1)])
+
+    # --- the controller --------------------------------------------------------------------------------------------
+
+    def delete_controller(self) -> None:
+        """The old trick to move the controller."""
+        self._do(Delete(paths.CONTROLLER))
+
+    def touch_epoch(self) -> None:
+        """Write the epoch again, which changes the version that every write is fenced on."""
+        node = self._ensemble.model.node(paths.CONTROLLER_EPOCH)
+        if node is not None:
+            self._do(SetData(paths.CONTROLLER_EPOCH, node.data, ANY_VERSION))
+
+    def resign(self) -> None:
+        """Ask whoever leads to let another one lead."""
+        for controller in self._cluster.controllers:
+            if controller.context.is_leading:
+                controller.post(ResignationRequested("an operator asked for it"))
+
+    # --- parts -----------------------------------------------------------------------------------------------------
+
+    def _is_free(self, name: str) -> bool:
+        ledger = self._ledger
+        return name not in ledger.living and name not in ledger.marked and name not in self.removed_by_hand
+
+    def _pick(self, names: list[str]) -> str | None:
+        return names[self._world.between(0, len(names) - 1)] if names else None
+
+    def _do(self, *operations: Operation) -> None:
+        self._ensemble.operate(*operations)
+
+    def _create(self, name: str) -> None:
+        self._spoilt.pop(name, None)
+        config_exists = self._ensemble.model.node(paths.config_topic(name)) is not None
+        plan = TopicPlan(name, self._topic_id(), self._assignment(), {})
+        self._do(*creation_operations(plan, config_exists=config_exists))
+
+    def _mend(self, name: str) -> None:
+        del self._spoilt[name]
+        config = () if self._ensemble.model.node(paths.config_topic(name)) else creation_config(name)
+        *_, topic = creation_operations(TopicPlan(name, self._topic_id(), self._assignment(), {}), config_exists=True)
+        assert isinstance(topic, Create)
+        self._do(*config, SetData(topic.path, topic.data, ANY_VERSION))
+
+    def _topic_id(self) -> TopicId | None:
+        """Old tools leave it to the controller."""
+        if self._world.chance(0.3):
+            return None
+        while True:
+            candidate = uuid.UUID(bytes=self._world.random.randbytes(16), version=4)
+            if is_usable_topic_id(candidate):
+                return TopicId(candidate)
+
+    def _assignment(self) -> tuple[tuple[int, ...], ...]:
+        brokers = [int(broker) for broker in self._cluster.agents]
+        factor = self._world.between(1, 3)
+        return tuple(tuple(self._world.random.sample(brokers, factor)) for _ in range(self._world.between(1, 3)))
+
+    def _expand(self, incarnation: Incarnation, partition: int, state: LeaderAndIsr) -> None:
+        registered = self._cluster.registered()
+        alive = tuple(b for b in incarnation.replicas[partition] if b in registered or b in state.isr)
+        if state.leader in registered and len(alive) > len(state.isr):
+            path = paths.partition_state(incarnation.name, partition)
+            self._do(SetData(path, znodes.encode_state(state._replace(isr=alive)), state.partition_epoch))
+
+    def _tree(self, root: str) -> list[str]:
+        """The znodes from there on, deepest first."""
+        model = self._ensemble.model
+        if model.node(root) is None:
+            return []
+        below = [path for name in model.children(root) for path in self._tree(f"{root}/{name}")]
+        return [*below, root]
+
+
+def creation_config(name: str) -> tuple[Operation, ...]:
+    """The configuration that a topic is created with."""
+    return (Create(paths.config_topic(name), znodes.encode_config({})),)
