@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from controller.core.agenda import FailReplicaDeletions, MoveReplicas, ResumeDeletions, Stand, TakeReplicasOffline
 from controller.core.context import METADATA_CACHE, Context, Hosting, Outstanding, Problem
-from controller.core.deletion import note_problem, phase, retry_later
+from controller.core.deletion import note_problem, note_tombstoned, retry_later
 from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.core.replica_machine import move
 from controller.core.transitions import ReplicaState
@@ -124,9 +124,7 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
         if event.response.error == ErrorCode.NONE:
             deletion.tombstones[event.broker] = tombstone._replace(acknowledged=True)
             deletion.problems.pop((METADATA_CACHE, event.broker), None)
-            if deletion.tombstoned_at_ms is None and not deletion.owing_tombstone:
-                deletion.tombstoned_at_ms = turn.now_ms
-                phase(turn, topic.topic, "tombstoned", since_ms=deletion.started_at_ms or deletion.queued_at_ms)
+            note_tombstoned(turn, topic.topic)
             if deletion.all_acknowledged:
                 settled.append(topic.topic)
         else:

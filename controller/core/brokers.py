@@ -24,6 +24,7 @@ from controller.core.agenda import (
 )
 from controller.core.context import Context, SetAside
 from controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
+from controller.core.deletion import note_tombstoned
 from controller.core.effects import CloseChannel, OpenChannel
 from controller.core.mutation import forget_broker_memory
 from controller.core.transitions import PartitionState, ReplicaState
@@ -158,6 +159,9 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
         turn.emit(CloseChannel(broker_id))
         epoch = None if broker is None else broker.epoch
         turn.record(FactType.BROKER, f"broker/{broker_id}", what="failed", broker_epoch=epoch)
+    for name in context.deletions:
+        # What the broker remembered of the topic is gone with it.
+        note_tombstoned(turn, name)
     turn.do(
         TakeReplicasOffline(tuple(context.replicas_on(frozenset(task.brokers)))),
         # Some may have waited for nothing but this broker's answer to the tombstone.

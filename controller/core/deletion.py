@@ -86,6 +86,14 @@ def _note_acknowledged(turn: Turn, name: str, deletion: Deletion) -> None:
         phase(turn, name, "acknowledged", since_ms=deletion.started_at_ms or deletion.queued_at_ms)
 
 
+def note_tombstoned(turn: Turn, name: str) -> None:
+    """Record once that no registered broker owes an answer to the tombstone any more."""
+    deletion = turn.context.deletions[name]
+    if deletion.started_at_ms is not None and deletion.tombstoned_at_ms is None and not deletion.owing_tombstone:
+        deletion.tombstoned_at_ms = turn.now_ms
+        phase(turn, name, "tombstoned", since_ms=deletion.started_at_ms)
+
+
 def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
     """True when no cache can show the topic any more; sends the tombstone again where no answer is on its way."""
     context = turn.context
