@@ -1,0 +1,132 @@
+"""Metadata and DescribeLogDirs as Kafka 3.9 answers them."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.inputs import LogDirFailed
+from broker.core.queries import answer_describe_log_dirs, answer_metadata
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import (
+    DescribableTopic,
+    DescribeLogDirsRequest,
+    LogDir,
+    LogDirPartition,
+    LogDirTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from tests.unit.broker.driver import A, B, Driver, X, Y, become, metadata, stop
+
+ONE = Broker(BrokerId(1), BrokerEpoch(-1), (Endpoint("IN", "one", 1), Endpoint("OUT", "eins", 11)), "r")
+TWO = Broker(BrokerId(2), BrokerEpoch(-1), (Endpoint("IN", "two", 2),))
+
+
+def ask(
+    driver: Driver,
+    *topics: MetadataRequestTopic | str,
+    everything: bool = False,
+    listener: str = "IN",
+    version: int = 12,
+) -> MetadataResponse:
+    wanted = tuple(MetadataRequestTopic(t) if isinstance(t, str) else t for t in topics)
+    request = MetadataRequest(None if everything else wanted)
+    return answer_metadata(driver.state.cache, request, cluster_id="c", listener=listener, version=version)
+
+
+@pytest.fixture
+def driver() -> Driver:
+    made = Driver()
+    made.update(metadata("t", X, partitions=(1, 0), brokers=(ONE, TWO)))
+    made.update(metadata("__consumer_offsets", Y, leader=2, brokers=(ONE, TWO)))
+    return made
+
+
+def test_brokers_are_those_with_the_listener(driver: Driver) -> None:
+    assert [(b.id, b.host, b.rack) for b in ask(driver).brokers] == [(1, "one", "r"), (2, "two", None)]
+    assert [(b.id, b.host) for b in ask(driver, listener="OUT").brokers] == [(1, "eins")]
+    assert (ask(driver).controller_id, ask(driver).cluster_id) == (9, "c")
+
+
+def test_all_topics_are_sorted_and_internal_ones_marked(driver: Driver) -> None:
+    topics = ask(driver, everything=True).topics
+    assert [(t.name, t.is_internal, t.topic_id) for t in topics] == [("__consumer_offsets", True, Y), ("t", False, X)]
+    assert [p.partition for p in topics[1].partitions] == [0, 1]
+
+
+def test_topics_by_id(driver: Driver) -> None:
+    answer = ask(driver, MetadataRequestTopic(None, X), MetadataRequestTopic(None, Y))
+    assert [(t.name, t.error) for t in answer.topics] == [("t", ErrorCode.NONE), ("__consumer_offsets", ErrorCode.NONE)]
+
+
+@pytest.mark.parametrize(
+    "name,error", [("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), ("a/b", ErrorCode.INVALID_TOPIC_EXCEPTION)]
+)
+def test_names_that_are_not_there(driver: Driver, name: str, error: int) -> None:
+    (topic,) = ask(driver, name).topics
+    assert (topic.name, topic.error, topic.partitions) == (name, error, ())
+
+
+def test_an_id_that_is_not_there(driver: Driver) -> None:
+    driver.update(metadata("t", None, brokers=(ONE,)))
+    (topic,) = ask(driver, MetadataRequestTopic(None, X)).topics
+    assert (topic.name, topic.topic_id, topic.error) == (None, X, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+@pytest.mark.parametrize(
+    "listener,version,leader,error",
+    [
+        ("IN", 12, 2, ErrorCode.NONE),
+        ("OUT", 12, -1, ErrorCode.LISTENER_NOT_FOUND),
+        ("OUT", 5, -1, ErrorCode.LEADER_NOT_AVAILABLE),
+    ],
+)
+def test_a_leader_without_the_listener(driver: Driver, listener: str, version: int, leader: int, error: int) -> None:
+    (topic,) = ask(driver, "__consumer_offsets", listener=listener, version=version).topics
+    assert (topic.partitions[0].leader, topic.partitions[0].error) == (leader, error)
+
+
+@pytest.mark.parametrize("leader", [-1, 77])
+def test_no_leader_or_a_dead_one(driver: Driver, leader: int) -> None:
+    driver.update(metadata("t", X, leader=leader, brokers=(ONE,)))
+    (topic,) = ask(driver, "t").topics
+    assert (topic.partitions[0].leader, topic.partitions[0].error) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def test_an_agent_that_was_told_nothing_has_nothing_to_say() -> None:
+    answer = ask(Driver(), everything=True)
+    assert (answer.brokers, answer.topics, answer.controller_id) == ((), (), -1)
+
+
+# --- DescribeLogDirs ----------------------------------------------------------------------------------------------
+
+
+def test_log_directories_with_their_replicas() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become("t", X, partitions=(0, 1, 2)))
+    driver.leader_and_isr(become("s", Y, partitions=(0,)))
+    driver.stop(stop("t", partitions=(2,)))
+    first, second = answer_describe_log_dirs(driver.state, DescribeLogDirsRequest(), {A: (100, 7)}).log_dirs
+    row = LogDirPartition(0, 4096, 0, False)
+    assert first == LogDir(0, A, (LogDirTopic("t", (row,)),), 100, 7)
+    assert second == LogDir(0, B, (LogDirTopic("s", (row,)), LogDirTopic("t", (row._replace(partition=1),))), -1, -1)
+
+
+def test_only_what_was_asked_for() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become("t", X, partitions=(0, 1, 2)))
+    request = DescribeLogDirsRequest((DescribableTopic("t", (1, 9)), DescribableTopic("nope", (0,))))
+    first, second = answer_describe_log_dirs(driver.state, request, {}).log_dirs
+    assert first.topics == ()
+    assert [(t.topic, [p.partition for p in t.partitions]) for t in second.topics] == [("t", [1])]
+
+
+def test_a_failed_log_directory_reports_its_error() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become("t", X, partitions=(0, 1)))
+    driver.feed(LogDirFailed(A, "gone"))
+    first, second = answer_describe_log_dirs(driver.state, DescribeLogDirsRequest(), {}).log_dirs
+    assert (first.error, first.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, ())
+    assert second.error == ErrorCode.NONE
