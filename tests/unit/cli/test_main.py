@@ -1,0 +1,49 @@
+"""The command as a whole: quick to start, and its daemons refuse what they cannot use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HEAVY = ("aiohttp", "aiozk", "kio", "prometheus_client", "pyspark", "rich.table", "uvloop")
+
+
+def lethe(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_looking_at_the_commands_imports_nothing_heavy() -> None:
+    code = f"import sys, cli.main; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_version() -> None:
+    done = lethe("--version")
+    assert (done.returncode, done.stdout) == (0, "lethe 0.1.0\n")
+
+
+def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
+    done = lethe("controller", str(tmp_path / "none.properties"))
+    assert done.returncode == 2
+    assert "none.properties" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=one\nzookeeper.connect=nowhere:x\nlog.dirs=\n")
+    done = lethe("broker", str(file))
+    assert done.returncode == 2
+    for words in ("server.properties:1: broker.id='one'", "server.properties:2: zookeeper.connect", "log.dirs"):
+        assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_log_level_that_is_none() -> None:
+    done = lethe("controller", "--log-level", "LOUD")
+    assert done.returncode == 2
+    assert "LOUD" in done.stderr
