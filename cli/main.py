@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli import broker, controller, controller_resign, survey, topics, zookeeper
+from cli import broker, controller, controller_resign, demo, survey, topics, zookeeper
 
 app = typer.Typer(
     name="lethe",
@@ -28,6 +28,7 @@ app.command("zookeeper")(zookeeper.zookeeper)
 app.add_typer(topics.app, name="topics")
 app.command("survey")(survey.survey)
 app.command("controller-resign")(controller_resign.controller_resign)
+app.command("demo")(demo.demo)
 
 
 def _show_version(wanted: bool) -> None:

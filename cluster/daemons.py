@@ -39,6 +39,7 @@ class Daemon:
         self.directory: Final = directory
         self.journal_dir: Final = directory / "journal"
         self.config_file: Final = directory / "server.properties"
+        self._http_url: str | None = None
         self._properties = {
             "broker.id": str(number),
             "lethe.http.port": "0",
@@ -76,6 +77,7 @@ class Daemon:
         self.directory.mkdir(parents=True, exist_ok=True)
         text = "".join(f"{name}={value}\n" for name, value in self._properties.items())
         self.config_file.write_text(text)
+        self._http_url = None
         self.process.start()
 
     async def start(self, limit_s: float = START_LIMIT_S) -> None:
@@ -132,8 +134,10 @@ class Daemon:
     @property
     def http_url(self) -> str | None:
         """Where its HTTP server is; None until it has said so."""
-        found = _HTTP.search(self.process.output())
-        return found[1] if found else None
+        if self._http_url is None:
+            found = _HTTP.search(self.process.output())
+            self._http_url = found[1] if found else None
+        return self._http_url
 
     async def get(self, path: str, limit_s: float = 5.0) -> dict[str, Any] | None:
         """The JSON object at that path, whatever the status; None where there is no answer."""

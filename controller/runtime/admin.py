@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from adapters.clock import Clock
@@ -14,6 +15,7 @@ from controller.runtime.sessions import SessionKeeper
 
 STUCK_AFTER_S: Final = 300.0
 """An event that takes longer than this means that something is wrong with the process."""
+MAX_TOPICS_SHOWN: Final = 1000
 _READY: Final = (Role.STANDING_BY, Role.ACTIVE)
 
 
@@ -27,10 +29,11 @@ class AdminPages:
         self._clock = clock
 
     def routes(self) -> tuple[Route, ...]:
-        """`/metrics`, `/healthz`, `/readyz`, `/state` and `/deletions/{topic}`."""
+        """`/metrics`, `/healthz`, `/readyz`, `/state`, `/waits` and `/deletions/{topic}`."""
         return (
             *standard_routes(self._metrics.text, self.health, self.readiness),
             Route("/state", self._state),
+            Route("/waits", self._waits),
             Route("/deletions/{topic}", self._deletion),
         )
 
@@ -84,6 +87,20 @@ class AdminPages:
                     for aside in (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
                 ],
                 "requests_outstanding": len(context.outstanding),
+            }
+        )
+
+    def _waits(self, _: Request) -> Reply:
+        """What every topic that is queued for deletion waits for, oldest first; of very many, the oldest."""
+        context = self._loop.context
+        if not context.is_leading:
+            return json_reply({"error": "this controller is not active; ask the active one"}, 409)
+        shown = list(islice(context.deletions, MAX_TOPICS_SHOWN))
+        return json_reply(
+            {
+                "controller_id": context.config.controller_id,
+                "topics": {topic: [_wait(each) for each in waits(context, topic)] for topic in shown},
+                "not_shown": len(context.deletions) - len(shown),
             }
         )
 

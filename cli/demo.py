@@ -1,0 +1,141 @@
+"""`lethe demo`: a whole cluster on this machine, topics created and deleted, and the proof that nothing is left.
+
+The demo itself is in `cluster.demo`; how it looks, in `cli.demo_show`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.answer import Answer, Exit, Refusal
+from cli.options import AsJson
+from cli.render import note, show
+from cli.running import finish_sync
+
+if TYPE_CHECKING:
+    from cluster.demo_plan import DemoOptions
+    from cluster.demo_result import DemoResult
+    from cluster.local import LocalCluster
+
+Topics = Annotated[int | None, typer.Option("--topics", help="Topics. [default: 30; 200 with --chaos]")]
+Partitions = Annotated[int | None, typer.Option("--partitions", help="Of each topic. [default: 4; 2 with --chaos]")]
+ReplicationFactor = Annotated[
+    int | None,
+    typer.Option(
+        "--replication-factor",
+        help="Replicas of each partition. [default: 3; 2 with --chaos, so that some topics do without the broker "
+        "that is killed]",
+    ),
+]
+Size = Annotated[
+    int | None, typer.Option("--bytes", help="Bytes of segments in each replica. [default: 131072; 16384 with --chaos]")
+]
+Brokers = Annotated[int, typer.Option("--brokers", help="Broker agents, each with two log directories.")]
+Controllers = Annotated[int, typer.Option("--controllers", help="Controllers: one leads, the others stand by.")]
+WorkDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--work-dir",
+        help="An empty directory for everything, logs and journals included; it is kept. Without it, a temporary one.",
+        show_default=False,
+    ),
+]
+Chaos = Annotated[
+    bool, typer.Option("--chaos", help="Kill a broker, then the active controller, while topics are being deleted.")
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the cluster running at the end, until Ctrl-C.")]
+Limit = Annotated[float, typer.Option("--limit", min=1.0, help="Seconds that each stage may take.")]
+
+
+def demo(
+    chaos: Chaos = False,
+    topics: Topics = None,
+    partitions: Partitions = None,
+    replication_factor: ReplicationFactor = None,
+    size: Size = None,
+    brokers: Brokers = 3,
+    controllers: Controllers = 2,
+    work_dir: WorkDir = None,
+    keep: Keep = False,
+    limit: Limit = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Start ZooKeeper, controllers and brokers, create topics, delete them, and look whether anything is left.
+
+    Needs Java 17 or newer. Exit code 0 only where all three places (ZooKeeper, every metadata cache, every disk) were
+    seen whole and are clean; 1 where something is left over or was not done in time.
+    """
+
+    def command() -> Answer:
+        from cluster.demo_plan import DemoOptions
+
+        usual = DemoOptions(controllers=controllers, brokers=brokers, work_dir=work_dir, limit_s=limit, chaos=chaos)
+        sizes = (200, 2, 2, 16_384) if chaos else (30, 4, min(3, brokers), 131_072)
+        options = replace(
+            usual,
+            topics=sizes[0] if topics is None else topics,
+            partitions=sizes[1] if partitions is None else partitions,
+            replication_factor=sizes[2] if replication_factor is None else replication_factor,
+            bytes_per_replica=sizes[3] if size is None else size,
+        )
+        return run(options, keep=keep, as_json=as_json)
+
+    finish_sync(command, as_json=as_json and not keep)
+
+
+def run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
+    """Runs the demo to its answer. Where the cluster is kept, the answer has been shown when this returns. Raises
+    Refusal where the demo could not be carried out."""
+    from cluster.demo import DaemonFailed, DemoFailed
+    from cluster.zookeeper import ZooKeeperStartFailed
+
+    try:
+        return asyncio.run(_run(options, keep=keep, as_json=as_json))
+    except ZooKeeperStartFailed as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    except (DaemonFailed, DemoFailed) as error:
+        raise Refusal(str(error)) from error
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error
+
+
+async def _run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
+    from cli.demo_show import answer, watching
+    from cluster.demo import run_demo
+    from cluster.demo_chaos import Chaos
+
+    this = asyncio.current_task()
+    assert this is not None
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, this.cancel)
+
+    async def linger(cluster: LocalCluster, result: DemoResult) -> None:
+        watcher.close()
+        show(answer(result), as_json=as_json)
+        note(_where(cluster))
+        asked = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, asked.set)
+        await asked.wait()
+
+    with watching(quiet=as_json) as watcher:
+        chapter = Chaos() if options.chaos else None
+        result = await run_demo(options, watcher, chapter=chapter, afterwards=linger if keep else None)
+    final = answer(result)
+    return Answer(None, exit=final.exit) if keep else final
+
+
+def _where(cluster: LocalCluster) -> str:
+    lines = [
+        f"The cluster is left running in {cluster.work_dir}; Ctrl-C ends it.",
+        f"  lethe topics list --zookeeper {cluster.zookeeper_connect}",
+        f"  lethe survey --zookeeper {cluster.zookeeper_connect}",
+        *(f"  {daemon.name}: {daemon.http_url}/state, log {daemon.log_file}" for daemon in cluster.daemons),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,343 @@
+"""The demo: a cluster is started, topics are created and deleted, and all three places are looked at.
+
+The story has stages (start, create, delete, verdict); chaos puts a chapter of its own between the marks and the end.
+Nothing here prints: what goes on is told to a watcher, what came of it is the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from adapters import topic_admin
+from adapters.zookeeper.interface import ZooKeeperSession
+from cluster.daemons import DaemonFailed
+from cluster.demo_ledger import JournalFollower, Ledger
+from cluster.demo_plan import DemoOptions, plan_topics
+from cluster.demo_result import BrokerTotals, DemoResult, PhaseTimes, phase_times
+from cluster.demo_waits import WaitLog
+from cluster.demo_watch import Bar, Watcher
+from cluster.local import ClusterSettings, LocalCluster
+from protocol.topic_plans import TopicPlan
+from survey.leftovers import Standing, leftovers
+from survey.take import take
+from survey.views import DirectoryKind, Survey
+
+POLL_S: Final = 0.1
+MEANINGS: Final = {
+    "tombstoned": "gone from all caches",
+    "acknowledged": "all replicas renamed",
+    "removed": "znodes gone",
+}
+
+
+class DemoFailed(Exception):
+    """The demo could not be carried out; says why."""
+
+
+@dataclass(slots=True)
+class Story:
+    """What a demo works with from its start to its end."""
+
+    options: DemoOptions
+    cluster: LocalCluster
+    watcher: Watcher
+    session: ZooKeeperSession
+    follower: JournalFollower
+    ledger: Ledger = field(default_factory=Ledger)
+    plans: Sequence[TopicPlan] = ()
+    before: Survey | None = None
+    waits: WaitLog | None = None
+    marked_ms: int = 0
+    limit_passed: str | None = None
+    created_s: float = 0.0
+    reclaimed_s: float = 0.0
+    untouched: int = 0
+    """Topics that chaos has nothing to do with."""
+
+    @property
+    def names(self) -> list[str]:
+        return [plan.name for plan in self.plans]
+
+    def follow(self) -> None:
+        """Takes in what the journals have since."""
+        for entry in self.follower.entries():
+            self.ledger.note(entry)
+
+    async def look(self) -> Survey:
+        """A survey of everything, the disks included."""
+        return await take(self.session, log_dirs=self.cluster.log_dirs)
+
+
+class Chapter(Protocol):
+    """What else happens while topics are being deleted."""
+
+    async def before(self, story: Story) -> None:
+        """Before the topics are marked."""
+        ...
+
+    async def during(self, story: Story) -> None:
+        """Between the marks and the end."""
+        ...
+
+
+def cluster_settings(options: DemoOptions) -> ClusterSettings:
+    """The cluster that the demo needs."""
+    return ClusterSettings(
+        controllers=options.controllers,
+        brokers=options.brokers,
+        work_dir=options.work_dir,
+        zookeeper_connect=options.zookeeper_connect,
+        session_timeout_ms=options.session_timeout_ms,
+        broker_properties={
+            "lethe.fill.bytes": str(options.bytes_per_replica),
+            "lethe.fill.segment.bytes": str(max(options.bytes_per_replica // 4, 4096)),
+            "log.segment.delete.delay.ms": str(options.delete_delay_ms),
+        },
+    )
+
+
+async def run_demo(
+    options: DemoOptions,
+    watcher: Watcher,
+    *,
+    chapter: Chapter | None = None,
+    afterwards: Callable[[LocalCluster, DemoResult], Awaitable[None]] | None = None,
+) -> DemoResult:
+    """Runs it on a cluster of its own, which is gone at the end; `afterwards` still finds it running.
+
+    Raises ZooKeeperStartFailed, DaemonFailed and DemoFailed.
+    """
+    began = time.monotonic()
+    cluster = LocalCluster(cluster_settings(options))
+    standing_by = max(options.controllers - 1, 0)
+    watcher.stage("Starting")
+    watcher.note(
+        f"a ZooKeeper, {options.controllers} controllers ({standing_by} to stand by) and {options.brokers} brokers, "
+        f"in {cluster.work_dir}"
+    )
+    async with cluster, cluster.session() as session:
+        started_s = time.monotonic() - began
+        active = await cluster.active_controller()
+        watcher.note(f"{active.name} is active after {started_s:.1f} s; ZooKeeper is {cluster.zookeeper_connect}")
+        follower = JournalFollower(daemon.journal_dir for daemon in cluster.daemons)
+        story = Story(options, cluster, watcher, session, follower)
+        await create(story)
+        await delete(story, chapter)
+        result = await verdict(story, started_s)
+        if afterwards is not None:
+            await afterwards(cluster, result)
+        return result
+
+
+# --- create -------------------------------------------------------------------------------------------------------
+
+
+async def create(story: Story) -> None:
+    """Creates the topics and waits until every replica has its directory and every broker knows every topic."""
+    options, watcher = story.options, story.watcher
+    watcher.stage("Creating")
+    story.plans = plan_topics(options, [broker.id for broker in story.cluster.brokers], os.urandom)
+    began = time.monotonic()
+    for outcome in await topic_admin.create_topics(story.session, story.plans):
+        if outcome.problem is not None:
+            raise DemoFailed(outcome.problem)
+    wanted = Counter(broker for plan in story.plans for replicas in plan.assignment for broker in replicas)
+    while True:
+        survey = await story.look()
+        has = _replicas(survey)
+        known = [len(answer.cache or ()) for answer in survey.answers]
+        watcher.bars(
+            [
+                Bar("known to all brokers", min(known, default=0), options.topics),
+                *(Bar(f"broker {b} replicas", has[b], wanted[b]) for b in sorted(wanted)),
+            ]
+        )
+        if all(has[broker] >= count for broker, count in wanted.items()) and _all_known(survey, story.names):
+            break
+        if time.monotonic() - began > options.limit_s:
+            raise DemoFailed(f"the topics were not created within {options.limit_s:g} s")
+        await asyncio.sleep(POLL_S)
+    story.before = survey
+    story.created_s = time.monotonic() - began
+    size = sum(_sizes(survey).values())
+    watcher.note(
+        f"{options.topics} topics with {options.topics * options.partitions} partitions and {options.replicas} "
+        f"replicas, {size / 1e6:.1f} MB in {len(survey.log_dirs)} log directories, after {story.created_s:.1f} s"
+    )
+
+
+def _replicas(survey: Survey) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for view in survey.log_dirs:
+        found[view.broker] += sum(d.kind is DirectoryKind.REPLICA for d in view.directories)
+    return found
+
+
+def _sizes(survey: Survey) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for view in survey.log_dirs:
+        found[view.broker] += sum(directory.size_bytes for directory in view.directories)
+    return found
+
+
+def _all_known(survey: Survey, names: Sequence[str]) -> bool:
+    caches = [answer.cache for answer in survey.answers]
+    return bool(caches) and all(cache is not None and cache.keys() >= set(names) for cache in caches)
+
+
+# --- delete -------------------------------------------------------------------------------------------------------
+
+
+async def delete(story: Story, chapter: Chapter | None) -> None:
+    """Marks the topics and waits until nothing of them is left in any of the three places."""
+    options, watcher = story.options, story.watcher
+    watcher.stage("Deleting")
+    if chapter is not None:
+        await chapter.before(story)
+    story.marked_ms = time.time_ns() // 1_000_000
+    began = time.monotonic()
+    for outcome in await topic_admin.mark_for_deletion(story.session, story.names):
+        if outcome.problem is not None:
+            raise DemoFailed(outcome.problem)
+    watcher.note(f"{options.topics} topics are marked for deletion")
+    if chapter is not None:
+        await chapter.during(story)
+    limit = time.monotonic() + options.limit_s
+    while True:
+        survey = await story.look()
+        story.follow()
+        show(story, survey)
+        if _is_over(survey, story):
+            break
+        if time.monotonic() > limit:
+            story.limit_passed = f"not everything was deleted and reclaimed within {options.limit_s:g} s"
+            watcher.note(story.limit_passed)
+            break
+        await note_waits(story)
+        await asyncio.sleep(POLL_S)
+    story.reclaimed_s = time.monotonic() - began
+    watcher.note(f"deleted and reclaimed after {story.reclaimed_s:.1f} s")
+
+
+def show(story: Story, survey: Survey | None = None) -> None:
+    """Tells the watcher how far the deletion is."""
+    ledger, total = story.ledger, story.options.topics
+    bars = [Bar(phase, len(ledger.reached(phase, story.names)), total) for phase in MEANINGS]
+    sizes = _sizes(story.before) if story.before is not None else Counter[int]()
+    bars += [
+        Bar(f"broker {broker} freed", min(ledger.freed_bytes[broker], size), size, True)
+        for broker, size in sorted(sizes.items())
+    ]
+    if survey is not None:
+        known = [len(answer.cache.keys() & set(story.names)) for answer in survey.answers if answer.cache is not None]
+        bars.append(Bar("forgotten by all caches", total - max(known, default=total), total))
+    story.watcher.bars(bars)
+
+
+def _is_over(survey: Survey, story: Story) -> bool:
+    """Nothing is left of our topics, and nothing is under way. What else is left over is for the verdict to say."""
+    ours = set(story.names)
+    return (
+        survey.is_complete
+        and not any(finding.topic in ours or finding.standing is Standing.PENDING for finding in leftovers(survey))
+        and not ours.intersection(survey.in_motion)
+    )
+
+
+async def note_waits(story: Story) -> None:
+    """With chaos: asks the controller that leads what topics wait for."""
+    if story.waits is None:
+        return
+    for controller in story.cluster.controllers:
+        document = await controller.get("/waits")
+        if document is not None and "topics" in document:
+            story.waits.note(controller.id, document, time.time_ns() // 1_000_000)
+
+
+async def until(story: Story, condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Polls, with the journals followed and the watcher told. Raises DemoFailed where the stage's time is over."""
+    limit = time.monotonic() + story.options.limit_s
+    while not await condition():
+        if time.monotonic() > limit:
+            raise DemoFailed(f"{what}: not within {story.options.limit_s:g} s")
+        await asyncio.sleep(POLL_S)
+        story.follow()
+        show(story)
+
+
+# --- verdict ------------------------------------------------------------------------------------------------------
+
+
+async def verdict(story: Story, started_s: float) -> DemoResult:
+    """The last survey, and what the journals add up to."""
+    story.watcher.stage("Looking at all three places")
+    survey = await story.look()
+    story.follow()
+    ledger, names = story.ledger, story.names
+    removed = ledger.reached("removed", names)
+    return DemoResult(
+        story.options,
+        started_s,
+        story.created_s,
+        (removed[-1] - story.marked_ms) / 1000 if removed else 0.0,
+        story.reclaimed_s,
+        tuple(_phases(story)),
+        tuple(_brokers(story, survey)),
+        survey,
+        leftovers(survey),
+        limit_passed=story.limit_passed,
+        began_ms=story.marked_ms,
+        happenings=tuple(h for h in ledger.happenings if h.time_ms >= story.marked_ms) if story.waits else (),
+        waits=story.waits,
+        untouched=story.untouched,
+        lost_facts=ledger.lost_facts,
+        refusals=dict(ledger.refusals),
+    )
+
+
+def _phases(story: Story) -> list[PhaseTimes]:
+    ledger = story.ledger
+    found = [
+        phase_times(phase, meaning, ledger.reached(phase, story.names), story.marked_ms)
+        for phase, meaning in MEANINGS.items()
+    ]
+    freed = sorted(ledger.last_freed_ms.values())
+    return [*found, phase_times("reclaimed", "bytes gone, by broker", freed, story.marked_ms)]
+
+
+def _brokers(story: Story, survey: Survey) -> list[BrokerTotals]:
+    if story.before is None:
+        return []
+    replicas, before, after = _replicas(story.before), _sizes(story.before), _sizes(survey)
+    ledger = story.ledger
+    return [
+        BrokerTotals(
+            broker.id,
+            replicas[broker.id],
+            before[broker.id],
+            ledger.acknowledged[broker.id],
+            ledger.freed_bytes[broker.id],
+            ledger.freed_files[broker.id],
+            after[broker.id],
+        )
+        for broker in story.cluster.brokers
+    ]
+
+
+__all__ = [
+    "Chapter",
+    "DaemonFailed",
+    "DemoFailed",
+    "Story",
+    "cluster_settings",
+    "note_waits",
+    "run_demo",
+    "show",
+    "until",
+]

@@ -1,0 +1,84 @@
+"""Chaos: while topics are being deleted, a broker and then the active controller are killed with `kill -9`.
+
+When to strike is decided by what has been observed, never by the clock: the broker when some topics have been
+acknowledged by all their replicas and others still wait for it (it is paused until then, or the deletion would be over
+too soon), the controller when it has said that topics wait for that broker, the broker's return when the successor
+says the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from cluster.daemons import BrokerDaemon, ControllerDaemon
+from cluster.demo import Story, note_waits, until
+from cluster.demo_ledger import Happening
+from cluster.demo_waits import Cause, WaitLog
+
+GONE = "BROKER_TO_RETURN"
+UNANSWERED = "ANSWER"
+
+
+class Chaos:
+    """A chapter of the demo's story."""
+
+    async def before(self, story: Story) -> None:
+        """The last broker stops answering, and from here on it is written down what topics wait for."""
+        story.waits = WaitLog()
+        victim = story.cluster.brokers[-1]
+        victim.pause()
+        _tell(story, f"{victim.name} is paused, so that it can be killed in the middle of its work")
+
+    async def during(self, story: Story) -> None:
+        """Two kills, a successor, a return."""
+        victim = story.cluster.brokers[-1]
+        concerned = _topics_on(story, victim.id)
+        others = [name for name in story.names if name not in concerned]
+        story.untouched = len(others)
+        await _until_half_done(story, victim, concerned, others)
+        await victim.kill()
+        counts = f"{len(others)} topics are acknowledged, {len(concerned)} wait for its answer"
+        _tell(story, f"kill -9 of {victim.name}: {counts}")
+
+        first = await story.cluster.active_controller()
+        await _until_told(story, first, victim.id, concerned)
+        await first.kill()
+        _tell(story, f"kill -9 of {first.name}, the active controller")
+
+        second = await story.cluster.active_controller(story.options.limit_s)
+        await _until_told(story, second, victim.id, concerned)
+        await victim.start(story.options.limit_s)
+        _tell(story, f"{victim.name} is back")
+
+
+async def _until_half_done(story: Story, victim: BrokerDaemon, concerned: Sequence[str], others: Sequence[str]) -> None:
+    async def half_done() -> bool:
+        await note_waits(story)
+        waiting = story.waits.topics if story.waits is not None else {}
+        unanswered = all(Cause(UNANSWERED, victim.id) in waiting.get(topic, {}) for topic in concerned)
+        return unanswered and len(story.ledger.reached("acknowledged", others)) == len(others)
+
+    await until(story, half_done, f"the deletion comes to wait for {victim.name}")
+
+
+async def _until_told(story: Story, controller: ControllerDaemon, victim: int, topics: Sequence[str]) -> None:
+    async def told() -> bool:
+        await note_waits(story)
+        waiting = story.waits.topics if story.waits is not None else {}
+        cause = Cause(GONE, victim)
+        return all(
+            cause in waiting.get(topic, {}) and controller.id in waiting[topic][cause].told_by for topic in topics
+        )
+
+    await until(story, told, f"{controller.name} says what its topics wait for")
+    _tell(story, f"{controller.name} says of {len(topics)} topics that they wait for broker {victim} to return")
+
+
+def _topics_on(story: Story, broker: int) -> list[str]:
+    return [plan.name for plan in story.plans if any(broker in replicas for replicas in plan.assignment)]
+
+
+def _tell(story: Story, text: str) -> None:
+    story.watcher.note(text)
+    story.ledger.happenings.append(Happening(time.time_ns() // 1_000_000, text))

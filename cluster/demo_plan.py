@@ -1,0 +1,82 @@
+"""What the demo does: its numbers, and the topics that they make."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.core.placement import BrokerRack, place_replicas
+from protocol.topic_plans import TopicPlan
+from protocol.vocabulary import TopicId, is_usable_topic_id
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """Raises ValueError where the numbers contradict each other."""
+
+    topics: int = 30
+    partitions: int = 4
+    replication_factor: int = 1
+    bytes_per_replica: int = 128 * 1024
+    controllers: int = 2
+    brokers: int = 3
+    work_dir: Path | None = None
+    zookeeper_connect: str | None = None
+    """A ZooKeeper that runs already, with a chroot of our own; None starts one."""
+    session_timeout_ms: int = 6_000
+    delete_delay_ms: int = 1_000
+    """How long brokers keep what is deleted before they free its bytes; Kafka's default is a minute."""
+    limit_s: float = 120.0
+    """How long each stage may take."""
+    chaos: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("topics", "partitions", "replication_factor", "controllers", "brokers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
+        if self.bytes_per_replica < 0:
+            raise ValueError("--bytes must not be negative")
+        if self.replication_factor > self.brokers:
+            raise ValueError(
+                f"--replication-factor {self.replication_factor} needs as many brokers, and --brokers is {self.brokers}"
+            )
+        if self.chaos and (self.controllers < 2 or self.brokers < 2):
+            raise ValueError("--chaos kills a broker and the active controller: it needs two of each at least")
+
+    @property
+    def replicas(self) -> int:
+        return self.topics * self.partitions * self.replication_factor
+
+
+def plan_topics(options: DemoOptions, brokers: list[int], random_bytes: Callable[[int], bytes]) -> list[TopicPlan]:
+    """The topics to create on these brokers.
+
+    Normally placed by Kafka's rule. With chaos and fewer replicas than brokers, each topic keeps to as many brokers as
+    it has replicas, so that there are topics that the broker that will be killed has no part in.
+    """
+    place = _gather if options.chaos else _spread
+    return [
+        TopicPlan(f"demo-{number:04d}", _topic_id(random_bytes), place(options, brokers, number))
+        for number in range(options.topics)
+    ]
+
+
+def _spread(options: DemoOptions, brokers: list[int], number: int) -> tuple[tuple[int, ...], ...]:
+    racks = [BrokerRack(broker) for broker in brokers]
+    return place_replicas(racks, options.partitions, options.replication_factor, start_index=number, shift=number)
+
+
+def _gather(options: DemoOptions, brokers: list[int], number: int) -> tuple[tuple[int, ...], ...]:
+    count = options.replication_factor
+    chosen = [brokers[(number + step) % len(brokers)] for step in range(count)]
+    return tuple(
+        tuple(chosen[(partition + step) % count] for step in range(count)) for partition in range(options.partitions)
+    )
+
+
+def _topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
+    while not is_usable_topic_id(candidate := uuid.UUID(bytes=random_bytes(16), version=4)):
+        pass
+    return TopicId(candidate)

@@ -1,0 +1,71 @@
+"""Why topics waited, as the active controllers said while they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Cause(NamedTuple):
+    """What a topic waited for: a name of the controller's, and the broker that it is about, if any."""
+
+    waiting_for: str
+    broker: int | None
+
+
+@dataclass(slots=True)
+class Seen:
+    """One cause of one topic, over all the times that it was seen."""
+
+    meaning: str
+    first_ms: int
+    last_ms: int
+    waited_ms: int = 0
+    """Time between two looks counts where both of them saw it."""
+    replicas: int = 0
+    """Most of them at one time."""
+    attempts: int = 0
+    last_error: str | None = None
+    told_by: dict[int, None] = field(default_factory=dict)
+    """Controllers, in order."""
+
+
+@dataclass(slots=True)
+class WaitLog:
+    """Causes by topic."""
+
+    topics: dict[str, dict[Cause, Seen]] = field(default_factory=dict)
+    last_look_ms: int = 0
+
+    def note(self, controller: int, document: Mapping[str, Any], now_ms: int) -> None:
+        """Takes in one answer to `/waits`."""
+        for topic, waits in document.get("topics", {}).items():
+            replicas: dict[Cause, int] = {}
+            for wait in waits:
+                cause = Cause(wait["waiting_for"], wait["broker"])
+                replicas[cause] = replicas.get(cause, 0) + 1
+                self._note_wait(topic, cause, controller, wait, now_ms)
+            for cause, count in replicas.items():
+                seen = self.topics[topic][cause]
+                seen.replicas = max(seen.replicas, count)
+                if seen.last_ms == self.last_look_ms:
+                    seen.waited_ms += now_ms - seen.last_ms
+                seen.last_ms = now_ms
+        self.last_look_ms = now_ms
+
+    def _note_wait(self, topic: str, cause: Cause, controller: int, wait: Mapping[str, Any], now_ms: int) -> None:
+        seen = self.topics.setdefault(topic, {}).get(cause)
+        if seen is None:
+            seen = self.topics[topic][cause] = Seen(wait["meaning"], now_ms, now_ms)
+        seen.attempts = max(seen.attempts, wait["attempts"])
+        seen.last_error = wait["last_error"] or seen.last_error
+        seen.told_by[controller] = None
+
+    def topics_by_cause(self) -> dict[Cause, list[str]]:
+        """In the order in which causes were first seen."""
+        found: dict[Cause, list[str]] = {}
+        for topic, causes in self.topics.items():
+            for cause in causes:
+                found.setdefault(cause, []).append(topic)
+        return dict(sorted(found.items(), key=lambda item: min(self.topics[t][item[0]].first_ms for t in item[1])))
