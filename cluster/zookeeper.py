@@ -98,16 +98,17 @@ class EmbeddedZooKeeper:
     def start(self) -> None:
         """Starts it, again on the same port if it ran before, and waits until it answers. Raises
         ZooKeeperStartFailed."""
-        for _ in self._launches():
-            if self._wait_until_ready():
+        for _ in self._attempts():
+            if self._wait_until_ready(*self._launch()):
                 return
         raise self._failure()
 
     async def start_async(self) -> None:
         """As `start`, without blocking the event loop."""
         await asyncio.to_thread(java_executable)
-        for _ in self._launches():
-            if await asyncio.to_thread(self._wait_until_ready):
+        for _ in self._attempts():
+            # Launched from this thread: the kernel ends the JVM with the thread that launched it.
+            if await asyncio.to_thread(self._wait_until_ready, *self._launch()):
                 return
         raise self._failure()
 
@@ -158,16 +159,14 @@ class EmbeddedZooKeeper:
 
     # --- how ------------------------------------------------------------------------------------------------------
 
-    def _launches(self) -> range:
+    def _attempts(self) -> range:
         """One attempt, or several where the port is ours to choose and somebody else may take it first."""
         if self.is_running:
             raise ZooKeeperStartFailed(f"a ZooKeeper of this object runs already on {self.connect_string}")
         return range(1 if self.port else 5)
 
-    def _wait_until_ready(self) -> bool:
-        """Launches it and waits. False where its port was taken; raises ZooKeeperStartFailed for anything else."""
-        port = self.port or _free_port(self.settings.host)
-        process = self._launch(port)
+    def _wait_until_ready(self, process: subprocess.Popen[bytes], port: int) -> bool:
+        """False where its port was taken; raises ZooKeeperStartFailed where it does not answer for another reason."""
         deadline = time.monotonic() + self.settings.start_timeout_s
         while time.monotonic() < deadline:
             if process.poll() is not None:
@@ -185,8 +184,9 @@ class EmbeddedZooKeeper:
             f"{self.log_file}:\n{self._log_tail()}"
         )
 
-    def _launch(self, port: int) -> subprocess.Popen[bytes]:
+    def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
         java, jars = java_executable(), find_jars()
+        port = self.port or _free_port(self.settings.host)
         self.data_dir.mkdir(parents=True, exist_ok=True)
         config = self.data_dir / "zoo.cfg"
         config.write_text(self._configuration(port))
@@ -202,7 +202,7 @@ class EmbeddedZooKeeper:
                 start_new_session=True,
             )
         self._holder[:] = [process]
-        return process
+        return process, port
 
     def _jvm_flags(self) -> list[str]:
         flags = [f"-Xmx{self.settings.heap_mb}m", "-Xshare:auto", "-XX:+UseSerialGC", "-Djava.awt.headless=true"]

@@ -10,7 +10,7 @@ from protocol.zookeeper.operations import Credentials
 from protocol.zookeeper.paths import path_problem
 
 DEFAULT_PORT: Final = 2181
-_HOST_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:/\[\]]+))(?::([0-9]{1,5}))?")
+_HOST_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[0-9A-Za-z._~-]+)?)\]|([^\s:/\[\]]+))(?::([0-9]{1,5}))?")
 
 
 class Server(NamedTuple):

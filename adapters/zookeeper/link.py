@@ -163,6 +163,9 @@ class Link:
         except Exception as fault:
             logger.exception("the keeper of ZooKeeper session 0x%x failed", self.session_id)
             self.lose(f"internal fault: {fault!r}")
+        finally:
+            # Nobody would notice the session's end any more, so that this is it.
+            self.lose("its keeper was stopped")
 
     async def _tend(self, connection: Connection) -> None:
         """Pings and watches the clock until the connection is closed. Raises SessionOver."""
@@ -224,7 +227,7 @@ class Link:
         """The session is over. Only the first reason counts."""
         if self.lost_reason is not None:
             return
-        level = logging.INFO if reason == _CLOSED else logging.WARNING
+        level = logging.INFO if reason == _CLOSED or not self.session_id else logging.WARNING
         logger.log(level, "ZooKeeper session 0x%x is lost: %s", self.session_id, reason)
         self.lost_reason = reason
         self.lost.set()

@@ -301,7 +301,11 @@ async def open_session(config: ZooKeeperConfig, on_watch: OnWatch) -> AsyncItera
     """A new session, closed at the end of the context. Creates the chroot where it is missing, if the configuration
     says so. Raises ZooKeeperUnavailable."""
     link = Link(config, on_watch)
-    await link.open()
+    try:
+        await link.open()
+    except BaseException:
+        link.lose("given up while opening")
+        raise
     session = Session(link)
     life = asyncio.create_task(link.run(), name="zookeeper-session")
     try:
