@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -11,6 +11,9 @@ from cli.answer import Answer, Refusal, Table
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+
+WIDTH_IN_FILES: Final = 160
+"""Columns of a table that no terminal limits."""
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
@@ -23,7 +26,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
     if answer.tables:
         from rich.console import Console
 
-        console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+        console = Console(width=None if sys.stdout.isatty() else WIDTH_IN_FILES, highlight=False)
         for table in answer.tables:
             console.print(_rich(table))
 
@@ -49,7 +52,7 @@ def _rich(table: Table) -> RichTable:
 
     shown = RichTable(title=table.title or None, box=box.SIMPLE, title_justify="left", pad_edge=False)
     for column in table.columns:
-        shown.add_column(column, overflow="fold")
+        shown.add_column(column, overflow="fold", min_width=min(len(column), 12))
     for row in table.rows:
         shown.add_row(*(Text(cell) for cell in row))
     return shown
