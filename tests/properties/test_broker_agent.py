@@ -1,4 +1,4 @@
-"""An agent under random requests, crashes, failing directories: bytes stay with their incarnation, none is lost unasked."""
+"""An agent under random requests, crashes and failing directories: bytes stay with their incarnation, none is lost."""
 
 from __future__ import annotations
 

@@ -1,0 +1,52 @@
+"""A whole agent inside the test's event loop, and clients that talk to it over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from adapters.config_broker import BrokerConfig, load_broker_config
+from adapters.kafka.client import KafkaConnection
+from adapters.zookeeper.interface import OpenSession
+from broker.runtime.app import AgentApp
+from broker.runtime.disk import Disk
+
+
+def agent_config(root: Path, connect: str = "127.0.0.1:1", broker_id: int = 1, **more: str | int) -> BrokerConfig:
+    """An agent with directories `a` and `b` under `root`; `more` has further properties, `_` for `.`."""
+    environ = {
+        "KAFKA_BROKER_ID": str(broker_id),
+        "KAFKA_ZOOKEEPER_CONNECT": connect,
+        "KAFKA_LOG_DIRS": f"{root / 'a'},{root / 'b'}",
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0",
+        "KAFKA_LOG_SEGMENT_DELETE_DELAY_MS": "60000",
+        **{f"KAFKA_{name.upper()}": str(value) for name, value in more.items()},
+    }
+    return load_broker_config(None, environ)
+
+
+@asynccontextmanager
+async def running(config: BrokerConfig, open_session: OpenSession, disk: Disk | None = None) -> AsyncIterator[AgentApp]:
+    """The agent, registered and serving; stopped at the end, when it must end well."""
+    app = AgentApp(config, open_session, disk=disk)
+    async with asyncio.TaskGroup() as tasks:
+        run = tasks.create_task(app.run(), name="agent-under-test")
+        started = tasks.create_task(app.started.wait())
+        await asyncio.wait((run, started), return_when=asyncio.FIRST_COMPLETED, timeout=30)
+        assert app.started.is_set(), f"the agent did not start: {run}"
+        try:
+            yield app
+        finally:
+            app.stop("the test is over")
+
+
+@asynccontextmanager
+async def connected(app: AgentApp) -> AsyncIterator[KafkaConnection]:
+    """A connection to the agent's first listener."""
+    (endpoint, *_) = app.endpoints
+    async with await KafkaConnection.open(
+        endpoint.host, endpoint.port, "test", request_timeout_ms=10_000
+    ) as connection:
+        yield connection
