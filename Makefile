@@ -41,10 +41,18 @@ java:
 
 .PHONY: check
 check: $(STAMP) ## format, lint, strict types, import layers, stale generated pages
+	@$(MAKE) --keep-going check-format check-lint check-types check-layers check-docs
+
+.PHONY: check-format check-lint check-types check-layers check-docs
+check-format: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
+check-lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
+check-types: $(STAMP)
 	$(BIN)/mypy --no-error-summary
-	@layers=$$($(BIN)/lint-imports 2>&1) || { echo "$$layers"; exit 1; }
+check-layers: $(STAMP)
+	@echo $(BIN)/lint-imports; layers=$$($(BIN)/lint-imports 2>&1) || { echo "$$layers"; exit 1; }
+check-docs: $(STAMP)
 	$(BIN)/python -m tools.docs --check
 
 .PHONY: test
