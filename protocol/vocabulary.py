@@ -114,7 +114,7 @@ class ReplicaAssignment(NamedTuple):
         return tuple(r for r in self.replicas if r not in self.adding) if self.adding else self.replicas
 
     def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
-        """The assignment while moving from the origin to `target` (facts: KIP-455, idempotent)."""
+        """The assignment while moving from the origin to `target` (KIP-455); idempotent."""
         origin = self.origin
         return ReplicaAssignment(
             replicas=target + tuple(r for r in origin if r not in target),
@@ -196,7 +196,7 @@ _LEGAL_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why Kafka would refuse the name (facts 8.6), in words that can be shown; None where it is legal."""
+    """Why Kafka would refuse the name, in words that can be shown; None where it is legal."""
     if not name:
         return "a topic name must not be empty"
     if name in (".", ".."):

@@ -14,7 +14,7 @@ ANY_VERSION: Final = -1
 
 
 class Acl(enum.Enum):
-    """Which access list a created znode gets when `zookeeper.set.acl` is on (facts 1.0)."""
+    """Which access list a created znode gets when `zookeeper.set.acl` is on."""
 
     DEFAULT = "default"
     """Creator: all; world: read. Open to all when `zookeeper.set.acl` is off."""
