@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from controller.core.continuations import Continuation
 
 
+_NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 NO_TENURE: Final = ControllerEpoch(0)
 NO_TENURE_VERSION: Final = EpochVersion(0)
 
@@ -139,6 +140,9 @@ class Deletion:
     """How often StopReplica(delete) rounds were sent."""
     ineligible: bool = False
     """Nothing is sent for it until something that it waits for has changed."""
+    round_is_due: bool = False
+    """What it waited for has changed while replicas were outstanding: it is tried again when they have answered, even
+    if something else has made it ineligible since."""
     retry_at_ms: int | None = None
     """When it is tried again without anything having changed; None: it waits for a change."""
     by_state: dict[ReplicaState, int] = field(default_factory=dict)
@@ -259,6 +263,14 @@ class Context:
         offline = self.offline_dirs.get(BrokerId(broker))
         return offline is None or topic_partition not in offline
 
+    def is_replica_online(self, replica: PartitionReplica) -> bool:
+        """As `is_online`, without making a TopicPartition for each of hundreds of thousands of replicas."""
+        broker = replica.broker
+        if broker not in self.brokers or broker in self.shutting_down:
+            return False
+        offline = self.offline_dirs.get(broker)
+        return not offline or replica.topic_partition not in offline
+
     def is_queued(self, topic: str) -> bool:
         return topic in self.deletions
 
@@ -266,11 +278,15 @@ class Context:
         topic = self.topics.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
 
+    def partition_of(self, replica: PartitionReplica) -> Partition | None:
+        topic = self.topics.get(replica.topic)
+        return None if topic is None else topic.partitions.get(replica.partition)
+
     def replica_state(self, replica: PartitionReplica) -> ReplicaState:
-        partition = self.partition(replica.topic_partition)
-        if partition is None:
-            return ReplicaState.NON_EXISTENT
-        return partition.replicas.get(replica.broker, ReplicaState.NON_EXISTENT)
+        name, number, broker = replica
+        topic = self.topics.get(name)
+        partition = None if topic is None else topic.partitions.get(number)
+        return ReplicaState.NON_EXISTENT if partition is None else partition.replicas.get(broker, _NON_EXISTENT)
 
     def partitions_of(self, topic: str) -> Iterator[tuple[TopicPartition, Partition]]:
         found = self.topics.get(topic)
@@ -279,13 +295,16 @@ class Context:
                 yield TopicPartition(topic, number), partition
 
     def all_partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
-        for topic in self.topics:
-            yield from self.partitions_of(topic)
+        for name, topic in self.topics.items():
+            for number, partition in topic.partitions.items():
+                yield TopicPartition(name, number), partition
 
     def replicas_of(self, topic: str) -> Iterator[PartitionReplica]:
-        for topic_partition, partition in self.partitions_of(topic):
-            for broker in partition.assignment.replicas:
-                yield PartitionReplica(topic, topic_partition.partition, BrokerId(broker))
+        found = self.topics.get(topic)
+        if found is not None:
+            for number, partition in found.partitions.items():
+                for broker in partition.assignment.replicas:
+                    yield PartitionReplica(topic, number, BrokerId(broker))
 
     def replicas_on(self, brokers: frozenset[BrokerId]) -> list[PartitionReplica]:
         """The replicas assigned to any of these brokers, topic by topic in the order of the context."""

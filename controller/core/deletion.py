@@ -47,6 +47,7 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
             continue
         if task.unblock:
             deletion.ineligible, deletion.retry_at_ms = False, None
+            deletion.round_is_due = deletion.in_progress
         if deletion.all_acknowledged:
             _note_acknowledged(turn, name, deletion)
             if _tombstone_is_settled(turn, name, deletion) and not deletion.ineligible:
@@ -55,7 +56,7 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
         if not deletion.in_progress:
             if deletion.by_state.get(ReplicaState.DELETION_INELIGIBLE, 0):
                 retrying.append(name)
-            if not deletion.ineligible or _has_untried_replica(context, name, deletion):
+            if not deletion.ineligible or deletion.round_is_due:
                 starting.append(name)
     if retrying:
         ineligible = [
@@ -69,15 +70,6 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
         _start(turn, starting)
     if finished:
         turn.do(RemoveTopics(tuple(finished)))
-
-
-def _has_untried_replica(context: Context, name: str, deletion: Deletion) -> bool:
-    """True where a broker came back while others were outstanding: it need not wait for those that are gone."""
-    return deletion.by_state.get(ReplicaState.ONLINE, 0) > 0 and any(
-        context.replica_state(replica) is ReplicaState.ONLINE
-        and context.is_online(replica.topic_partition, replica.broker)
-        for replica in context.replicas_of(name)
-    )
 
 
 def _note_acknowledged(turn: Turn, name: str, deletion: Deletion) -> None:
@@ -120,11 +112,12 @@ def _start(turn: Turn, names: list[str]) -> None:
     for name in names:
         deletion = context.deletions[name]
         deletion.attempts += 1
+        deletion.round_is_due = False
         deletion.asked_at_ms = turn.now_ms
         for replica in context.replicas_of(name):
             if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
                 continue
-            if context.is_online(replica.topic_partition, replica.broker):
+            if context.is_replica_online(replica):
                 alive.append(replica)
             else:
                 dead.append(replica)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from controller.core.transitions import ReplicaState
 from controller.core.waiting import WaitingFor, waits
+from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, PartitionReplica
-from tests.fakes.one_controller import OneController
+from tests.fakes.one_controller import OneController, Refusing, consent
 
 
 def _cluster() -> OneController:
@@ -52,3 +53,24 @@ def test_a_topic_that_every_replica_has_confirmed_does_not_wait_for_a_broker_tha
 
     assert not one.exists("/brokers/topics/t")
     assert not one.exists("/admin/delete_topics/t")
+
+
+def test_a_retry_that_comes_due_while_others_are_outstanding_is_made_up_for() -> None:
+    one = _cluster()
+    one.create_topic("t", (1, 2, 3))
+    one.run()
+    one.answer = Refusing(1, ErrorCode.UNKNOWN_SERVER_ERROR)
+    one.silent.update({2: None, 3: None})
+    one.mark("t")
+    one.run()
+    one.answer = consent
+    one.advance(one.context.config.retry_min_ms)
+    one.stop_broker(3)
+    one.run()
+    assert one.context.replica_state(PartitionReplica("t", 0, BrokerId(1))) is not ReplicaState.DELETION_SUCCESSFUL
+
+    one.stop_broker(2)
+    one.run()
+
+    causes = [(w.waiting_for, w.broker) for w in waits(one.context, "t")]
+    assert causes == [(WaitingFor.BROKER_TO_RETURN, 2), (WaitingFor.BROKER_TO_RETURN, 3)]
