@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.vocabulary import TopicPartition
+from protocol.vocabulary import TopicId, TopicPartition
 from tests.simulation.disk import Directory
 
 if TYPE_CHECKING:
@@ -119,16 +119,25 @@ class Faults:
 
     def foreign_directory(self) -> None:
         """Somebody copies a directory of unknown origin to where a topic's replica would be."""
+        name = f"t{self._world.between(0, self._cluster.mix.names - 1)}"
+        self._appears(TopicPartition(name, self._world.between(0, 2)), None)
+
+    def old_directory(self) -> None:
+        """A backup is restored: a replica of a topic that is no more."""
+        gone = [each for each in self._cluster.ledger.all if each.removed_by is not None and each.topic_id is not None]
+        if gone:
+            incarnation = gone[self._world.between(0, len(gone) - 1)]
+            self._appears(TopicPartition(incarnation.name, self._world.between(0, 2)), incarnation.topic_id)
+
+    def _appears(self, topic_partition: TopicPartition, topic_id: TopicId | None) -> None:
         victim = self._agent()
         if victim is None:
             return
-        name = f"t{self._world.between(0, self._cluster.mix.names - 1)}"
-        topic_partition = TopicPartition(name, self._world.between(0, 2))
         log_dirs = list(victim.disk.log_dirs)
         log_dir = log_dirs[self._world.between(0, len(log_dirs) - 1)]
         if victim.disk.replica(topic_partition) is None:
-            self._world.note(victim.name, f"a foreign directory {log_dir}/{topic_partition} appears")
-            directory = Directory(topic_partition, None, None, foreign=True)
+            self._world.note(victim.name, f"{log_dir}/{topic_partition} appears, of {topic_id}")
+            directory = Directory(topic_partition, topic_id, topic_id, foreign=True)
             victim.crash(session_expires_after_ms=0)
             victim.disk.log_dirs[log_dir][str(topic_partition)] = directory
             self._cluster.restart_later(victim)

@@ -79,6 +79,7 @@ FAULT_WEIGHTS = {
     "break_log_dir": 4,
     "mend_log_dir": 4,
     "foreign_directory": 1,
+    "old_directory": 2,
 }
 _ALWAYS = ("create", "mark")
 

@@ -1,7 +1,7 @@
 """People at the cluster: they create topics, have them deleted, use names again, and sometimes do what they should not.
 
-Names come from a small pool, so that a name is used again as soon as it is free. A topic that somebody removes by hand
-takes its name out of the pool: its directories stay where they are, as with Kafka, and nobody can tell what they are.
+Names come from a small pool, so that a name is used again as soon as it is free. After a topic was removed by hand its
+directories stay where they are, as with Kafka; its name is used again when the controller has noticed that it is gone.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from controller.core.context import Role
 from controller.core.events import ResignationRequested
 from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from protocol.vocabulary import LeaderAndIsr, TopicId, is_usable_topic_id
@@ -33,7 +34,7 @@ class Operators:
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
         self._spoilt: dict[str, None] = {}
         self.removed_by_hand: dict[str, None] = {}
-        """Names that are not used any more."""
+        """Names whose tombstones nobody has promised."""
 
     def act(self, deed: str) -> None:
         """Do it."""
@@ -143,8 +144,11 @@ class Operators:
     # --- parts -----------------------------------------------------------------------------------------------------
 
     def _is_free(self, name: str) -> bool:
-        ledger = self._ledger
-        return name not in ledger.living and name not in ledger.marked and name not in self.removed_by_hand
+        if name in self._ledger.living or name in self._ledger.marked:
+            return False
+        contexts = [controller.context for controller in self._cluster.controllers]
+        noticed = any(c.role is Role.ACTIVE for c in contexts) and not any(name in c.topics for c in contexts)
+        return noticed or name not in self.removed_by_hand
 
     def _pick(self, names: list[str]) -> str | None:
         return names[self._world.between(0, len(names) - 1)] if names else None
