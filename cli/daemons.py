@@ -40,10 +40,12 @@ def run_daemon(
 
     from adapters.logs import configure_logging
     from adapters.properties import ConfigError
+    from protocol.kafka.codec import preload
 
     configure_logging(log_level, log_format)
     try:
         config = load(file, os.environ)
     except ConfigError as error:
         raise Refusal(f"the configuration cannot be used:\n{error}", Exit.USAGE) from error
+    preload()
     return Answer(None, exit=Exit(uvloop.run(run(config))))
