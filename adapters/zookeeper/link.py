@@ -8,8 +8,9 @@ watches, when it is closed, or by our own clock: when the timeout has passed sin
 that was answered. That clock can only be early, never late: the server heard from us then or after. A process that was
 stopped for longer than the timeout finds its session over before it sends anything else.
 
-Back-off: an attempt right after the loss, then pauses that double up to a second; a connection that was dropped because
-of what it answered counts as a failed attempt, so that a server talking nonsense is not asked in a tight loop.
+Back-off: an attempt right after the loss, then pauses that double up to a twentieth of the timeout, a second at most. A
+connection that breaks as soon as it is there counts as a failed attempt, so that a server talking nonsense, or one that
+hangs up on a request whenever it comes, is not asked in a tight loop.
 """
 
 from __future__ import annotations
@@ -104,7 +105,12 @@ class Link:
                 raise TimeoutError
 
     def _fail_once_more(self) -> None:
-        self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+        self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), self._longest_pause_s)
+
+    @property
+    def _longest_pause_s(self) -> float:
+        """Short enough for many attempts before the session is over."""
+        return min(_LONGEST_PAUSE_S, self.timeout_s / 20)
 
     async def _attempt(self, server: Server) -> None:
         """TCP, handshake, credentials, watches. Raises OSError where this server does not do."""
@@ -180,7 +186,7 @@ class Link:
         self.online.clear()
         self.connection = None
         logger.warning("ZooKeeper session 0x%x: %s", self.session_id, connection.closed.result())
-        if self._loop.time() - connected_at > _LONGEST_PAUSE_S:
+        if self._loop.time() - connected_at > self._longest_pause_s:
             self._pause_s = 0.0
         else:
             self._fail_once_more()
