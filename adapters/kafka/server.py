@@ -286,7 +286,8 @@ def _why_not(host: str | None, port: int, error: Exception) -> str:
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
             return f"{where}: the port is in use; stop what listens there or choose another port in `listeners`"
-        case errno.EADDRNOTAVAIL:
+        # From Python 3.13 on, asyncio passes over addresses that this machine lacks, and then raises without errno.
+        case errno.EADDRNOTAVAIL | None if isinstance(error, OSError):
             return f"{where}: this machine does not have that address; correct the host in `listeners`"
         case errno.EACCES:
             return f"{where}: no permission; ports below 1024 need privileges, choose a higher one in `listeners`"
