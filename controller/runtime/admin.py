@@ -54,7 +54,8 @@ class AdminPages:
             return Health(False, (context.refusal or f"the controller is {context.role.value}",), details)
         return Health(True, (), details)
 
-    def _state(self, _: Request) -> Reply:
+    async def _state(self, _: Request) -> Reply:
+        await self._loop.steps.between_steps()
         context, now_ms = self._loop.context, self._clock.now_ms()
         handling = self._loop.handling
         return json_reply(
@@ -104,7 +105,8 @@ class AdminPages:
             }
         )
 
-    def _deletion(self, request: Request) -> Reply:
+    async def _deletion(self, request: Request) -> Reply:
+        await self._loop.steps.between_steps()
         topic = request.parts["topic"]
         context = self._loop.context
         if not context.is_leading:

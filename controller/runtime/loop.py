@@ -2,7 +2,7 @@
 
 An event is taken from the queue and given to the core; the effects are performed in order; as long as the core waits
 for the result of a read or write, that result is the next event, and nothing from the queue comes in between. Brokers
-are never waited for: their answers come back through the queue.
+are never waited for: their answers come back through the queue. A long step runs on a thread (`steps` says why).
 
 What may interrupt the course of an event is the loss of the session: the queue is emptied, what was in it is recorded
 as preempted, and `SessionLost` is next. What was outstanding in the old session is never fed.
@@ -22,10 +22,11 @@ from typing import Final, NamedTuple, Protocol
 from adapters.clock import Clock
 from adapters.logs import fields
 from controller.core.context import Context
-from controller.core.effects import Effect
+from controller.core.effects import Effect, Send
 from controller.core.events import ControllerState, Event, External, Result, SessionLost, state_of
 from controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
 from controller.runtime.queue import Answer, EventQueue, Queued
+from controller.runtime.steps import Step, Stepper
 from protocol.journal import Fact, FactType, JsonValue
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,6 @@ logger = logging.getLogger(__name__)
 IDLE_RESET_MS: Final = 300_000
 """The queue-time sample is cleared after so long without an event, as in Kafka: it should not show last week's rush."""
 
-Step = Callable[[Context, Event, int], list[Effect]]
 AfterFault = Callable[[Context, str, int], list[Effect]]
 
 
@@ -76,11 +76,11 @@ class ControllerLoop:
         idle_reset_ms: int = IDLE_RESET_MS,
     ) -> None:
         self.context = context
-        """The controller's memory; read it between steps only, which is whenever the event loop runs something else."""
+        """The controller's memory; read it between steps only."""
         self.queue = EventQueue() if queue is None else queue
         self.handling: Queued | None = None
         """The event in progress."""
-        self._step = step
+        self.steps = Stepper(step)
         self._after_fault = after_fault
         self._performer = performer
         self._clock = clock
@@ -140,6 +140,7 @@ class ControllerLoop:
                     self._record(_event_fact(self._subject, found.where, "fault", error=_words(found.error)))
                     self._resign(found.error, found.where)
         finally:
+            self.steps.close()
             self._metrics.loop_closed()
 
     async def _next(self) -> Queued | None:
@@ -177,7 +178,11 @@ class ControllerLoop:
             raise RuntimeError(f"{type(event).__name__} came while a result was awaited")
         following: Event = event
         while True:
-            self._performer.perform(self._step(self.context, following, self._clock.now_ms()))
+            effects = await self.steps.step(self.context, following, self._clock.now_ms())
+            if self.queue.overtaken.is_set():
+                # The session was lost during the step: the rest keeps channels and timers as the core believes them.
+                effects = [effect for effect in effects if not isinstance(effect, Send)]
+            self._performer.perform(effects)
             if not self.context.awaiting_result:
                 return "handled"
             result = await self._performer.result()

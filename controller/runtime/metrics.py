@@ -2,8 +2,7 @@
 
 Nothing is copied when an event ends: at each scrape the collector reads the core's gauges from its memory, the counts
 of channels and session from where they are kept, and its own samples of events. So a scrape sees the present, and a
-broker's series go with its channel. The memory is consistent then: steps run to their end on the event loop on which
-the scrape is served.
+broker's series go with its channel. While a long step runs, the gauges are those of the scrape before.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ from adapters.zookeeper.interface import SessionLost as SessionIsLost
 from controller.core.context import Awaited, Context
 from controller.core.continuations import ElectionLookedUp
 from controller.core.controller import after_fault
-from controller.core.effects import Effect, ReadZnodes, RenewSession, SetTimer
+from controller.core.effects import CloseChannel, Effect, ReadZnodes, RenewSession, Send, SetTimer
 from controller.core.events import (
     BrokersChanged,
     ControllerState,
@@ -21,13 +22,17 @@ from controller.core.events import (
     TopicsChanged,
     UpdateMetadataAnswered,
     ZnodesRead,
+    ZnodesWritten,
 )
 from controller.runtime.faults import FaultWhileResigning
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
+from controller.runtime.steps import MANY_PARTITIONS, may_be_long
 from protocol.journal import FactType
-from protocol.kafka.control import UpdateMetadataResponse
-from protocol.vocabulary import BrokerEpoch, BrokerId
+from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
+from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
+from protocol.zookeeper.operations import Data, ReadFailed, Stat, ZkError
+from protocol.zookeeper.packing import GroupDone
 from tests.fakes.runtime import Facts, HeldPerformer, ManualClock, new_context, reach
 
 ANSWER = UpdateMetadataAnswered(BrokerId(1), BrokerEpoch(10), 1, UpdateMetadataResponse(0))
@@ -304,3 +309,81 @@ async def test_cancelled_while_a_result_is_awaited_the_loop_ends_and_records_it(
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.fed)
     assert bench.outcomes() == ["cancelled"]
+
+
+# --- long steps ---------------------------------------------------------------------------------------------------
+
+
+def slow(context: Context, event: Event) -> list[Effect]:
+    time.sleep(0.1)
+    request = UpdateMetadataRequest(BrokerId(1), ControllerEpoch(7), (), ())
+    return [CloseChannel(BrokerId(1)), Send(BrokerId(2), BrokerEpoch(3), 1, request)]
+
+
+async def test_a_long_step_does_not_hold_the_event_loop_up() -> None:
+    bench = Bench(slow)
+    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    async with bench.running():
+        bench.loop.post(BrokersChanged())
+        await reach(lambda: bench.loop.steps.is_stepping)
+        ticks = 0
+        while bench.loop.steps.is_stepping:
+            ticks += 1
+            await asyncio.sleep(0.001)
+        await bench.loop.steps.between_steps()
+        await reach(lambda: bench.outcomes() == ["handled"])
+    assert ticks > 5
+    assert [type(effect) for effect in bench.performer.performed] == [CloseChannel, Send]
+
+
+async def test_nothing_is_sent_after_the_session_was_lost_during_a_long_step() -> None:
+    bench = Bench(slow)
+    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    async with bench.running():
+        bench.loop.post(BrokersChanged())
+        await reach(lambda: bench.loop.steps.is_stepping)
+        bench.loop.session_lost(SessionLost("expired"))
+        await reach(lambda: len(bench.performer.performed) >= 1)
+        assert [type(effect) for effect in bench.performer.performed] == [CloseChannel]
+        await reach(lambda: len(bench.fed) == 2)
+    assert bench.fed == [BrokersChanged(), SessionLost("expired")]
+
+
+async def test_a_fault_in_a_long_step_is_a_fault() -> None:
+    def react(context: Context, event: Event) -> list[Effect]:
+        raise LookupError("planted")
+
+    bench = Bench(react)
+    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    async with bench.running():
+        bench.loop.post(BrokersChanged())
+        await reach(lambda: bench.outcomes() == ["fault"])
+        assert bench.performer.dropped == 1
+
+
+async def test_cancelled_during_a_long_step_the_loop_does_not_wait_for_it() -> None:
+    bench = Bench(slow)
+    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    async with bench.running():
+        bench.loop.post(BrokersChanged())
+        await reach(lambda: bench.loop.steps.is_stepping)
+    assert bench.outcomes() == ["cancelled"]
+    assert bench.performer.performed == []
+
+
+@pytest.mark.parametrize(
+    "event, long",
+    [
+        (BrokersChanged(), False),
+        (ZnodesRead(1, ()), False),
+        (ZnodesRead(1, (ReadFailed(ZkError.NO_NODE),) * 100), True),
+        (ZnodesRead(1, (Data(b"x" * 40_000, Stat(1, 1, 0, 0)),)), True),
+        (ZnodesWritten(1, (GroupDone((), ()),) * 99), False),
+        (ZnodesWritten(1, (GroupDone((), ()),) * 100), True),
+    ],
+)
+def test_which_steps_may_be_long(event: Event, long: bool) -> None:
+    context = new_context()
+    assert may_be_long(context, event) is long
+    context.partitions_with_leadership = MANY_PARTITIONS
+    assert may_be_long(context, event)

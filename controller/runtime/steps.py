@@ -1,0 +1,72 @@
+"""Where the core's steps run: short ones on the event loop, long ones on a thread of their own.
+
+A step over 100,000 partitions takes seconds. On the event loop it would keep ZooKeeper's pings waiting, the session
+would expire, and the next controller would fall into the same trap; so a step that may be long runs on a thread, while
+the event loop pings, sends what brokers have been queued, and answers scrapes. It is still one step at a time, and the
+loop waits for it: the core sees no concurrency. Who wants to read its memory meanwhile has to wait for the end of the
+step, or make do with what was read before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from controller.core.context import Context
+from controller.core.effects import Effect
+from controller.core.events import Event, ZnodesRead, ZnodesWritten
+from protocol.zookeeper.operations import Data
+
+Step = Callable[[Context, Event, int], list[Effect]]
+
+MANY_PARTITIONS: Final = 2_000
+MANY_OUTCOMES: Final = 100
+MUCH_DATA_BYTES: Final = 32 * 1024
+
+
+def may_be_long(context: Context, event: Event) -> bool:
+    """True where the step may take more than some milliseconds: a large cluster, or much that was read or written."""
+    if context.partitions_with_leadership >= MANY_PARTITIONS:
+        return True
+    match event:
+        case ZnodesRead(outcomes=outcomes):
+            size = sum(len(each.data or b"") for each in outcomes if isinstance(each, Data))
+            return len(outcomes) >= MANY_OUTCOMES or size >= MUCH_DATA_BYTES
+        case ZnodesWritten(outcomes=written):
+            return len(written) >= MANY_OUTCOMES
+        case _:
+            return False
+
+
+class Stepper:
+    """Runs steps, one at a time."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="controller-core")
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def is_stepping(self) -> bool:
+        """A step is changing the memory on its thread at this moment: it must not be read."""
+        return not self._idle.is_set()
+
+    async def between_steps(self) -> None:
+        """Wait until the memory may be read; it may until the next await."""
+        await self._idle.wait()
+
+    async def step(self, context: Context, event: Event, now_ms: int) -> list[Effect]:
+        """The effects of the step, or what it raises. Cancelled, a step on the thread runs to its end all the same."""
+        if not may_be_long(context, event):
+            return self._step(context, event, now_ms)
+        self._idle.clear()
+        ended = asyncio.get_running_loop().run_in_executor(self._executor, self._step, context, event, now_ms)
+        ended.add_done_callback(lambda _: self._idle.set())
+        return await ended
+
+    def close(self) -> None:
+        """Take no more steps; one that runs is not waited for."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
