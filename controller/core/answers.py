@@ -184,7 +184,7 @@ def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnsw
     """None where the answer proves the deletion; otherwise what is wrong."""
     if error != ErrorCode.NONE:
         return error_name(error)
-    partition = context.partition(replica.topic_partition)
+    partition = context.partition_of(replica)
     hosting = None if partition is None else partition.hosting.get(replica.broker)
     proven = (
         hosting is not None

@@ -85,7 +85,7 @@ def take_over(turn: Turn) -> None:
     offline: list[PartitionReplica] = []
     for name in context.topics:
         for replica in context.replicas_of(name):
-            is_online = context.is_online(replica.topic_partition, replica.broker)
+            is_online = context.is_replica_online(replica)
             (online if is_online else offline).append(replica)
             set_replica_state(context, replica, ReplicaState.ONLINE if is_online else ReplicaState.DELETION_INELIGIBLE)
     turn.do(

@@ -6,6 +6,8 @@ replica (queued topics do not count), partitions with leadership, and each delet
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.core.context import Context, Deletion, Hosting, Outstanding, Partition, Tombstone, Topic
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -18,6 +20,8 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
+
+_NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 
 
 def _is_imbalanced(partition: Partition) -> bool:
@@ -96,24 +100,28 @@ def set_partition_state(context: Context, topic_partition: TopicPartition, state
     partition.state = state
 
 
-def set_replica_state(context: Context, replica: PartitionReplica, state: ReplicaState) -> None:
-    """Set the state of a replica of a known partition; NonExistent takes it out of the assignment, as in Kafka."""
-    partition = context.partition(replica.topic_partition)
+def set_replica_state(context: Context, replica: PartitionReplica, state: ReplicaState) -> ReplicaState:
+    """Set the state of a replica of a known partition; NonExistent takes it out of the assignment, as in Kafka.
+
+    Returns the state before."""
+    partition = context.partition_of(replica)
     if partition is None:
-        return
+        return _NON_EXISTENT
+    broker = replica.broker
     deletion = context.deletions.get(replica.topic)
-    before = partition.replicas.get(replica.broker)
+    before = partition.replicas.get(broker, _NON_EXISTENT)
     if deletion is not None:
         # Only assigned replicas are counted, which is all there are outside a reassignment.
-        _move(deletion, before or ReplicaState.NON_EXISTENT, state)
-    if state is ReplicaState.NON_EXISTENT:
-        partition.replicas.pop(replica.broker, None)
-        partition.hosting.pop(replica.broker, None)
-        set_assignment(context, replica.topic_partition, partition.assignment.without(replica.broker))
+        _move(deletion, before, state)
+    if state is _NON_EXISTENT:
+        partition.replicas.pop(broker, None)
+        partition.hosting.pop(broker, None)
+        set_assignment(context, replica.topic_partition, partition.assignment.without(broker))
         if deletion is not None:
-            _move(deletion, ReplicaState.NON_EXISTENT, None)
+            _move(deletion, _NON_EXISTENT, None)
     else:
-        partition.replicas[replica.broker] = state
+        partition.replicas[broker] = state
+    return before
 
 
 def _move(deletion: Deletion, before: ReplicaState, after: ReplicaState | None) -> None:

@@ -8,7 +8,7 @@ part, which comes back to `finish_offline`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Final, assert_never
 
 from controller.core.agenda import MoveReplicas, Replicas, ShrinkIsr
 from controller.core.mutation import set_assignment, set_replica_state
@@ -16,6 +16,8 @@ from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType, partition_ranges
 from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+
+_NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 
 
 def move(turn: Turn, task: MoveReplicas) -> None:
@@ -39,11 +41,13 @@ def move(turn: Turn, task: MoveReplicas) -> None:
 
 
 def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
+    context = turn.context
     allowed = REPLICA_TRANSITIONS[target]
     legal = []
     for replica in replicas:
-        state = turn.context.replica_state(replica)
-        if turn.context.partition(replica.topic_partition) is not None and state in allowed:
+        partition = context.partition_of(replica)
+        state = _NON_EXISTENT if partition is None else partition.replicas.get(replica.broker, _NON_EXISTENT)
+        if partition is not None and state in allowed:
             legal.append(replica)
         else:
             turn.refuse(
@@ -57,8 +61,7 @@ def _enter(turn: Turn, replicas: Iterable[PartitionReplica], target: ReplicaStat
     context = turn.context
     moved: dict[tuple[str, BrokerId, ReplicaState], list[int]] = {}
     for replica in replicas:
-        before = context.replica_state(replica)
-        set_replica_state(context, replica, target)
+        before = set_replica_state(context, replica, target)
         if before is not target:
             moved.setdefault((replica.topic, replica.broker, before), []).append(replica.partition)
     for (topic, broker, before), partitions in moved.items():
@@ -77,7 +80,7 @@ def _to_new(turn: Turn, replicas: Replicas) -> None:
     batch = turn.batch()
     entered = []
     for replica in replicas:
-        partition = turn.context.partition(replica.topic_partition)
+        partition = turn.context.partition_of(replica)
         leadership = None if partition is None else partition.leadership
         if leadership is not None and leadership.leader == replica.broker:
             turn.refuse(f"replica/{replica}", "NON_EXISTENT to NEW", "the replica already leads its partition")
@@ -92,7 +95,7 @@ def _to_new(turn: Turn, replicas: Replicas) -> None:
 def _to_online(turn: Turn, replicas: Replicas) -> None:
     batch = turn.batch()
     for replica in replicas:
-        partition = turn.context.partition(replica.topic_partition)
+        partition = turn.context.partition_of(replica)
         if partition is None:
             continue
         if partition.replicas.get(replica.broker) is ReplicaState.NEW:
@@ -112,7 +115,7 @@ def _to_offline(turn: Turn, replicas: Replicas) -> None:
     shrinking: list[PartitionReplica] = []
     at_once: list[PartitionReplica] = []
     for replica in replicas:
-        partition = context.partition(replica.topic_partition)
+        partition = context.partition_of(replica)
         has_leadership = partition is not None and partition.leadership is not None
         (shrinking if has_leadership and not context.is_queued(replica.topic) else at_once).append(replica)
     if shrinking:

@@ -1,0 +1,297 @@
+"""What the controller's core costs: loading, taking over, creating and deleting many partitions, and single steps.
+
+`python -m benchmarks.core [--partitions 100000] [--json]`. Three brokers, 50 partitions to a topic, replication factor
+3. ZooKeeper and brokers are played by canned results that are made before the clock runs: only the core is measured,
+not the wire and not ZooKeeper. Times are processor time of one run each, so that a busy machine shows little, once with
+Python's cyclic garbage collector as it is by default and once without it. Memory is that of the whole process
+(resident) and of what the core has allocated (tracemalloc, in a run of its own, since it slows everything down).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+import tracemalloc
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from controller.core import controller, events
+from controller.core.context import Context, CoreConfig
+from controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
+from controller.core.events import Event
+from protocol.kafka.control import (
+    ControlRequest,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    TopicError,
+    TopicIdError,
+    UpdateMetadataResponse,
+)
+from protocol.kafka.versions import LATEST
+from protocol.vocabulary import (
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicId,
+)
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Children, Data, Exists, Read, ReadFailed, ReadOutcome, SetData, Stat, ZkError
+from protocol.zookeeper.packing import GroupDone
+
+PARTITIONS_PER_TOPIC = 50
+BROKERS = (1, 2, 3)
+SMALL_STEPS = 20_000
+_APPLIED = Stat(1, 1, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase; `core_ms` is time within `step` only, `collected_ms` the same with the garbage collector running. A
+    phase's memory is what is held after it."""
+
+    name: str
+    core_ms: float
+    collected_ms: float
+    steps: int
+    effects: int
+    resident_mb: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    partitions: int
+    phases: tuple[Phase, ...]
+    small_steps_per_second: int
+    traced_mb_loaded: float
+    """What the core holds of a loaded cluster, by tracemalloc."""
+    traced_peak_mb_taking_over: float
+
+
+class CannedZooKeeper:
+    """Answers from a dict that was filled before; every write succeeds."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+        self.children: dict[str, tuple[str, ...]] = {}
+
+    def read(self, read: Read) -> ReadOutcome:
+        path = read.path
+        if path in self.children:
+            return Children(self.children[path])
+        data = self.data.get(path)
+        if data is None or isinstance(read, Exists):
+            return ReadFailed(ZkError.NO_NODE)
+        return Data(data, _APPLIED)
+
+    @staticmethod
+    def write(effect: WriteZnodes) -> events.ZnodesWritten:
+        outcomes = tuple(
+            GroupDone(
+                tuple(Stat(1, 1, op.version + 1, 0) if isinstance(op, SetData) else None for op in group),
+                (),
+            )
+            for group in effect.groups
+        )
+        return events.ZnodesWritten(effect.id, outcomes)
+
+
+class World:
+    """One core; results and answers are made outside the measured time."""
+
+    def __init__(self, partitions: int, *, answering: bool = True) -> None:
+        self.context = Context(CoreConfig(BrokerId(1000), LATEST))
+        self.zookeeper = CannedZooKeeper()
+        self.answering = answering
+        self.topics = [f"topic-{n:05d}" for n in range(max(1, partitions // PARTITIONS_PER_TOPIC))]
+        self.core_s = 0.0
+        self.steps = 0
+        self.effects = 0
+        self._events: deque[Event] = deque()
+        self._answers: dict[int, tuple[ControlRequest, object]] = {}
+        for broker in BROKERS:
+            znode = Broker(BrokerId(broker), BrokerEpoch(-1), (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + broker),))
+            self.zookeeper.data[paths.broker_id(broker)] = znodes.encode_broker(znode, timestamp_ms=0)
+        self.zookeeper.children[paths.broker_ids()] = tuple(map(str, BROKERS))
+        self.zookeeper.data[paths.controller_epoch()] = b"1"
+        self.zookeeper.children[paths.broker_topics()] = ()
+        self.zookeeper.children[paths.delete_topics()] = ()
+
+    def put_topics(self, *, with_states: bool) -> None:
+        """The topics' znodes, and the states of their partitions."""
+        assignments = {
+            p: ReplicaAssignment(tuple(BROKERS[(p + r) % 3] for r in range(3))) for p in range(PARTITIONS_PER_TOPIC)
+        }
+        for n, name in enumerate(self.topics):
+            topic_id = TopicId(uuid.UUID(int=(n + 1) << 64))
+            self.zookeeper.data[paths.topic(name)] = znodes.encode_topic(znodes.TopicZnode(assignments, topic_id))
+            if with_states:
+                for p, assignment in assignments.items():
+                    state = LeaderAndIsr(assignment.replicas[0], 0, assignment.replicas, ControllerEpoch(1))
+                    self.zookeeper.data[paths.partition_state(name, p)] = znodes.encode_state(state)
+        self.zookeeper.children[paths.broker_topics()] = tuple(self.topics)
+
+    def mark_topics(self) -> None:
+        self.zookeeper.children[paths.delete_topics()] = tuple(self.topics)
+
+    def remove_marks(self) -> None:
+        self.zookeeper.children[paths.delete_topics()] = ()
+        self.zookeeper.children[paths.broker_topics()] = ()
+
+    def run(self, event: Event) -> None:
+        """Everything that follows from an event, answers included."""
+        self._events.append(event)
+        while self._events:
+            following = self._events.popleft()
+            started_s = time.thread_time()
+            effects = controller.step(self.context, following, self.steps)
+            self.core_s += time.thread_time() - started_s
+            self.steps += 1
+            self.effects += len(effects)
+            self._perform(effects)
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, ReadZnodes):
+                outcomes = tuple(map(self.zookeeper.read, effect.reads))
+                self._events.appendleft(events.ZnodesRead(effect.id, outcomes))
+            elif isinstance(effect, WriteZnodes):
+                self._events.appendleft(self.zookeeper.write(effect))
+            elif isinstance(effect, Send) and self.answering:
+                self._events.append(_answer(effect))
+
+
+def _answer(send: Send) -> Event:
+    broker, epoch, request_id, request = send
+    if isinstance(request, LeaderAndIsrRequest):
+        rows = tuple(TopicIdError(None, t.topic_id, row.partition, 0) for t in request.topics for row in t.partitions)
+        return events.LeaderAndIsrAnswered(broker, epoch, request_id, LeaderAndIsrResponse(0, rows))
+    if isinstance(request, StopReplicaRequest):
+        stopped = tuple(TopicError(t.topic, row.partition, 0) for t in request.topics for row in t.partitions)
+        return events.StopReplicaAnswered(broker, epoch, request_id, StopReplicaResponse(0, stopped))
+    return events.UpdateMetadataAnswered(broker, epoch, request_id, UpdateMetadataResponse(0))
+
+
+# --- the phases ---------------------------------------------------------------------------------------------------
+
+
+def _measured(world: World, name: str, act: Callable[[], None]) -> Phase:
+    gc.collect()
+    core_s, steps, effects = world.core_s, world.steps, world.effects
+    act()
+    return Phase(
+        name,
+        round((world.core_s - core_s) * 1000, 1),
+        0.0,
+        world.steps - steps,
+        world.effects - effects,
+        round(resident_mb(), 1),
+    )
+
+
+def _take_over(partitions: int) -> Phase:
+    world = World(partitions)
+    world.put_topics(with_states=True)
+    return _measured(world, "load and take over", lambda: world.run(events.SessionEstablished(1, bytes(32))))
+
+
+def phases(partitions: int) -> tuple[Phase, ...]:
+    """A cluster is loaded and taken over; in a second one the same topics are created, and then deleted."""
+    found = [_take_over(partitions)]
+    world = World(partitions)
+    world.run(events.SessionEstablished(1, bytes(32)))
+    world.put_topics(with_states=False)
+    found.append(_measured(world, "create", lambda: world.run(events.TopicsChanged())))
+
+    def delete() -> None:
+        world.mark_topics()
+        world.run(events.TopicDeletionsRequested())
+
+    found.append(_measured(world, "delete", delete))
+    if world.context.topics:
+        raise RuntimeError(f"{len(world.context.topics)} topics are left")
+    return tuple(found)
+
+
+def small_steps_per_second(partitions: int) -> int:
+    """Answers to small requests while many partitions are known: what one event costs when nothing much happens."""
+    world = World(partitions)
+    world.put_topics(with_states=True)
+    world.run(events.SessionEstablished(1, bytes(32)))
+    started_s, steps = world.core_s, world.steps
+    for n in range(SMALL_STEPS):
+        world.run(events.TopicModified(f"topic-{n}"))
+    return round((world.steps - steps) / (world.core_s - started_s))
+
+
+def traced(partitions: int) -> tuple[float, float]:
+    """(held after loading, peak) in MB, counted from after the canned answers were made."""
+    world = World(partitions, answering=False)
+    world.put_topics(with_states=True)
+    gc.collect()
+    tracemalloc.start()
+    world.run(events.SessionEstablished(1, bytes(32)))
+    _, peak = tracemalloc.get_traced_memory()
+    world.context.outstanding.clear()
+    world.zookeeper.data.clear()
+    gc.collect()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return round(held / 1e6, 1), round(peak / 1e6, 1)
+
+
+def resident_mb() -> float:
+    """Resident memory of this process; 0 where there is no /proc."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 0.0
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def measure(partitions: int) -> Report:
+    """All of it; takes about half a minute with 100,000 partitions."""
+    collected = phases(partitions)
+    gc.disable()
+    try:
+        plain = phases(partitions)
+    finally:
+        gc.enable()
+    found = tuple(replace(a, collected_ms=b.core_ms) for a, b in zip(plain, collected, strict=True))
+    held, peak = traced(partitions)
+    return Report(partitions, found, small_steps_per_second(partitions), held, peak)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--partitions", type=int, default=100_000)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    report = measure(options.partitions)
+    if options.json:
+        print(json.dumps(asdict(report), indent=2))
+        return
+    print(f"{report.partitions} partitions, replication factor 3, {len(BROKERS)} brokers")
+    print(f"{'phase':<20}{'core ms':>10}{'with gc':>10}{'steps':>8}{'effects':>10}{'resident MB':>13}")
+    for phase in report.phases:
+        print(
+            f"{phase.name:<20}{phase.core_ms:>10}{phase.collected_ms:>10}{phase.steps:>8}{phase.effects:>10}"
+            f"{phase.resident_mb:>13}"
+        )
+    print(f"small steps per second: {report.small_steps_per_second}")
+    print(f"traced: {report.traced_mb_loaded} MB held after loading, peak {report.traced_peak_mb_taking_over} MB")
+
+
+if __name__ == "__main__":
+    main()
