@@ -92,7 +92,8 @@ class Ledger:
         broker = int(entry.fact.subject.removeprefix("broker/"))
         self.freed_bytes[broker] += _number(entry.fact, "size_bytes")
         self.freed_files[broker] += _number(entry.fact, "files")
-        self.freed_directories[broker] += entry.fact.data.get("error") is None
+        if entry.fact.data.get("error") is None:
+            self.freed_directories[broker] += _number(entry.fact, "directories")
         self.last_freed_ms[broker] = entry.time_ms
 
     def _happened(self, entry: Entry) -> None:

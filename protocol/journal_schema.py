@@ -243,17 +243,19 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
             ),
         ),
         FactType.BYTES_FREED: Schema(
-            "A renamed directory was removed from disk, or could not be.",
+            "Renamed directories of one topic were removed from disk, or could not be.",
             (
                 Form(
                     "agent",
                     _BROKER,
                     (
                         _LOG_DIR,
-                        Key("directory", Kind.TEXT, "its name"),
-                        _SIZE,
-                        Key("files", Kind.COUNT, "how many files it had"),
-                        Key("error", Kind.TEXT_OR_NULL, "why it is still there"),
+                        Key("topic", Kind.TEXT, "the topic, as far as the directories' names tell: a long one is cut"),
+                        _PARTITIONS,
+                        Key("directories", Kind.COUNT, "how many directories"),
+                        Key("size_bytes", Kind.COUNT, "bytes that were freed"),
+                        Key("files", Kind.COUNT, "files that were removed"),
+                        Key("error", Kind.TEXT_OR_NULL, "why the directories are still there"),
                     ),
                 ),
             ),

@@ -46,7 +46,7 @@ from broker.core.inputs import (
     TopicIdAnswer,
     TopicIdsAnswered,
 )
-from broker.core.records import record_answers, record_refusal
+from broker.core.records import record_answers, record_refusal, record_removals
 from broker.core.state import AgentState
 from broker.core.storage import DuplicatesStage, duplicates_set_aside, fail_log_dir, take_inventory
 from protocol.journal import Fact, FactType, JsonValue
@@ -140,7 +140,7 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
     for topic in request.topics:
         state.forget_incarnation_if_gone(topic.topic)
     partitions = sum(len(topic.partitions) for topic in request.topics)
-    answered = record_answers(state, "UpdateMetadata", request, {error_name(ErrorCode.NONE): partitions})
+    answered = record_answers(state, request, {error_name(ErrorCode.NONE): partitions})
     return [Reply(received.token, UpdateMetadataResponse(ErrorCode.NONE)), answered]
 
 
@@ -187,22 +187,8 @@ def _directories_removed(state: AgentState, happened: DirectoriesRemoved, now_ms
     effects: list[Effect] = []
     directories = state.removal.in_flight
     state.removal.finish_round(happened.outcomes, now_ms)
+    effects += record_removals(state, directories, happened.outcomes)
     for directory, outcome in zip(directories, happened.outcomes, strict=True):
-        effects.append(
-            Record(
-                Fact(
-                    FactType.BYTES_FREED,
-                    f"broker/{state.settings.broker_id}",
-                    {
-                        "log_dir": directory.log_dir,
-                        "directory": directory.name,
-                        "size_bytes": outcome.size_bytes,
-                        "files": outcome.files,
-                        "error": outcome.error,
-                    },
-                )
-            )
-        )
         if outcome.error is not None and outcome.log_dir_failed:
             effects += fail_log_dir(state, directory.log_dir, outcome.error)
     return effects

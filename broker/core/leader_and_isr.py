@@ -84,7 +84,7 @@ def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[E
                 continue
             seen.add(topic_partition)
             if problem := partition_problem(topic_partition):
-                effects.append(record_problem(state, "LeaderAndIsr", topic_partition, problem))
+                effects.append(record_problem(state, "LEADER_AND_ISR", topic_partition, problem))
                 errors.append(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
             verdict = _judge(state, topic_partition, topic, partition)
@@ -243,7 +243,7 @@ def _after_creation(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple
         state.put_replica(opening.topic_partition, _hosted(replica, opening.partition))
     rows = tuple(_rows(stage.request, errors))
     effects.append(Reply(stage.token, LeaderAndIsrResponse(ErrorCode.NONE, rows)))
-    effects.append(record_answers(state, "LeaderAndIsr", stage.request, count_errors(row.error for row in rows)))
+    effects.append(record_answers(state, stage.request, count_errors(row.error for row in rows)))
     return effects
 
 
@@ -291,7 +291,7 @@ def _has_failed(
         state.put_replica(opening.topic_partition, offline_replica(opening.topic_partition, state))
         return True
     if outcome.error is not None:
-        effects.append(record_problem(state, "LeaderAndIsr", opening.topic_partition, outcome.error))
+        effects.append(record_problem(state, "LEADER_AND_ISR", opening.topic_partition, outcome.error))
     return outcome.error is not None
 
 

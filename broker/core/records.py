@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.core.effects import Effect, Record
+from broker.core.effects import DirectoryRef, Effect, Record
+from broker.core.inputs import RemovalOutcome
+from broker.core.naming import parse_directory_name
 from broker.core.state import AgentState
 from protocol.journal import Fact, FactType, partition_ranges
-from protocol.kafka.control import ControlRequest, StopReplicaRequest, TopicError
+from protocol.kafka.control import ControlRequest, StopReplicaRequest, TopicError, api_of
 from protocol.kafka.errors import error_name
 from protocol.vocabulary import TopicPartition
 
@@ -22,14 +24,14 @@ def count_errors(errors: Iterable[int]) -> dict[str, int]:
     return {error_name(error): count for error, count in Counter(errors).items()}
 
 
-def record_answers(state: AgentState, api: str, request: ControlRequest, answers: Mapping[str, int]) -> Record:
+def record_answers(state: AgentState, request: ControlRequest, answers: Mapping[str, int]) -> Record:
     """One fact for a request that was carried out, its answers counted by error."""
     return Record(
         Fact(
             FactType.REQUEST,
             f"broker/{state.settings.broker_id}",
             {
-                "api": api,
+                "api": api_of(request).name,
                 "controller": request.controller_id,
                 "controller_epoch": request.controller_epoch,
                 "topics": len(request.topics),
@@ -88,4 +90,33 @@ def record_deletions(state: AgentState, request: StopReplicaRequest, answers: It
             )
         )
         for (topic, error), partitions in grouped.items()
+    ]
+
+
+def record_removals(
+    state: AgentState, directories: Iterable[DirectoryRef], outcomes: Iterable[RemovalOutcome]
+) -> list[Effect]:
+    """What a round of removals freed and what it could not, one fact per log directory, topic and error."""
+    grouped: dict[tuple[str, str, str | None], list[tuple[int, RemovalOutcome]]] = {}
+    for directory, outcome in zip(directories, outcomes, strict=True):
+        parsed = parse_directory_name(directory.name).topic_partition
+        topic, partition = parsed if parsed is not None else (directory.name, 0)
+        grouped.setdefault((directory.log_dir, topic, outcome.error), []).append((partition, outcome))
+    return [
+        Record(
+            Fact(
+                FactType.BYTES_FREED,
+                f"broker/{state.settings.broker_id}",
+                {
+                    "log_dir": log_dir,
+                    "topic": topic,
+                    "partitions": partition_ranges(partition for partition, _ in removed),
+                    "directories": len(removed),
+                    "size_bytes": sum(outcome.size_bytes for _, outcome in removed),
+                    "files": sum(outcome.files for _, outcome in removed),
+                    "error": error,
+                },
+            )
+        )
+        for (log_dir, topic, error), removed in grouped.items()
     ]

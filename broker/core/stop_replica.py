@@ -79,7 +79,7 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             if topic_partition in errors:
                 continue
             if problem := partition_problem(topic_partition):
-                effects.append(record_problem(state, "StopReplica", topic_partition, problem))
+                effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
                 errors[topic_partition] = ErrorCode.NONE
                 continue
             replica = state.replicas.get(topic_partition)
@@ -119,7 +119,7 @@ def resume_with_topic_ids(
             deletion = Deletion(topic_partition, judge_deletion_by_answer(replica, answer))
             if isinstance(answer, TopicIdUnavailable):
                 problem = f"the topic's id could not be established, nothing was touched: {answer.reason}"
-                effects.append(record_problem(state, "StopReplica", topic_partition, problem))
+                effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
                 errors[topic_partition] = ErrorCode.UNKNOWN_SERVER_ERROR
                 continue
         deletions.append(deletion)
@@ -143,7 +143,7 @@ def resume_after_disk(
             errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
         elif outcome.error is not None:
             errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
-            effects.append(record_problem(state, "StopReplica", topic_partition, outcome.error))
+            effects.append(record_problem(state, "STOP_REPLICA", topic_partition, outcome.error))
         else:
             replica = state.drop_replica(topic_partition)
             assert replica is not None
@@ -156,7 +156,7 @@ def resume_after_disk(
         for partition in topic.partitions
     ]
     effects.append(Reply(stage.token, StopReplicaResponse(ErrorCode.NONE, tuple(rows))))
-    effects.append(record_answers(state, "StopReplica", stage.request, count_errors(row.error for row in rows)))
+    effects.append(record_answers(state, stage.request, count_errors(row.error for row in rows)))
     return effects + record_deletions(state, stage.request, rows)
 
 
