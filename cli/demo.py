@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from cluster.demo_result import DemoResult
     from cluster.local import LocalCluster
 
-Topics = Annotated[int | None, typer.Option("--topics", help="Topics. [default: 30; 200 with --chaos]")]
-Partitions = Annotated[int | None, typer.Option("--partitions", help="Of each topic. [default: 4; 2 with --chaos]")]
+Topics = Annotated[int | None, typer.Option("--topics", help="Topics. (default: 30; 200 with --chaos)")]
+Partitions = Annotated[int | None, typer.Option("--partitions", help="Of each topic. (default: 4; 2 with --chaos)")]
 ReplicationFactor = Annotated[
     int | None,
     typer.Option(
         "--replication-factor",
-        help="Replicas of each partition. [default: 3; 2 with --chaos, so that some topics do without the broker "
-        "that is killed]",
+        help="Replicas of each partition. (default: 3; 2 with --chaos, so that some topics do without the broker "
+        "that is killed)",
     ),
 ]
 Size = Annotated[
-    int | None, typer.Option("--bytes", help="Bytes of segments in each replica. [default: 131072; 16384 with --chaos]")
+    int | None, typer.Option("--bytes", help="Bytes of segments in each replica. (default: 131072; 16384 with --chaos)")
 ]
 Brokers = Annotated[int, typer.Option("--brokers", help="Broker agents, each with two log directories.")]
 Controllers = Annotated[int, typer.Option("--controllers", help="Controllers: one leads, the others stand by.")]

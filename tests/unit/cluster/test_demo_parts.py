@@ -1,0 +1,137 @@
+"""The demo's pure parts: the topics that it makes, the ledger of journals, the log of waits."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from cluster.demo_ledger import JournalFollower, Ledger
+from cluster.demo_plan import DemoOptions, plan_topics
+from cluster.demo_waits import Cause, WaitLog
+from protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, Unreadable, encode
+
+# --- topics -------------------------------------------------------------------------------------------------------
+
+
+def plans(options: DemoOptions) -> list[tuple[tuple[int, ...], ...]]:
+    brokers = list(range(1, options.brokers + 1))
+    return [plan.assignment for plan in plan_topics(options, brokers, random.Random(1).randbytes)]
+
+
+def test_replicas_are_spread_evenly() -> None:
+    placed = plans(DemoOptions(topics=6, partitions=4, replication_factor=2, brokers=3))
+    assert len(placed) == 6
+    flat = [broker for topic in placed for replicas in topic for broker in replicas]
+    assert {broker: flat.count(broker) for broker in (1, 2, 3)} == {1: 16, 2: 16, 3: 16}
+    assert all(len(set(replicas)) == 2 for topic in placed for replicas in topic)
+
+
+def test_with_chaos_some_topics_do_without_the_last_broker() -> None:
+    placed = plans(DemoOptions(topics=9, partitions=3, replication_factor=2, brokers=3, chaos=True))
+    on_last = [any(3 in replicas for replicas in topic) for topic in placed]
+    assert (on_last.count(True), on_last.count(False)) == (6, 3)
+    assert all(len(set(replicas)) == 2 for topic in placed for replicas in topic)
+
+
+def test_topics_have_ids_of_their_own() -> None:
+    made = plan_topics(DemoOptions(topics=20), [1, 2, 3], random.Random(3).randbytes)
+    assert len({plan.topic_id for plan in made}) == len({plan.name for plan in made}) == 20
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"topics": 0},
+        {"brokers": 2, "replication_factor": 3},
+        {"bytes_per_replica": -1},
+        {"chaos": True, "controllers": 1},
+        {"chaos": True, "brokers": 1},
+    ],
+)
+def test_numbers_that_contradict_each_other_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="--"):
+        DemoOptions(**wrong)  # type: ignore[arg-type]
+
+
+# --- ledger -------------------------------------------------------------------------------------------------------
+
+CONTROLLER, BROKER = "/lethe/controller/1001", "/lethe/broker/3"
+
+
+def entry(source: str, kind: FactType, subject: str, time_ms: int = 5, **data: JsonValue) -> Entry:
+    return Entry(f"{source}/{time_ms}", source, time_ms, Fact(kind, subject, data))
+
+
+def test_the_ledger_adds_up() -> None:
+    ledger = Ledger()
+    for time_ms, phase in enumerate(("queued", "started", "removed")):
+        ledger.note(entry(CONTROLLER, FactType.DELETION_PHASE, "topic/a", time_ms, phase=phase))
+    ledger.note(entry(CONTROLLER, FactType.DELETION_PHASE, "topic/b", 1, phase="removed"))
+    ledger.note(entry(BROKER, FactType.ACK, "topic/a", broker=3, partitions="0-3,7", error="NONE"))
+    ledger.note(entry(BROKER, FactType.ACK, "topic/a", broker=3, partitions="8", error="KAFKA_STORAGE_ERROR"))
+    ledger.note(entry(CONTROLLER, FactType.ACK, "topic/a", broker=3, partitions="0-3", result="NONE"))
+    for size in (100, 20):
+        ledger.note(
+            entry(BROKER, FactType.BYTES_FREED, "broker/3", size, size_bytes=size, files=2, error=None, directories=1)
+        )
+    ledger.note(entry(CONTROLLER, FactType.REFUSAL, "topic/a", what="deleting", why="no"))
+    ledger.note(entry(CONTROLLER, FactType.GAP, "controller/1001", count=7))
+    ledger.note(Unreadable(Flaw.CUT_OFF, "x"))
+    assert ledger.reached("removed", ["b", "a", "c"]) == [1, 2]
+    assert ledger.acknowledged == {3: 5}
+    assert (ledger.freed_bytes, ledger.freed_files, ledger.freed_directories) == ({3: 120}, {3: 4}, {3: 2})
+    assert ledger.last_freed_ms == {3: 20}
+    assert ledger.refusals == {"deleting: no": 1}
+    assert (ledger.lost_facts, ledger.unreadable_lines) == (7, 1)
+    assert ledger.queued_under == {"a": ["1001"]}
+
+
+def test_elections_and_brokers_are_told_in_words() -> None:
+    ledger = Ledger()
+    ledger.note(entry(CONTROLLER, FactType.ELECTION, "controller/1001", what="elected", epoch=2))
+    ledger.note(entry(CONTROLLER, FactType.ELECTION, "controller/1001", what="active", deletions=4))
+    ledger.note(entry(CONTROLLER, FactType.BROKER, "broker/3", what="failed"))
+    ledger.note(entry(BROKER, FactType.BROKER, "broker/3", happened="registered"))
+    assert [happening.text for happening in ledger.happenings] == [
+        "controller 1001 is elected",
+        "controller 1001 is active, with 4 deletions to go on with",
+        "controller 1001 sees that broker 3 has failed",
+    ]
+
+
+def test_journals_are_followed_while_they_are_written(tmp_path: Path) -> None:
+    follower = JournalFollower([tmp_path / "one", tmp_path / "two"])
+    assert list(follower.entries()) == []
+    (tmp_path / "one").mkdir()
+    first = entry(CONTROLLER, FactType.DELETION_PHASE, "topic/a", phase="queued")
+    second = entry(CONTROLLER, FactType.DELETION_PHASE, "topic/b", phase="queued")
+    file = tmp_path / "one" / "x-00000001.jsonl"
+    file.write_bytes(encode(first) + encode(entry(CONTROLLER, FactType.REQUEST, "broker/1")) + encode(second)[:20])
+    assert list(follower.entries()) == [first]
+    assert list(follower.entries()) == []
+    with file.open("ab") as end:
+        end.write(encode(second)[20:])
+    (tmp_path / "one" / "x-00000002.jsonl").write_bytes(encode(first))
+    assert list(follower.entries()) == [second, first]
+
+
+# --- waits --------------------------------------------------------------------------------------------------------
+
+
+def wait(name: str, broker: int | None, attempts: int = 1, error: str | None = None) -> dict[str, object]:
+    return {"waiting_for": name, "meaning": name.lower(), "broker": broker, "attempts": attempts, "last_error": error}
+
+
+def test_waits_count_only_between_looks_that_both_saw_them() -> None:
+    log = WaitLog()
+    gone, answer = Cause("GONE", 3), Cause("ANSWER", 1)
+    log.note(1001, {"topics": {"a": [wait("GONE", 3), wait("GONE", 3)], "b": [wait("ANSWER", 1)]}}, 1_000)
+    log.note(1001, {"topics": {"a": [wait("GONE", 3, 2, "BROKEN")]}}, 1_500)
+    log.note(1002, {"topics": {"a": [wait("GONE", 3)], "b": [wait("ANSWER", 1)]}}, 4_000)
+    seen = log.topics["a"][gone]
+    assert (seen.first_ms, seen.last_ms, seen.waited_ms) == (1_000, 4_000, 3_000)
+    assert (seen.replicas, seen.attempts, seen.last_error, list(seen.told_by)) == (2, 2, "BROKEN", [1001, 1002])
+    assert (log.topics["b"][answer].waited_ms, log.topics["b"][answer].last_ms) == (0, 4_000)
+    assert log.topics_by_cause() == {gone: ["a"], answer: ["b"]}
