@@ -15,7 +15,7 @@ from controller.core.replica_machine import move
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType, partition_ranges
-from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrTopic, StopReplicaRequest, UpdateMetadataRequest
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
@@ -61,14 +61,15 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
     """Learn on which partitions the broker's log directory has failed, and which replicas it can reach."""
     context = turn.context
     broker = event.broker
-    names = {topic.topic_id: topic.topic for topic in request.topics if topic.topic_id is not None}
+    asked = {topic.topic: topic.topic_id for topic in request.topics if _lives(context, topic)}
+    names = {topic_id: name for name, topic_id in asked.items() if topic_id is not None}
     offline = context.offline_dirs.setdefault(broker, {})
     confirmed = Hosting(event.broker_epoch, event.request_id, confirmed=True)
     newly_offline: list[PartitionReplica] = []
     problems: dict[tuple[str, int], list[int]] = {}
     for row in event.response.partitions if event.response.error == ErrorCode.NONE else ():
         topic = row.topic if row.topic is not None else names.get(row.topic_id) if row.topic_id is not None else None
-        partition = None if topic is None else context.partition(TopicPartition(topic, row.partition))
+        partition = None if topic not in asked else context.partition(TopicPartition(topic, row.partition))
         if topic is None or partition is None:
             continue
         topic_partition = TopicPartition(topic, row.partition)
@@ -94,6 +95,12 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
         )
     if newly_offline:
         turn.do(TakeReplicasOffline(tuple(newly_offline)))
+
+
+def _lives(context: Context, asked: LeaderAndIsrTopic) -> bool:
+    """True where the topic is still the one that was asked about, and not a later one of the same name."""
+    known = context.topics.get(asked.topic)
+    return known is not None and known.id == asked.topic_id
 
 
 def _forget_announcement(context: Context, broker: BrokerId, request_id: int, request: LeaderAndIsrRequest) -> None:
