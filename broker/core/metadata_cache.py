@@ -2,14 +2,14 @@
 
 The live brokers of a request replace the ones before; partitions are merged, one by one; leader -2 removes a
 partition, and the last one of a topic removes the topic with its id. A request that names a topic without an id wipes
-the id that was known.
+the id that was known; one that names another id tells of another topic, of which nothing is known yet.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest
+from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
 from protocol.vocabulary import LEADER_DURING_DELETE, Broker, TopicId
 
 
@@ -36,6 +36,9 @@ class MetadataCache:
         self.brokers = {broker.id: broker for broker in request.live_brokers}
         removed: list[str] = []
         for topic in request.topics:
+            if self._names_another(topic):
+                # Nobody told us that the one before has gone; none of its partitions is one of the new topic.
+                self.topics.pop(topic.topic, None)
             self._set_topic_id(topic.topic, topic.topic_id)
             partitions = self.topics.setdefault(topic.topic, {})
             known = bool(partitions)
@@ -62,6 +65,11 @@ class MetadataCache:
     @property
     def partition_count(self) -> int:
         return sum(map(len, self.topics.values()))
+
+    def _names_another(self, topic: UpdateMetadataTopic) -> bool:
+        """True where the name was that of a topic with another id until now."""
+        known = self.topic_ids.get(topic.topic)
+        return known is not None and topic.topic_id is not None and known != topic.topic_id
 
     def _set_topic_id(self, topic: str, topic_id: TopicId | None) -> None:
         before = self.topic_ids.pop(topic, None)

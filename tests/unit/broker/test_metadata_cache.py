@@ -80,3 +80,15 @@ def test_what_was_cached_under_an_earlier_registration_goes_with_the_first_metad
 
     assert list(driver.state.cache.topics) == ["here", "too"]
     assert list(driver.state.incarnations) == ["here", "too"]
+
+
+def test_a_topic_of_the_same_name_under_another_id_inherits_nothing() -> None:
+    driver = Driver()
+    driver.update(metadata(topic_id=X, partitions=(0, 1, 2)))
+    driver.update(metadata(topic_id=Y, partitions=(0,)))
+    assert list(driver.state.cache.topics["t"]) == [0]
+    assert driver.state.cache.topic_ids == {"t": Y}
+    assert driver.state.cache.topic_names == {Y: "t"}
+
+    assert driver.update(tombstone(topic_id=Y, partitions=(0,))).error == 0
+    assert driver.state.cache.topics == {}
