@@ -55,13 +55,18 @@ async def wait_until_gone(
     quiet: bool,
     poll_ms: int = POLL_MS,
 ) -> Waited:
-    """Looks every `poll_ms` until nothing is left of any topic, a controller has refused one, or the time is over."""
+    """Looks every `poll_ms` until nothing is left of any topic, a controller has refused one, or the time is over.
+
+    After a look that took longer it pauses as long as that took: brokers are not to be busy with our questions.
+    """
     began = time.monotonic()
     waited = Waited([Progress(target.name, is_marked=True, has_znode=True) for target in wanted])
     open_targets = list(wanted)
     with _display(quiet=quiet, total=len(wanted)) as display:
         while True:
+            look_began = time.monotonic()
             looked = await look(session, ask, open_targets)
+            took_ms = int((time.monotonic() - look_began) * 1000)
             elapsed_ms = int((time.monotonic() - began) * 1000)
             waited.note(looked, elapsed_ms)
             display(waited)
@@ -69,7 +74,7 @@ async def wait_until_gone(
             open_targets = [target for target in open_targets if target.name not in settled]
             if not open_targets or elapsed_ms >= timeout_ms:
                 return waited
-            await asyncio.sleep(min(poll_ms, timeout_ms - elapsed_ms) / 1000)
+            await asyncio.sleep(min(max(poll_ms, took_ms), timeout_ms - elapsed_ms) / 1000)
 
 
 def _display(*, quiet: bool, total: int) -> AbstractContextManager[Display]:

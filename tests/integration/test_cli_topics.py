@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,49 +12,10 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from adapters.zookeeper.session import open_session
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Data, Exists, GetData, ReadFailed, ZkError
+from tests.fakes.command_line import Lethe, Ran
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect, prepare
 
 pytestmark = pytest.mark.zookeeper
-
-
-class Ran(NamedTuple):
-    """A command that has ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-
-class Lethe:
-    """Runs `lethe` commands against one cluster."""
-
-    def __init__(self, connect: str) -> None:
-        self.connect = connect
-
-    async def __call__(self, *arguments: str) -> Ran:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "cli",
-            *arguments,
-            "--zookeeper",
-            self.connect,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(60):
-                out, err = await process.communicate()
-        except BaseException:
-            process.kill()
-            await process.wait()
-            raise
-        return Ran(process.returncode or 0, out.decode(), err.decode())
 
 
 @pytest.fixture

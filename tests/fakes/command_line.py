@@ -1,0 +1,47 @@
+"""Runs `lethe` commands as their users do: processes, with exit codes and output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any, NamedTuple
+
+LIMIT_S = 60
+
+
+class Ran(NamedTuple):
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """What it answered with --json."""
+        return json.loads(self.out)
+
+
+class Lethe:
+    """The command, against one cluster."""
+
+    def __init__(self, connect: str) -> None:
+        self.connect = connect
+
+    async def __call__(self, *arguments: str) -> Ran:
+        """Runs `lethe <arguments> --zookeeper <connect>` with nobody to answer questions; killed after LIMIT_S."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "cli", *arguments, "--zookeeper", self.connect),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                out, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return Ran(process.returncode or 0, out.decode(), err.decode())

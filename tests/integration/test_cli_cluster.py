@@ -1,0 +1,68 @@
+"""The commands against a whole cluster of real processes: from creation to the last renamed directory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cluster.local import ClusterSettings, LocalCluster
+from tests.fakes.command_line import Lethe
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
+
+
+async def test_a_deletion_waits_for_a_broker_that_is_down_and_says_so(zookeeper_chroot: str) -> None:
+    settings = ClusterSettings(
+        controllers=1,
+        brokers=2,
+        zookeeper_connect=zookeeper_chroot,
+        session_timeout_ms=2_000,
+        broker_properties={"log.segment.delete.delay.ms": "0"},
+    )
+    async with LocalCluster(settings) as cluster:
+        lethe = Lethe(cluster.zookeeper_connect)
+        first, second = (broker.id for broker in cluster.brokers)
+        for name, replicas in (("both", f"{first}:{second},{second}:{first}"), ("one", f"{first}")):
+            assert (await lethe("topics", "create", "--topic", name, "--replica-assignment", replicas)).code == 0
+        async with asyncio.timeout(30):
+            while (await lethe("topics", "describe", "--unavailable-partitions")).out:
+                pass
+
+        await cluster.broker(second).kill()
+        waiting = await lethe("topics", "delete", "--topic", "both", "--topic", "one", "--wait", "--timeout-ms", "8000")
+        assert waiting.code == 4
+        assert "1 of 2 topics deleted" in waiting.out
+        assert f"broker {second} to come back" in waiting.out
+        unclean = await lethe("survey", "--json")
+        assert unclean.code == 1
+        assert {finding["topic"] for finding in unclean.data["findings"]} == {"both"}
+
+        await cluster.broker(second).start()
+        done = await lethe("topics", "delete", "--topic", "both", "--if-exists", "--wait", "--json")
+        assert done.code == 0
+        assert all(topic["deleted"] for topic in done.data)
+        directories = [f"--log-dir={broker}={path}" for broker, paths in cluster.log_dirs.items() for path in paths]
+        async with asyncio.timeout(30):
+            while (clean := await lethe("survey", "--json", *directories)).code != 0:
+                assert {finding["standing"] for finding in clean.data["findings"]} <= {"pending"}
+        assert clean.data["clean"]
+
+
+async def test_a_controller_that_may_not_delete_is_noticed(zookeeper_chroot: str) -> None:
+    settings = ClusterSettings(
+        controllers=1,
+        brokers=1,
+        zookeeper_connect=zookeeper_chroot,
+        controller_properties={"delete.topic.enable": "false"},
+    )
+    async with LocalCluster(settings) as cluster:
+        lethe = Lethe(cluster.zookeeper_connect)
+        assert (await lethe("topics", "create", "--topic", "kept", "--replica-assignment", "1")).code == 0
+        refused = await lethe("topics", "delete", "--topic", "kept", "--wait", "--timeout-ms", "20000")
+        assert refused.code == 1
+        assert "delete.topic.enable" in refused.out
+        assert (await lethe("topics", "list")).out == "kept\n"
+        resigned = await lethe("controller-resign", "--json")
+        assert resigned.code == 0
+        assert resigned.data["successor"] == resigned.data["resigned"]["controller"]
