@@ -83,7 +83,7 @@ def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[E
                 errors.append(ErrorCode.INVALID_REQUEST)
                 continue
             seen.add(topic_partition)
-            if problem := partition_problem(topic_partition):
+            if topic_partition not in state.replicas and (problem := partition_problem(topic_partition)):
                 effects.append(record_problem(state, "LEADER_AND_ISR", topic_partition, problem))
                 errors.append(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
@@ -189,18 +189,18 @@ def _creation_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]
     operations: list[DiskOperation] = []
     performed_for: list[int] = []
     errors = list(stage.errors)
-    planned: dict[str, int] = {}
+    planned = {log_dir: state.replicas_of_log_dir.get(log_dir, 0) for log_dir in state.live_log_dirs}
     for index, opening in enumerate(stage.openings):
         replica = state.replicas.get(opening.topic_partition)
         if replica is not None and replica.state is ReplicaState.OFFLINE:
             errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
         elif replica is None:
-            log_dir = choose_log_dir(state, planned)
+            log_dir = choose_log_dir(planned)
             if log_dir is None or _may_be_elsewhere(state, opening):
                 state.put_replica(opening.topic_partition, offline_replica(opening.topic_partition, state))
                 errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
-            planned[log_dir] = planned.get(log_dir, 0) + 1
+            planned[log_dir] += 1
             operations.append(CreateReplica(log_dir, opening.topic_partition, opening.topic_id))
             performed_for.append(index)
         elif opening.verdict is OpenVerdict.ASSIGN_ID and replica.log_dir is not None and opening.topic_id is not None:

@@ -59,12 +59,13 @@ def directory_name(topic_partition: TopicPartition) -> str:
 
 
 def deletion_name(topic_partition: TopicPartition, unique: str) -> str:
-    """`orders-3.<unique>-delete`, the topic cut so that the whole fits; `unique` is 32 hex digits."""
+    """`orders-3.<unique>-delete`, the topic cut so that the whole fits; `unique` is 32 hex digits. Of a partition that
+    has a directory, so that its name need not be judged again."""
     return _tagged(topic_partition, unique, DELETE_SUFFIX)
 
 
 def stray_name(topic_partition: TopicPartition, unique: str) -> str:
-    """`orders-3.<unique>-stray`, the topic cut so that the whole fits; `unique` is 32 hex digits."""
+    """`orders-3.<unique>-stray`, otherwise like `deletion_name`."""
     return _tagged(topic_partition, unique, STRAY_SUFFIX)
 
 
@@ -90,6 +91,5 @@ def unique_name(seed: str, counter: int) -> str:
 
 
 def _tagged(topic_partition: TopicPartition, unique: str, suffix: str) -> str:
-    directory_name(topic_partition)
     ending = f"-{topic_partition.partition}.{unique}{suffix}"
     return topic_partition.topic[: MAX_DIRECTORY_NAME_LENGTH - len(ending)] + ending

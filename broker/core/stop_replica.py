@@ -78,11 +78,9 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             topic_partition = TopicPartition(topic.topic, partition.partition)
             if topic_partition in errors:
                 continue
-            if problem := partition_problem(topic_partition):
-                effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
-                errors[topic_partition] = ErrorCode.NONE
-                continue
             replica = state.replicas.get(topic_partition)
+            if replica is None and (problem := partition_problem(topic_partition)):
+                effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
             errors[topic_partition] = _epoch_verdict(replica, partition)
             if replica is None or not partition.delete or errors[topic_partition] != ErrorCode.NONE:
                 continue

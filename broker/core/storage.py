@@ -7,6 +7,7 @@ its directories stops.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, PerformDisk, Record, SetAside
@@ -69,12 +70,9 @@ def duplicates_set_aside(state: AgentState, stage: DuplicatesStage, outcomes: tu
     return effects
 
 
-def choose_log_dir(state: AgentState, planned: dict[str, int]) -> str | None:
-    """The live log directory with the fewest replicas, those of this request included; the first one of equals."""
-    live = state.live_log_dirs
-    if not live:
-        return None
-    return min(live, key=lambda log_dir: state.replicas_of_log_dir.get(log_dir, 0) + planned.get(log_dir, 0))
+def choose_log_dir(replicas: Mapping[str, int]) -> str | None:
+    """Of the live log directories with their replicas, the one with the fewest; the first one of equals."""
+    return min(replicas, key=lambda log_dir: replicas[log_dir], default=None)
 
 
 def fail_log_dir(state: AgentState, log_dir: str, error: str) -> list[Effect]:
