@@ -1,0 +1,86 @@
+"""Kafka's DeleteTopicTest, as far as the controller decides it: brokers and disks have tests of their own."""
+
+from __future__ import annotations
+
+import json
+
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
+from tests.scenarios.plot import causes, cluster, is_gone, led, with_topic
+
+
+def test_resume_delete_topic_on_controller_failover() -> None:
+    """A follower is down, the topic is marked, the controller dies; both come back."""
+    world = with_topic(cluster(), "test", (1, 2, 3))
+    world.stop_broker(3)
+    world.run()
+    world.crash()
+    world.mark("test")
+    world.elect()
+    assert world.exists(paths.delete_topic("test"))
+    assert causes(world, "test") == [(0, 3, "BROKER_TO_RETURN")]
+    world.crash()
+    world.start_broker(3)
+    world.elect()
+    assert is_gone(world, "test")
+
+
+def test_partitions_added_by_hand_to_a_topic_that_is_being_deleted_never_come_to_life() -> None:
+    world = with_topic(cluster(), "test", (1, 2, 3))
+    world.stop_broker(3)
+    world.run()
+    world.mark("test")
+    world.run()
+    found = world.read(paths.topic("test"))
+    assert found is not None
+    assert found.data is not None
+    document = json.loads(found.data)
+    document["partitions"]["1"] = [1, 2, 3]
+    world.write(SetData(paths.topic("test"), json.dumps(document).encode(), ANY_VERSION))
+    world.take_story()
+    world.run()
+    world.start_broker(3)
+    world.run()
+    assert "test-1" not in world.take_story()
+    assert is_gone(world, "test")
+
+
+def test_partitions_added_by_hand_and_found_at_failover_are_deleted_with_the_topic() -> None:
+    world = with_topic(cluster(), "test", (1, 2, 3))
+    world.crash()
+    found = world.read(paths.topic("test"))
+    assert found is not None
+    assert found.data is not None
+    document = json.loads(found.data)
+    document["partitions"]["1"] = [1, 2, 3]
+    world.write(SetData(paths.topic("test"), json.dumps(document).encode(), ANY_VERSION))
+    world.mark("test")
+    world.elect()
+    story = world.take_story()
+    assert "test-1 leader -1 epoch 0 isr 1,2,3 new" not in story
+    assert "create /brokers/topics/test/partitions/1" not in story
+    assert is_gone(world, "test")
+
+
+def test_delete_of_a_topic_that_does_not_exist_leaves_the_others_alone() -> None:
+    world = with_topic(cluster(), "test", (1, 2, 3))
+    world.mark("test2")
+    world.run()
+    assert not world.exists(paths.delete_topic("test2"))
+    assert led(world, "test") == (1, 0, (1, 2, 3))
+    assert world.context.deletions == {}
+
+
+def test_one_partition_subtree_removed_by_hand_while_all_were_down() -> None:
+    """testDeletingPartiallyDeletedTopic: two partitions, the first one's znodes removed, the marker set by hand."""
+    world = with_topic(cluster(1, 2, 3, 4), "test", (1, 2, 3), (2, 3, 4))
+    world.crash()
+    for broker in (1, 2, 3, 4):
+        world.stop_broker(broker)
+    world.write(Delete(paths.partition_state("test", 0)), Delete(paths.topic_partition("test", 0)))
+    world.mark("test")
+    world.elect()
+    for broker in (1, 2, 3, 4):
+        world.start_broker(broker)
+        world.run()
+    assert is_gone(world, "test")
