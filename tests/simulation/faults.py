@@ -71,7 +71,7 @@ class Faults:
         victim = self._agent()
         if victim is not None and victim.client is not None:
             self._world.note(victim.name, "loses its session")
-            victim.client.lose(self._world.between(0, 1_000))
+            victim.client.lose(self._world.between(0, 3_000))
 
     def disconnect_agent(self) -> None:
         """Its connection to ZooKeeper breaks, for a short or a long time."""
@@ -157,4 +157,4 @@ class Faults:
 
     def _away_ms(self) -> int:
         timeout_ms = self._cluster.mix.session_timeout_ms
-        return self._world.between(1, timeout_ms // 2) if self._world.chance(0.7) else 2 * timeout_ms
+        return self._world.between(1, timeout_ms // 2) if self._world.chance(0.6) else 2 * timeout_ms

@@ -86,7 +86,7 @@ class Operators:
         found = [
             (name, partition)
             for name in self._ledger.marked
-            if name in self._ledger.living
+            if self._cluster.mix.delete_topic_enable and name in self._ledger.living
             for partition in self._ledger.living[name].states
         ]
         if found:

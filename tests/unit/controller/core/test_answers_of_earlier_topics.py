@@ -17,7 +17,7 @@ def test_a_storage_error_of_the_topic_before_is_not_held_against_the_topic_after
     one.create_topic("t", (1,))
     one.run()
     asked = next(send for send in one.take_sent() if isinstance(send.request, LeaderAndIsrRequest))
-    before = asked.request.topics[0].topic_id
+    before = one.context.topics["t"].id
     tree = ("partitions/0/state", "partitions/0", "partitions")
     one.write(*(Delete(f"/brokers/topics/t/{path}") for path in tree), Delete("/brokers/topics/t"))
     one.run()
