@@ -1,0 +1,79 @@
+"""Which event a watch stands for, and which state Kafka's gauge shows for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core import events
+from controller.core.effects import StandAgain
+from controller.core.events import ControllerState, External, from_watch, state_of
+from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from protocol.vocabulary import BrokerEpoch, BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import WatchFired, WatchKind
+
+ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
+
+
+@pytest.mark.parametrize(
+    "kind, path, event",
+    [
+        (WatchKind.CREATED, paths.controller(), events.ControllerChanged()),
+        (WatchKind.DATA_CHANGED, paths.controller(), events.ControllerChanged()),
+        (WatchKind.DELETED, paths.controller(), events.ControllerDeleted()),
+        (WatchKind.CHILDREN_CHANGED, paths.broker_ids(), events.BrokersChanged()),
+        (WatchKind.CHILDREN_CHANGED, paths.broker_topics(), events.TopicsChanged()),
+        (WatchKind.CHILDREN_CHANGED, paths.delete_topics(), events.TopicDeletionsRequested()),
+        (WatchKind.DATA_CHANGED, paths.broker_id(7), events.BrokerModified(BrokerId(7))),
+        (WatchKind.DATA_CHANGED, paths.topic("orders"), events.TopicModified("orders")),
+        (WatchKind.DELETED, paths.broker_id(7), None),
+        (WatchKind.DELETED, paths.topic("orders"), None),
+        (WatchKind.DATA_CHANGED, paths.partition_state("orders", 0), None),
+        (WatchKind.DATA_CHANGED, "/somewhere/else", None),
+    ],
+)
+def test_event_that_a_watch_stands_for(kind: WatchKind, path: str, event: External | None) -> None:
+    assert from_watch(WatchFired(kind, path)) == event
+
+
+@pytest.mark.parametrize(
+    "event, state",
+    [
+        (events.SessionEstablished(1, b""), ControllerState.CONTROLLER_CHANGE),
+        (events.SessionLost("x"), ControllerState.CONTROLLER_CHANGE),
+        (events.ControllerChanged(), ControllerState.CONTROLLER_CHANGE),
+        (events.ControllerDeleted(), ControllerState.CONTROLLER_CHANGE),
+        (events.BrokersChanged(), ControllerState.BROKER_CHANGE),
+        (events.BrokerModified(BrokerId(1)), ControllerState.BROKER_CHANGE),
+        (events.TopicsChanged(), ControllerState.TOPIC_CHANGE),
+        (events.TopicModified("t"), ControllerState.TOPIC_CHANGE),
+        (events.TopicDeletionsRequested(), ControllerState.TOPIC_DELETION),
+        (events.StopReplicaAnswered(*ANSWER, StopReplicaResponse(0, ())), ControllerState.TOPIC_DELETION),
+        (
+            events.LeaderAndIsrAnswered(*ANSWER, LeaderAndIsrResponse(0, ())),
+            ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED,
+        ),
+        (
+            events.UpdateMetadataAnswered(*ANSWER, UpdateMetadataResponse(0)),
+            ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED,
+        ),
+        (events.ResignationRequested("x"), ControllerState.CONTROLLER_SHUTDOWN),
+        (events.TimerFired(StandAgain()), ControllerState.IDLE),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_state_that_kafkas_gauge_shows(event: External, state: ControllerState) -> None:
+    assert state_of(event) is state
+
+
+def test_numbers_are_those_of_kafkas_gauge() -> None:
+    assert {state.name: int(state) for state in ControllerState} == {
+        "IDLE": 0,
+        "CONTROLLER_CHANGE": 1,
+        "BROKER_CHANGE": 2,
+        "TOPIC_CHANGE": 3,
+        "TOPIC_DELETION": 4,
+        "LEADER_AND_ISR_RESPONSE_RECEIVED": 10,
+        "CONTROLLER_SHUTDOWN": 12,
+        "UPDATE_METADATA_RESPONSE_RECEIVED": 16,
+    }
