@@ -26,7 +26,7 @@ if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
 if os.getppid() != int(sys.argv[1]):
     sys.exit("the process that wanted this one is gone")
-os.execv(sys.argv[2], sys.argv[2:])
+os.execvp(sys.argv[2], sys.argv[2:])
 """
 TAIL_BYTES: Final = 4000
 
