@@ -69,10 +69,12 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
     problems: dict[tuple[str, int], list[int]] = {}
     for row in event.response.partitions if event.response.error == ErrorCode.NONE else ():
         topic = row.topic if row.topic is not None else names.get(row.topic_id) if row.topic_id is not None else None
-        partition = None if topic not in asked else context.partition(TopicPartition(topic, row.partition))
-        if topic is None or partition is None:
+        if topic is None or topic not in asked:
             continue
         topic_partition = TopicPartition(topic, row.partition)
+        partition = context.partition(topic_partition)
+        if partition is None:
+            continue
         if row.error == ErrorCode.KAFKA_STORAGE_ERROR:
             partition.hosting.pop(broker, None)
             if topic_partition not in offline:
