@@ -8,6 +8,7 @@ controller can be copied or killed between any two steps, and a step can be expl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
@@ -218,13 +219,19 @@ class RemoveTopics:
     topics: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTopicTree:
-    """Find out which znodes a topic really has, level by level, and remove those."""
+class TopicTree(NamedTuple):
+    """Which znodes of a topic have been found so far, parents first, and which are to be looked at next."""
 
     topic: str
     found: tuple[str, ...]
     level: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTopicTrees:
+    """Find out which znodes these topics really have, level by level for all together, and remove those."""
+
+    trees: tuple[TopicTree, ...]
 
 
 Task = (
@@ -255,5 +262,5 @@ Task = (
     | ResumeDeletions
     | FailReplicaDeletions
     | RemoveTopics
-    | SearchTopicTree
+    | SearchTopicTrees
 )

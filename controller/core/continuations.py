@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.agenda import ElectLeaders, Partitions, Replicas, ShrinkIsr
+from controller.core.agenda import ElectLeaders, Partitions, Replicas, ShrinkIsr, TopicTree
 from protocol.vocabulary import BrokerId, ControllerEpoch, LeaderAndIsr, TopicId
 from protocol.zookeeper.operations import Operation
 
@@ -158,26 +158,19 @@ class MarkersRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TopicsRemoved:
-    """`parts` counts the groups of each topic, in order."""
+    """`parts` counts the groups of each topic, in order; `searched`: they were derived from the tree as it was found,
+    not from memory."""
 
     topics: tuple[str, ...]
     parts: tuple[int, ...]
     last: tuple[tuple[Operation, ...], ...]
     """What is to follow for the topics too large for one multi: their own znode, configuration and marker."""
+    searched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TopicTreeSearched:
-    topic: str
-    found: tuple[str, ...]
-    level: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicTreeRemoved:
-    topic: str
-    last: tuple[Operation, ...]
-    """The group that is still to follow; empty where this was the last one."""
+class TopicTreesSearched:
+    trees: tuple[TopicTree, ...]
 
 
 Continuation = (
@@ -203,6 +196,5 @@ Continuation = (
     | DeletionsListed
     | MarkersRemoved
     | TopicsRemoved
-    | TopicTreeSearched
-    | TopicTreeRemoved
+    | TopicTreesSearched
 )

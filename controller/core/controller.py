@@ -157,7 +157,7 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             deletion.fail(turn, task)
         case agenda.RemoveTopics():
             removal.remove(turn, task)
-        case agenda.SearchTopicTree():
+        case agenda.SearchTopicTrees():
             removal.search(turn, task)
         case _:
             assert_never(task)
@@ -220,7 +220,7 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             leadership.reread(turn, then, outcomes)
         case continuations.DeletionsListed():
             removal.listed(turn, then, outcomes)
-        case continuations.TopicTreeSearched():
+        case continuations.TopicTreesSearched():
             removal.searched(turn, then, outcomes)
         case _:
             raise RuntimeError(f"{then} waits for a write, and a read came back")
@@ -256,7 +256,5 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             removal.markers_removed(turn, then, outcomes)
         case continuations.TopicsRemoved():
             removal.removed(turn, then, outcomes)
-        case continuations.TopicTreeRemoved():
-            removal.tree_removed(turn, then, outcomes)
         case _:
             raise RuntimeError(f"{then} waits for a read, and a write came back")

@@ -9,22 +9,23 @@ believes (a half-deleted topic, a config that is missing), the real tree is sear
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from controller.core.agenda import (
     ListDeletions,
     ListTopics,
     RemoveTopics,
     ResumeDeletions,
-    SearchTopicTree,
+    SearchTopicTrees,
     SettleUnknownMarkers,
+    TopicTree,
 )
 from controller.core.context import Context, Problem
 from controller.core.continuations import (
     DeletionsListed,
     MarkersRemoved,
     TopicsRemoved,
-    TopicTreeRemoved,
-    TopicTreeSearched,
+    TopicTreesSearched,
 )
 from controller.core.deletion import phase, retry_later
 from controller.core.mutation import queue_deletion, remove_topic
@@ -32,7 +33,7 @@ from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Children, Delete, GetChildren, Operation, ReadFailed, ReadOutcome, ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 # --- markers ------------------------------------------------------------------------------------------------------
 
@@ -107,29 +108,40 @@ def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOu
 def remove(turn: Turn, task: RemoveTopics) -> None:
     """All znodes of these topics, in as few multis as they fit into."""
     context = turn.context
-    limit = context.config.max_operations_per_group
-    names: list[str] = []
-    groups: list[tuple[Operation, ...]] = []
-    parts: list[int] = []
-    last: list[tuple[Operation, ...]] = []
+    unclear: list[str] = []
+    chosen: list[_Doomed] = []
     for name in task.topics:
         if any(partition.leadership is None for _, partition in context.partitions_of(name)):
-            turn.do(SearchTopicTree(name, (), _roots(name)))
+            unclear.append(name)
             continue
-        partitions = list(_partition_deletes(context, name))
         rest = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))
-        names.append(name)
-        if len(partitions) + len(rest) <= limit:
-            groups.append((*partitions, *rest))
-            parts.append(1)
-            last.append(())
-        else:
-            chunks = list(_chunks(partitions, limit))
-            groups.extend(chunks)
-            parts.append(len(chunks))
-            last.append(rest)
+        chosen.append(_Doomed(name, list(_partition_deletes(context, name)), rest))
+    if unclear:
+        turn.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
+    _write_removals(turn, chosen, searched=False)
+
+
+class _Doomed(NamedTuple):
+    """The deletes of one topic: those that may go in several multis, and those that must go together and last."""
+
+    topic: str
+    inner: list[Operation]
+    last: tuple[Operation, ...]
+
+
+def _write_removals(turn: Turn, chosen: list[_Doomed], *, searched: bool) -> None:
+    limit = turn.context.config.max_operations_per_group
+    groups: list[tuple[Operation, ...]] = []
+    parts: list[int] = []
+    follows: list[tuple[Operation, ...]] = []
+    for _, inner, last in chosen:
+        fits = not inner or len(inner) + len(last) <= limit
+        mine = [(*inner, *last)] if fits else list(_chunks(inner, limit))
+        groups.extend(mine)
+        parts.append(len(mine))
+        follows.append(() if fits else last)
     if groups:
-        turn.write(groups, TopicsRemoved(tuple(names), tuple(parts), tuple(last)))
+        turn.write(groups, TopicsRemoved(tuple(d.topic for d in chosen), tuple(parts), tuple(follows), searched))
 
 
 def _partition_deletes(context: Context, name: str) -> Iterator[Operation]:
@@ -151,20 +163,23 @@ def _chunks(operations: list[Operation], limit: int) -> Iterator[tuple[Operation
 def removed(turn: Turn, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -> None:
     """Done where everything went; a second multi for large topics; a search where something was not as believed."""
     at = 0
-    names: list[str] = []
-    groups: list[tuple[Operation, ...]] = []
+    unclear: list[str] = []
+    following: list[_Doomed] = []
     for name, parts, last in zip(task.topics, task.parts, task.last, strict=True):
         mine = outcomes[at : at + parts]
         at += parts
-        if not all(isinstance(outcome, GroupDone) for outcome in mine):
-            turn.do(SearchTopicTree(name, (), _roots(name)))
+        problem = next((outcome for outcome in mine if isinstance(outcome, GroupFailed)), None)
+        if problem is not None and task.searched:
+            _give_up_for_now(turn, name, problem.error.name)
+        elif problem is not None:
+            unclear.append(name)
         elif last:
-            names.append(name)
-            groups.append(last)
+            following.append(_Doomed(name, [], last))
         else:
             _finish(turn, name)
-    if groups:
-        turn.write(groups, TopicsRemoved(tuple(names), (1,) * len(names), ((),) * len(names)))
+    if unclear:
+        turn.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
+    _write_removals(turn, following, searched=task.searched)
 
 
 def _finish(turn: Turn, name: str) -> None:
@@ -178,47 +193,49 @@ def _finish(turn: Turn, name: str) -> None:
 # --- znodes, as they really are -----------------------------------------------------------------------------------
 
 
-def search(turn: Turn, task: SearchTopicTree) -> None:
-    """Read the next level of the topic's tree."""
-    turn.read((GetChildren(path) for path in task.level), TopicTreeSearched(task.topic, task.found, task.level))
+def search(turn: Turn, task: SearchTopicTrees) -> None:
+    """Read the next level of all these topics' trees."""
+    turn.read((GetChildren(path) for tree in task.trees for path in tree.level), TopicTreesSearched(task.trees))
 
 
-def searched(turn: Turn, task: TopicTreeSearched, outcomes: Sequence[ReadOutcome]) -> None:
-    """Go one level down, or remove what was found, deepest first."""
-    found = list(task.found)
+def searched(turn: Turn, task: TopicTreesSearched, outcomes: Sequence[ReadOutcome]) -> None:
+    """Go one level down where there is one; when every tree is known, remove what was found, deepest first."""
+    at = 0
+    trees: list[TopicTree] = []
+    for tree in task.trees:
+        mine = outcomes[at : at + len(tree.level)]
+        at += len(tree.level)
+        grown = _grown(tree, mine)
+        if isinstance(grown, str):
+            _give_up_for_now(turn, tree.topic, grown)
+        else:
+            trees.append(grown)
+    if any(tree.level for tree in trees):
+        turn.do(SearchTopicTrees(tuple(trees)))
+        return
+    chosen: list[_Doomed] = []
+    for tree in trees:
+        roots = _roots(tree.topic)
+        inner: list[Operation] = [Delete(path) for path in reversed(tree.found) if path not in roots]
+        last: tuple[Operation, ...] = tuple(Delete(path) for path in roots if path in tree.found)
+        if last:
+            chosen.append(_Doomed(tree.topic, inner, last))
+        else:
+            _finish(turn, tree.topic)
+    _write_removals(turn, chosen, searched=True)
+
+
+def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome]) -> TopicTree | str:
+    """The tree with one level more, or what kept us from reading it."""
+    found = list(tree.found)
     below: list[str] = []
-    for path, outcome in zip(task.level, outcomes, strict=True):
+    for path, outcome in zip(tree.level, outcomes, strict=True):
         if isinstance(outcome, Children):
             found.append(path)
             below.extend(f"{path}/{name}" for name in outcome.names)
         elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-            _give_up_for_now(turn, task.topic, f"{outcome.error.name} at {path}")
-            return
-    if below:
-        turn.do(SearchTopicTree(task.topic, tuple(found), tuple(below)))
-        return
-    roots = _roots(task.topic)
-    inner: list[Operation] = [Delete(path) for path in reversed(found) if path not in roots]
-    last: tuple[Operation, ...] = tuple(Delete(path) for path in roots if path in found)
-    if not last:
-        _finish(turn, task.topic)
-        return
-    limit = turn.context.config.max_operations_per_group
-    if len(inner) + len(last) <= limit:
-        turn.write([(*inner, *last)], TopicTreeRemoved(task.topic, ()))
-    else:
-        turn.write(list(_chunks(inner, limit)), TopicTreeRemoved(task.topic, last))
-
-
-def tree_removed(turn: Turn, task: TopicTreeRemoved, outcomes: Sequence[GroupOutcome]) -> None:
-    """What is still to follow, or done; where the tree changed under our hands, try again later."""
-    problem = next((outcome for outcome in outcomes if isinstance(outcome, GroupFailed)), None)
-    if problem is not None:
-        _give_up_for_now(turn, task.topic, problem.error.name)
-    elif task.last:
-        turn.write([task.last], TopicTreeRemoved(task.topic, ()))
-    else:
-        _finish(turn, task.topic)
+            return f"{outcome.error.name} at {path}"
+    return TopicTree(tree.topic, tuple(found), tuple(below))
 
 
 def _give_up_for_now(turn: Turn, name: str, what: str) -> None:
