@@ -6,10 +6,15 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from controller.core.placement import BrokerRack, place_replicas
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import TopicId, is_usable_topic_id
+
+
+MAX_CHAOS_TOPICS: Final = 1000
+"""Controllers show so many deletions at most at `/waits`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,10 @@ class DemoOptions:
         if self.replication_factor > self.brokers:
             raise ValueError(
                 f"--replication-factor {self.replication_factor} needs as many brokers, and --brokers is {self.brokers}"
+            )
+        if self.chaos and self.topics > MAX_CHAOS_TOPICS:
+            raise ValueError(
+                f"--chaos follows what each topic waits for, of {MAX_CHAOS_TOPICS} at most: lower --topics"
             )
         if self.chaos and (self.controllers < 2 or self.brokers < 2):
             raise ValueError("--chaos kills a broker and the active controller: it needs two of each at least")

@@ -48,6 +48,7 @@ def test_topics_have_ids_of_their_own() -> None:
         {"bytes_per_replica": -1},
         {"chaos": True, "controllers": 1},
         {"chaos": True, "brokers": 1},
+        {"chaos": True, "topics": 1001},
     ],
 )
 def test_numbers_that_contradict_each_other_are_refused(wrong: dict[str, int]) -> None:
