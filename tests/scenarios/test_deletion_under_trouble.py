@@ -423,3 +423,30 @@ def test_late_answer_to_a_topic_of_the_same_name_before_is_no_acknowledgement() 
     world.run()
     assert replica(world, 2) is not ReplicaState.DELETION_SUCCESSFUL
     assert world.exists(paths.topic("orders"))
+
+
+def test_acknowledgement_of_what_was_asked_before_the_replica_was_announced_again_does_not_count() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.silent = {2: None}
+    world.take_sent()
+    world.mark("orders")
+    world.run()
+    asked = next(s for s in world.take_sent() if s.broker == 2 and is_delete(s))
+    hosting = world.context.topics["orders"].partitions[0].hosting
+    hosting[2] = hosting[2]._replace(request_id=asked.request_id + 1, confirmed=True)
+    world.feed(consent(asked))
+    world.run()
+    assert replica(world, 2) is not ReplicaState.DELETION_SUCCESSFUL
+    assert world.exists(paths.topic("orders"))
+
+
+def test_broker_that_was_shutting_down_counts_as_live_when_it_comes_back() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.context.shutting_down[BrokerId(2)] = None
+    world.mark("orders")
+    world.run()
+    assert causes(world, "orders") == [(0, 2, "BROKER_TO_FINISH_SHUTDOWN")]
+    world.stop_broker(2)
+    world.start_broker(2)
+    world.run()
+    assert is_gone(world, "orders")
