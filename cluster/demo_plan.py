@@ -12,7 +12,6 @@ from controller.core.placement import BrokerRack, place_replicas
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import TopicId, is_usable_topic_id
 
-
 MAX_CHAOS_TOPICS: Final = 1000
 """Controllers show so many deletions at most at `/waits`."""
 
