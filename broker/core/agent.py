@@ -58,7 +58,7 @@ from protocol.kafka.control import (
     api_of,
 )
 from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import BrokerEpoch
+from protocol.vocabulary import LEADER_DURING_DELETE, BrokerEpoch
 
 MAX_WAITING_REQUESTS: Final = 1024
 """Control requests that wait for the one in progress. A controller has one in flight, so this many mean a flood."""
@@ -134,6 +134,8 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
     for topic in request.topics:
         if topic.topic_id is not None:
             state.incarnations[topic.topic] = topic.topic_id
+        if any(row.leader == LEADER_DURING_DELETE for row in topic.partitions):
+            state.note_tombstone(topic.topic, topic.topic_id)
     removed = state.cache.apply(request)
     for topic_name in removed:
         state.forget_incarnation_if_gone(topic_name)

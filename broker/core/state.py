@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 INITIAL_CONTROLLER_EPOCH: Final = ControllerEpoch(0)
 NO_CURRENT_LEADER_EPOCH: Final = -1
+MAX_TOMBSTONES: Final = 10_000
+"""A StopReplica that outlives its connection comes seconds late, not ten thousand deletions."""
 
 
 class ReplicaState(enum.Enum):
@@ -84,6 +86,8 @@ class AgentState:
     """Of all replicas that are not offline."""
     incarnations: dict[str, TopicId] = field(default_factory=dict)
     """Topic → id last named by a controller or by ZooKeeper; outlives the tombstone until the replicas are gone."""
+    tombstoned: dict[str, TopicId] = field(default_factory=dict)
+    """Topic → id last named by a tombstone (the newest MAX_TOMBSTONES): what a deletion may mean by that name."""
     cache: MetadataCache = field(default_factory=MetadataCache)
     cache_epoch: BrokerEpoch = NO_EPOCH
     """The registration that the cache was told of: the broker epoch of the last UpdateMetadata that named one."""
@@ -107,12 +111,23 @@ class AgentState:
             replicas_of_topic=dict(self.replicas_of_topic),
             replicas_in_state=dict(self.replicas_in_state),
             incarnations=dict(self.incarnations),
+            tombstoned=dict(self.tombstoned),
             cache=self.cache.copy(),
             removal=self.removal.copy(),
             strays=dict(self.strays),
             unknown=dict(self.unknown),
             waiting=deque(self.waiting),
         )
+
+    # --- tombstones -----------------------------------------------------------------------------------------------
+
+    def note_tombstone(self, topic: str, topic_id: TopicId | None) -> None:
+        """Remember which incarnation of the topic is the one that is deleted; without an id, that nobody can say."""
+        self.tombstoned.pop(topic, None)
+        if topic_id is not None:
+            self.tombstoned[topic] = topic_id
+            if len(self.tombstoned) > MAX_TOMBSTONES:
+                del self.tombstoned[next(iter(self.tombstoned))]
 
     # --- replicas -------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,19 @@ Per partition, the first rule that applies:
     in an offline log directory                                   KAFKA_STORAGE_ERROR
     hosted, leader epoch in the request neither -1 nor -2 and
       below ours                                                  FENCED_LEADER_EPOCH
+    delete with leader epoch -2 ("the topic is being deleted"),
+      but the tombstone was another incarnation's than the
+      one that is hosted here and current                         FENCED_LEADER_EPOCH (recorded)
     delete is false                                               NONE, the directory stays
     no directory                                                  NONE
     otherwise                                                     by broker.core.identity: renamed for deletion or set
                                                                   aside, then NONE; KAFKA_STORAGE_ERROR where that
                                                                   fails; UNKNOWN_SERVER_ERROR where nobody can say
                                                                   whose it is
+
+The tombstone's row is for a request that outlives its connection: a controller whose request times out sends it again
+on a new connection, and the first copy may be taken in when the topic is deleted and made anew. A controller always
+sends the tombstone of the incarnation it means before it asks for the deletion.
 
 A deletion is acknowledged after the rename, which is atomic and durable; the bytes go later (broker.core.removal). A
 repeated deletion finds no directory and answers NONE again.
@@ -82,6 +89,10 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             if replica is None and (problem := partition_problem(topic_partition)):
                 effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
             errors[topic_partition] = _epoch_verdict(replica, partition)
+            if replica is not None and partition.delete and _means_another(state, topic_partition, replica, partition):
+                problem = "the order to delete is an earlier incarnation's; the topic was made anew since"
+                effects.append(record_problem(state, "StopReplica", topic_partition, problem))
+                errors[topic_partition] = ErrorCode.FENCED_LEADER_EPOCH
             if replica is None or not partition.delete or errors[topic_partition] != ErrorCode.NONE:
                 continue
             verdict = judge_deletion(replica, state.incarnations.get(topic.topic))
@@ -168,6 +179,22 @@ def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> 
     if replica.state is ReplicaState.HOSTED and partition.leader_epoch < replica.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.NONE
+
+
+def _means_another(
+    state: AgentState, topic_partition: TopicPartition, replica: Replica, partition: StopReplicaPartition
+) -> bool:
+    """The topic is being deleted, says the order, but the tombstone was not that of the incarnation that lives here."""
+    buried = state.tombstoned.get(topic_partition.topic)
+    current = state.incarnations.get(topic_partition.topic)
+    return (
+        partition.leader_epoch == EPOCH_DURING_DELETE
+        and replica.state is ReplicaState.HOSTED
+        and buried is not None
+        and replica.topic_id == current
+        and current is not None
+        and buried != current
+    )
 
 
 def _rename_round(state: AgentState, stage: StopReplicaStage) -> list[Effect]:

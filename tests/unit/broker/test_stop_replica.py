@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.effects import AskTopicIds, Halt, NotifyLogDirFailure, Record, RenameForDeletion, SetAside
 from broker.core.inputs import ControlReceived, LogDirFailed, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
-from broker.core.state import ReplicaState
+from broker.core.state import MAX_TOMBSTONES, ReplicaState
 from protocol.journal import FactType
 from protocol.kafka.control import (
     Addressed,
@@ -138,6 +138,39 @@ def test_the_tombstone_does_not_make_us_forget_whose_replica_it_was() -> None:
     assert isinstance(driver.disk.performed[0], RenameForDeletion)
     assert driver.asked == []
     assert driver.state.incarnations == {}, "and once it is gone, we do"
+
+
+def test_an_order_that_outlived_its_connection_does_not_delete_the_topic_made_anew() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=X, is_new=True))
+    driver.update(metadata(topic_id=X))
+    driver.update(tombstone(topic_id=X))
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+    driver.leader_and_isr(become(topic_id=Y, is_new=True))
+    assert only_error(driver.stop(stop())) == ErrorCode.FENCED_LEADER_EPOCH, "also before UpdateMetadata tells of it"
+    driver.update(metadata(topic_id=Y))
+    assert only_error(driver.stop(stop())) == ErrorCode.FENCED_LEADER_EPOCH
+    assert driver.disk.log_dirs[driver.disk.performed[-1].log_dir]["t-0"].topic_id == Y
+    driver.update(tombstone(topic_id=Y))
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE, "once it is doomed itself, it goes"
+
+
+def test_a_tombstone_without_an_id_lets_every_deletion_through() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=X, is_new=True))
+    driver.update(tombstone(topic_id=Y))
+    driver.leader_and_isr(become(topic_id=X, leader_epoch=1))
+    driver.update(tombstone(topic_id=None))
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+
+
+def test_tombstones_are_remembered_within_bounds() -> None:
+    state = Driver().state
+    for number in range(MAX_TOMBSTONES + 5):
+        state.note_tombstone(f"t{number}", X)
+    assert len(state.tombstoned) == MAX_TOMBSTONES
+    assert "t4" not in state.tombstoned
+    assert "t5" in state.tombstoned
 
 
 def test_a_directory_of_another_incarnation_is_set_aside_and_acknowledged() -> None:
