@@ -47,8 +47,9 @@ from broker.core.inputs import (
     TopicIdsAnswered,
 )
 from broker.core.records import record_answers, record_refusal, record_removals
+from broker.core.stages import DuplicatesStage, LeaderAndIsrStage, StopReplicaStage
 from broker.core.state import AgentState
-from broker.core.storage import DuplicatesStage, duplicates_set_aside, fail_log_dir, take_inventory
+from broker.core.storage import duplicates_set_aside, fail_log_dir, take_inventory
 from protocol.journal import Fact, FactType, JsonValue
 from protocol.kafka.control import (
     LeaderAndIsrRequest,
@@ -165,9 +166,9 @@ def _begin_cache_anew(state: AgentState, broker_epoch: BrokerEpoch) -> None:
 def _disk_performed(state: AgentState, outcomes: tuple[DiskOutcome, ...], now_ms: int) -> list[Effect]:
     stage, state.stage = state.stage, None
     match stage:
-        case leader_and_isr.LeaderAndIsrStage():
+        case LeaderAndIsrStage():
             return leader_and_isr.resume(state, stage, outcomes)
-        case stop_replica.StopReplicaStage():
+        case StopReplicaStage():
             return stop_replica.resume_after_disk(state, stage, outcomes, now_ms)
         case DuplicatesStage():
             return duplicates_set_aside(state, stage, outcomes)
@@ -177,7 +178,7 @@ def _disk_performed(state: AgentState, outcomes: tuple[DiskOutcome, ...], now_ms
 
 def _topic_ids_answered(state: AgentState, answers: tuple[TopicIdAnswer, ...]) -> list[Effect]:
     stage, state.stage = state.stage, None
-    if not isinstance(stage, stop_replica.StopReplicaStage):
+    if not isinstance(stage, StopReplicaStage):
         raise TypeError("topic ids were answered though no StopReplica waits for them")
     return stop_replica.resume_with_topic_ids(state, stage, answers)
 

@@ -51,7 +51,7 @@ from __future__ import annotations
 import enum
 
 from broker.core.inputs import TopicAbsence, TopicIdAnswer, TopicIdUnavailable
-from broker.core.state import Replica, ReplicaState
+from broker.core.replica import Replica, ReplicaState
 from protocol.vocabulary import TopicId
 
 

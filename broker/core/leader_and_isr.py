@@ -22,15 +22,16 @@ is set aside, then what is created and identified. A replica is hosted only afte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 from broker.core.effects import AssignTopicId, CreateReplica, DiskOperation, Effect, PerformDisk, Reply, SetAside
 from broker.core.identity import OpenVerdict, judge_opening
 from broker.core.inputs import DiskOutcome
 from broker.core.naming import partition_problem, stray_name
 from broker.core.records import count_errors, record_answers, record_problem
-from broker.core.state import NO_CURRENT_LEADER_EPOCH, AgentState, Replica, ReplicaState
+from broker.core.replica import NO_CURRENT_LEADER_EPOCH, Replica, ReplicaState
+from broker.core.stages import LeaderAndIsrStage, Opening
+from broker.core.state import AgentState
 from broker.core.storage import choose_log_dir, fail_log_dir, keep_stray, offline_replica
 from protocol.kafka.control import (
     LeaderAndIsrPartition,
@@ -40,33 +41,7 @@ from protocol.kafka.control import (
     TopicIdError,
 )
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import TopicId, TopicPartition
-
-
-class Opening(NamedTuple):
-    """A partition that is to be taken up."""
-
-    row: int
-    topic_partition: TopicPartition
-    topic_id: TopicId | None
-    partition: LeaderAndIsrPartition
-    verdict: OpenVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsrStage:
-    """A request that waits for its round on disk."""
-
-    token: int
-    request: LeaderAndIsrRequest
-    errors: tuple[int, ...]
-    """One per partition of the request, in its order; that of an opening is not final."""
-    openings: tuple[Opening, ...]
-    operations: tuple[DiskOperation, ...]
-    """The round in flight."""
-    performed_for: tuple[int, ...]
-    """For each operation the index of its opening."""
-    setting_aside: bool
+from protocol.vocabulary import TopicPartition
 
 
 def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[Effect]:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker.core.metadata_cache import MetadataCache
-from broker.core.state import AgentState, ReplicaState
+from broker.core.replica import ReplicaState
+from broker.core.state import AgentState
 from protocol.kafka.control import UpdateMetadataPartition
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.queries import (

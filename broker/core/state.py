@@ -5,51 +5,22 @@ One mutable object of plain ordered containers of immutable values: `copy()` is 
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.core.effects import DirectoryRef
+from broker.core.inputs import ControlReceived
 from broker.core.metadata_cache import MetadataCache
 from broker.core.naming import unique_name
 from broker.core.removal import RemovalQueue
-from protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
-
-if TYPE_CHECKING:
-    from broker.core.inputs import ControlReceived
-    from broker.core.leader_and_isr import LeaderAndIsrStage
-    from broker.core.stop_replica import StopReplicaStage
-    from broker.core.storage import DuplicatesStage
+from broker.core.replica import Replica, ReplicaState
+from broker.core.stages import DuplicatesStage, LeaderAndIsrStage, StopReplicaStage
+from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 
 INITIAL_CONTROLLER_EPOCH: Final = ControllerEpoch(0)
-NO_CURRENT_LEADER_EPOCH: Final = -1
 MAX_TOMBSTONES: Final = 10_000
 """A StopReplica that outlives its connection comes seconds late, not ten thousand deletions."""
-
-
-class ReplicaState(enum.Enum):
-    LOADED = "loaded"
-    """On disk, but no LeaderAndIsr of this run has named it: for Kafka's rules it is not hosted."""
-    HOSTED = "hosted"
-    """Accepted by a LeaderAndIsr of this run."""
-    OFFLINE = "offline"
-    """In a failed log directory, or perhaps in one: answers KAFKA_STORAGE_ERROR until the agent restarts."""
-
-
-class Replica(NamedTuple):
-    """One partition on this broker."""
-
-    state: ReplicaState
-    log_dir: str | None
-    """None for an offline replica that was never found: it may lie in a directory that failed before it was read."""
-    topic_id: TopicId | None = None
-    id_readable: bool = True
-    size_bytes: int = 0
-    files: int = 0
-    leader: int = NO_BROKER
-    leader_epoch: int = NO_CURRENT_LEADER_EPOCH
-    partition_epoch: int = -1
 
 
 class Leftover(NamedTuple):

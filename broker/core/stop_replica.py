@@ -28,8 +28,7 @@ repeated deletion finds no directory and answers NONE again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 from broker.core.effects import (
     AskTopicIds,
@@ -46,32 +45,13 @@ from broker.core.inputs import DiskOutcome, TopicAbsence, TopicIdAnswer, TopicId
 from broker.core.naming import deletion_name, partition_problem, stray_name
 from broker.core.records import count_errors, record_answers, record_deletions, record_problem
 from broker.core.removal import PendingRemoval
-from broker.core.state import AgentState, Replica, ReplicaState
+from broker.core.replica import Replica, ReplicaState
+from broker.core.stages import Deletion, StopReplicaStage
+from broker.core.state import AgentState
 from broker.core.storage import fail_log_dir, keep_stray
 from protocol.kafka.control import StopReplicaPartition, StopReplicaRequest, StopReplicaResponse, TopicError
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicPartition
-
-
-class Deletion(NamedTuple):
-    """A replica whose directory is to be renamed, one way or the other."""
-
-    topic_partition: TopicPartition
-    verdict: StopVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class StopReplicaStage:
-    """A request that waits: for topic ids while `asked` is not empty, else for its operations on disk."""
-
-    token: int
-    request: StopReplicaRequest
-    errors: dict[TopicPartition, int]
-    """Not changed after the stage is made. That of a deletion is not final."""
-    deletions: tuple[Deletion, ...]
-    asked: tuple[str, ...] = ()
-    operations: tuple[DiskOperation, ...] = ()
-    """One for each deletion."""
 
 
 def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Effect]:

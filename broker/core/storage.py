@@ -8,26 +8,19 @@ its directories stops.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, PerformDisk, Record, SetAside
 from broker.core.inputs import DiskOutcome, FoundLogDir, FoundReplica, InventoryLoaded
 from broker.core.naming import stray_name
 from broker.core.removal import PendingRemoval
-from broker.core.state import AgentState, Leftover, Replica, ReplicaState
+from broker.core.replica import Replica, ReplicaState
+from broker.core.stages import DuplicatesStage
+from broker.core.state import AgentState, Leftover
 from protocol.journal import Fact, FactType
 from protocol.vocabulary import TopicPartition
 
 KEPT_FROM_BEFORE = "found set aside at start"
 NOT_A_REPLICA = "its name is not that of a replica"
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicatesStage:
-    """Directories are being set aside because another one has their partition."""
-
-    operations: tuple[SetAside, ...]
-    sizes_bytes: tuple[int, ...]
 
 
 def take_inventory(state: AgentState, inventory: InventoryLoaded, now_ms: int) -> list[Effect]:

@@ -11,7 +11,8 @@ from broker.core.agent import step
 from broker.core.effects import CreateReplica, RenameForDeletion, SetAside
 from broker.core.inputs import BrokerRegistered, ControlReceived, TopicAbsence, TopicIdAnswer
 from broker.core.naming import parse_directory_name
-from broker.core.state import AgentState, ReplicaState
+from broker.core.replica import ReplicaState
+from broker.core.state import AgentState
 from protocol.journal_schema import schema_problems
 from protocol.kafka.control import Addressed, ControlRequest
 from protocol.vocabulary import BrokerEpoch, TopicId

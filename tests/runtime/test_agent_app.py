@@ -13,7 +13,7 @@ import pytest
 from adapters.kafka.client import ConnectionFailed
 from broker.core.effects import DirectoryRef
 from broker.core.naming import deletion_name, stray_name
-from broker.core.state import ReplicaState
+from broker.core.replica import ReplicaState
 from broker.runtime.app import AgentApp, ExitCode
 from protocol.journal import Entry, FactType, decode_lines
 from protocol.journal_schema import schema_problems

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.effects import CreateReplica, DirectoryRef, DiskOperation, RenameForDeletion, SetAside
 from broker.core.naming import DirectoryKind
-from broker.core.state import ReplicaState
+from broker.core.replica import ReplicaState
 from controller.core.context import Context, Role
 from controller.core.invariants import violations
 from protocol.kafka.control import Addressed, ControlResponse

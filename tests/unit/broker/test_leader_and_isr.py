@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.effects import AssignTopicId, CreateReplica, NotifyLogDirFailure, PerformDisk, SetAside
 from broker.core.inputs import ControlReceived, DiskOutcome, DiskPerformed
-from broker.core.state import ReplicaState
+from broker.core.replica import ReplicaState
 from protocol.kafka.control import Addressed, LeaderAndIsrResponse
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import TopicId, TopicPartition

@@ -6,7 +6,8 @@ import pytest
 
 from broker.core.effects import AskTopicIds, Halt, NotifyLogDirFailure, Record, RenameForDeletion, SetAside
 from broker.core.inputs import ControlReceived, LogDirFailed, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
-from broker.core.state import MAX_TOMBSTONES, ReplicaState
+from broker.core.replica import ReplicaState
+from broker.core.state import MAX_TOMBSTONES
 from protocol.journal import FactType
 from protocol.kafka.control import (
     Addressed,

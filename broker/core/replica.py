@@ -1,0 +1,34 @@
+"""What an agent knows of one replica on its disks."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+from protocol.vocabulary import NO_BROKER, TopicId
+
+NO_CURRENT_LEADER_EPOCH: Final = -1
+
+
+class ReplicaState(enum.Enum):
+    LOADED = "loaded"
+    """On disk, but no LeaderAndIsr of this run has named it: for Kafka's rules it is not hosted."""
+    HOSTED = "hosted"
+    """Accepted by a LeaderAndIsr of this run."""
+    OFFLINE = "offline"
+    """In a failed log directory, or perhaps in one: answers KAFKA_STORAGE_ERROR until the agent restarts."""
+
+
+class Replica(NamedTuple):
+    """One partition on this broker."""
+
+    state: ReplicaState
+    log_dir: str | None
+    """None for an offline replica that was never found: it may lie in a directory that failed before it was read."""
+    topic_id: TopicId | None = None
+    id_readable: bool = True
+    size_bytes: int = 0
+    files: int = 0
+    leader: int = NO_BROKER
+    leader_epoch: int = NO_CURRENT_LEADER_EPOCH
+    partition_epoch: int = -1

@@ -1,0 +1,66 @@
+"""What a control request, or the start, waits for while the disk or ZooKeeper is busy with it, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from broker.core.effects import DiskOperation, SetAside
+from broker.core.identity import OpenVerdict, StopVerdict
+from protocol.kafka.control import LeaderAndIsrPartition, LeaderAndIsrRequest, StopReplicaRequest
+from protocol.vocabulary import TopicId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatesStage:
+    """Directories are being set aside because another one has their partition."""
+
+    operations: tuple[SetAside, ...]
+    sizes_bytes: tuple[int, ...]
+
+
+class Opening(NamedTuple):
+    """A partition that is to be taken up."""
+
+    row: int
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    partition: LeaderAndIsrPartition
+    verdict: OpenVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrStage:
+    """A request that waits for its round on disk."""
+
+    token: int
+    request: LeaderAndIsrRequest
+    errors: tuple[int, ...]
+    """One per partition of the request, in its order; that of an opening is not final."""
+    openings: tuple[Opening, ...]
+    operations: tuple[DiskOperation, ...]
+    """The round in flight."""
+    performed_for: tuple[int, ...]
+    """For each operation the index of its opening."""
+    setting_aside: bool
+
+
+class Deletion(NamedTuple):
+    """A replica whose directory is to be renamed, one way or the other."""
+
+    topic_partition: TopicPartition
+    verdict: StopVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaStage:
+    """A request that waits: for topic ids while `asked` is not empty, else for its operations on disk."""
+
+    token: int
+    request: StopReplicaRequest
+    errors: dict[TopicPartition, int]
+    """Not changed after the stage is made. That of a deletion is not final."""
+    deletions: tuple[Deletion, ...]
+    asked: tuple[str, ...] = ()
+    operations: tuple[DiskOperation, ...] = ()
+    """One for each deletion."""
