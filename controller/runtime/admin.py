@@ -91,8 +91,9 @@ class AdminPages:
             }
         )
 
-    def _waits(self, _: Request) -> Reply:
+    async def _waits(self, _: Request) -> Reply:
         """What every topic that is queued for deletion waits for, oldest first; of very many, the oldest."""
+        await self._loop.steps.between_steps()
         context = self._loop.context
         if not context.is_leading:
             return json_reply({"error": "this controller is not active; ask the active one"}, 409)

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Protocol
 from adapters.clock import Clock
 from adapters.logs import fields
 from controller.core.context import Context
-from controller.core.effects import Effect, Send
+from controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
 from controller.core.events import ControllerState, Event, External, Result, SessionLost, state_of
 from controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
 from controller.runtime.queue import Answer, EventQueue, Queued
@@ -31,6 +31,7 @@ from protocol.journal import Fact, FactType, JsonValue
 
 logger = logging.getLogger(__name__)
 
+_ABANDONED: Final = "abandoned: the session was lost"
 IDLE_RESET_MS: Final = 300_000
 """The queue-time sample is cleared after so long without an event, as in Kafka: it should not show last week's rush."""
 
@@ -180,15 +181,18 @@ class ControllerLoop:
         while True:
             effects = await self.steps.step(self.context, following, self._clock.now_ms())
             if self.queue.overtaken.is_set():
-                # The session was lost during the step: the rest keeps channels and timers as the core believes them.
-                effects = [effect for effect in effects if not isinstance(effect, Send)]
+                # The session was lost during the step, and the next one may be open: nothing crosses over to it. The
+                # rest keeps channels and timers as the core believes them.
+                effects = [effect for effect in effects if not isinstance(effect, Send | ReadZnodes | WriteZnodes)]
+                self._performer.perform(effects)
+                return _ABANDONED if self.context.awaiting_result else "handled"
             self._performer.perform(effects)
             if not self.context.awaiting_result:
                 return "handled"
             result = await self._performer.result()
             if result is None or self.queue.overtaken.is_set():
                 await self.queue.overtaken.wait()
-                return "abandoned: the session was lost"
+                return _ABANDONED
             following = result
 
     async def _dispose(self, error: Exception, where: str) -> None:

@@ -56,7 +56,9 @@ class Stepper:
 
     async def between_steps(self) -> None:
         """Wait until the memory may be read; it may until the next await."""
-        await self._idle.wait()
+        # The loop is woken before those who wait here, and may have begun the next step by now.
+        while self.is_stepping:
+            await self._idle.wait()
 
     async def step(self, context: Context, event: Event, now_ms: int) -> list[Effect]:
         """The effects of the step, or what it raises. Cancelled, a step on the thread runs to its end all the same."""

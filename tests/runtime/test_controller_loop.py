@@ -12,7 +12,7 @@ from adapters.zookeeper.interface import SessionLost as SessionIsLost
 from controller.core.context import Awaited, Context
 from controller.core.continuations import ElectionLookedUp
 from controller.core.controller import after_fault
-from controller.core.effects import CloseChannel, Effect, ReadZnodes, RenewSession, Send, SetTimer
+from controller.core.effects import CloseChannel, Effect, ReadZnodes, RenewSession, Send, SetTimer, WriteZnodes
 from controller.core.events import (
     BrokersChanged,
     ControllerState,
@@ -347,6 +347,38 @@ async def test_nothing_is_sent_after_the_session_was_lost_during_a_long_step() -
         assert [type(effect) for effect in bench.performer.performed] == [CloseChannel]
         await reach(lambda: len(bench.fed) == 2)
     assert bench.fed == [BrokersChanged(), SessionLost("expired")]
+
+
+async def test_what_a_long_step_asks_does_not_cross_to_the_session_that_was_opened_meanwhile() -> None:
+    def react(context: Context, event: Event) -> list[Effect]:
+        if event != BrokersChanged():
+            return _answered(context)
+        time.sleep(0.1)
+        return [*ask(context), WriteZnodes(1, (), None)]
+
+    bench = Bench(react)
+    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    async with bench.running():
+        bench.loop.post(BrokersChanged())
+        await reach(lambda: bench.loop.steps.is_stepping)
+        bench.loop.session_lost(SessionLost("expired"))
+        bench.loop.post(SessionEstablished(8, b""))
+        await reach(lambda: len(bench.fed) == 3)
+        await reach(lambda: len(bench.outcomes()) >= 3)
+    assert bench.performer.performed == []
+    assert "abandoned: the session was lost" in bench.outcomes()
+
+
+async def test_memory_is_not_read_in_the_step_that_follows_at_once() -> None:
+    bench = Bench(slow)
+    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    async with bench.running():
+        bench.loop.post(BrokersChanged())
+        bench.loop.post(TopicsChanged())
+        await reach(lambda: bench.loop.steps.is_stepping)
+        await bench.loop.steps.between_steps()
+        assert not bench.loop.steps.is_stepping
+        assert bench.fed == [BrokersChanged(), TopicsChanged()]
 
 
 async def test_a_fault_in_a_long_step_is_a_fault() -> None:
