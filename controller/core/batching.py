@@ -45,13 +45,14 @@ FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION = 3
 class RequestBatch:
     """One batch; made empty by `Turn.batch`, sent by `Turn.flush`."""
 
-    __slots__ = ("_context", "_leader_and_isr", "_stop_replica", "_told", "_updates")
+    __slots__ = ("_context", "_leader_and_isr", "_stop_replica", "_tell_all", "_told", "_updates")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._leader_and_isr: dict[BrokerId, dict[TopicPartition, bool]] = {}
         self._updates: dict[TopicPartition, None] = {}
         self._told: dict[BrokerId, None] = {}
+        self._tell_all = False
         self._stop_replica: dict[BrokerId, dict[TopicPartition, bool]] = {}
 
     # --- collecting ------------------------------------------------------------------------------------------------
@@ -62,7 +63,8 @@ class RequestBatch:
             if broker in self._context.brokers:
                 entries = self._leader_and_isr.setdefault(BrokerId(broker), {})
                 entries[topic_partition] = entries.get(topic_partition, False) or is_new
-        self.add_update_metadata(self._context.brokers, (topic_partition,))
+        self._updates[topic_partition] = None
+        self._tell_all = True
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
         """Tell these brokers who is live, and all receivers of this batch about the partitions."""
@@ -116,9 +118,10 @@ class RequestBatch:
             )
 
     def _update_metadata_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
-        if not self._told:
-            return
         context = self._context
+        told = self._told | dict.fromkeys(context.brokers) if self._tell_all else self._told
+        if not told:
+            return
         topics: dict[str, list[UpdateMetadataPartition]] = {}
         for topic_partition in self._updates:
             partition = context.partition(topic_partition)
@@ -133,7 +136,7 @@ class RequestBatch:
             tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
             tuple(context.brokers.values()),
         )
-        for broker in self._told:
+        for broker in told:
             yield broker, request
 
     def _stop_replica_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:

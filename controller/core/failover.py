@@ -14,11 +14,11 @@ from controller.core import brokers
 from controller.core.agenda import BecomeActive, BringOnline, MoveReplicas, ResumeDeletions, StartPartitions
 from controller.core.context import Context, Partition, Role
 from controller.core.continuations import NotificationsDeleted, NotificationsListed, StatesRead
-from controller.core.mutation import set_leadership, set_partition_state, set_replica_state
+from controller.core.mutation import set_first_replica_states, set_leadership, set_partition_state
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType
-from protocol.vocabulary import PartitionReplica, TopicPartition
+from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
 
@@ -81,18 +81,19 @@ def take_over(turn: Turn) -> None:
     batch = turn.batch()
     batch.add_update_metadata(context.brokers)
     turn.flush(batch)
-    online: list[PartitionReplica] = []
+    # The replicas go straight to Online and are announced in one pass: there are hundreds of thousands of them.
+    batch = turn.batch()
     offline: list[PartitionReplica] = []
-    for name in context.topics:
-        for replica in context.replicas_of(name):
-            is_online = context.is_replica_online(replica)
-            (online if is_online else offline).append(replica)
-            set_replica_state(context, replica, ReplicaState.ONLINE if is_online else ReplicaState.DELETION_INELIGIBLE)
-    turn.do(
-        MoveReplicas(tuple(online), ReplicaState.ONLINE),
-        MoveReplicas(tuple(offline), ReplicaState.OFFLINE),
-        StartPartitions(),
-    )
+    for topic_partition, partition in context.all_partitions():
+        online = [b for b in partition.assignment.replicas if b in context.brokers]
+        set_first_replica_states(context, topic_partition, partition, online)
+        if partition.leadership is not None or context.is_queued(topic_partition.topic):
+            batch.add_leader_and_isr(online, topic_partition, is_new=False)
+        if len(online) < len(partition.assignment.replicas):
+            absent = (b for b in partition.assignment.replicas if b not in context.brokers)
+            offline.extend(PartitionReplica(*topic_partition, BrokerId(b)) for b in absent)
+    turn.flush(batch)
+    turn.do(MoveReplicas(tuple(offline), ReplicaState.OFFLINE), StartPartitions())
 
 
 def start_partitions(turn: Turn) -> None:

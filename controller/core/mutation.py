@@ -6,6 +6,7 @@ replica (queued topics do not count), partitions with leadership, and each delet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from controller.core.context import Context, Deletion, Hosting, Outstanding, Partition, Tombstone, Topic
@@ -122,6 +123,21 @@ def set_replica_state(context: Context, replica: PartitionReplica, state: Replic
     else:
         partition.replicas[broker] = state
     return before
+
+
+def set_first_replica_states(
+    context: Context, topic_partition: TopicPartition, partition: Partition, online: Sequence[int]
+) -> None:
+    """Replicas of a partition that has just been loaded: these are Online, the others DeletionIneligible."""
+    first = {
+        broker: ReplicaState.ONLINE if broker in online else ReplicaState.DELETION_INELIGIBLE
+        for broker in partition.assignment.replicas
+    }
+    if topic_partition.topic not in context.deletions:
+        partition.replicas = first
+        return
+    for broker, state in first.items():
+        set_replica_state(context, PartitionReplica(*topic_partition, BrokerId(broker)), state)
 
 
 def _move(deletion: Deletion, before: ReplicaState, after: ReplicaState | None) -> None:
