@@ -163,13 +163,15 @@ def _log_dirs(values: Values) -> tuple[Path, ...]:
     if not items and values.setting("log.dirs") is not None:
         values.wrong("log.dirs", "names no directory", "name at least one directory")
     absolute = [os.path.abspath(item) for item in items]
-    for index, item in enumerate(absolute):
-        if item in absolute[:index]:
+    # A link must not hide that one directory holds another: what lies in a log directory may be judged to be a replica.
+    real = [os.path.realpath(item) for item in absolute]
+    for index, (item, place) in enumerate(zip(absolute, real, strict=True)):
+        if place in real[:index]:
             values.wrong("log.dirs", f"names {item} twice", "name each directory once")
-        if item == "/":
+        if place == "/":
             values.wrong("log.dirs", "names the root of the file system", "name a directory made for replicas")
-        for other in absolute:
-            if other != item and item.startswith(other.rstrip("/") + "/"):
+        for other, around in zip(absolute, real, strict=True):
+            if around != place and place.startswith(around.rstrip("/") + "/"):
                 values.wrong(
                     "log.dirs", f"{item} lies inside {other}", "name directories that do not contain each other"
                 )

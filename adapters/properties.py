@@ -47,10 +47,11 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; `problems` has everything that was found wrong."""
+    """The configuration cannot be used; `problems` has everything that was found wrong. The message has the warnings
+    too, for a misspelt name is often why another one is missing."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
+    def __init__(self, problems: Sequence[Problem], warnings: Sequence[str] = ()) -> None:
+        super().__init__("\n".join([*map(str, problems), *warnings]))
         self.problems = tuple(problems)
 
 
@@ -300,7 +301,7 @@ class Values:
     def finish(self) -> None:
         """Raises ConfigError with everything that was noted."""
         if self.problems:
-            raise ConfigError(list(dict.fromkeys(self.problems)))
+            raise ConfigError(list(dict.fromkeys(self.problems)), self.warnings)
 
 
 def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -> Values:

@@ -52,7 +52,7 @@ from broker.core.naming import DirectoryKind, directory_name, parse_directory_na
 from broker.runtime.checkpoints import Checkpoints
 from broker.runtime.disk import Disk, Refused
 from broker.runtime.inventory import count_stored, read_inventory, read_topic_id
-from broker.runtime.ownership import CannotStart, Ownership, claim, identify
+from broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
 
 logger = logging.getLogger(__name__)
 
@@ -130,13 +130,15 @@ class LogDirs:
     def load(self, cluster_id: str) -> tuple[FoundLogDir, ...]:
         """Check that the directories are this cluster's, mark unmarked ones, and read what is in them.
 
-        Raises CannotStart where one belongs to another cluster.
+        Raises CannotStart where one belongs to another cluster; then none was marked, which would bind it to the wrong
+        one for good.
         """
+        for claimed in self._open.values():
+            demand_cluster(claimed.ownership, cluster_id)
         found: list[FoundLogDir] = []
         for path in self._paths:
             name = str(path)
-            opened = self._open.get(name)
-            if opened is None:
+            if (opened := self._open.get(name)) is None:
                 found.append(FoundLogDir(name, self._failed[name]))
                 continue
             try:

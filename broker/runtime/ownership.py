@@ -62,9 +62,8 @@ def claim(path: Path, disk: Disk, broker_id: int) -> Ownership:
         raise
 
 
-def identify(ownership: Ownership, disk: Disk, broker_id: int, cluster_id: str) -> None:
-    """See that the directory is this cluster's, and write down whose it is where that is not written yet. Raises
-    CannotStart."""
+def demand_cluster(ownership: Ownership, cluster_id: str) -> None:
+    """See that the directory is this cluster's, or nobody's yet. Raises CannotStart."""
     meta = ownership.meta
     where = ownership.path / META_PROPERTIES
     if meta is not None and meta.cluster_id not in (None, cluster_id):
@@ -72,6 +71,12 @@ def identify(ownership: Ownership, disk: Disk, broker_id: int, cluster_id: str) 
             f"{where} says that the directory belongs to cluster {meta.cluster_id}, but ZooKeeper says that this is "
             f"cluster {cluster_id}; connect to the right ZooKeeper (zookeeper.connect), or use other log.dirs"
         )
+
+
+def identify(ownership: Ownership, disk: Disk, broker_id: int, cluster_id: str) -> None:
+    """Write down whose the directory is where that is not written yet; `demand_cluster` has found no fault. Raises
+    OSError."""
+    meta = ownership.meta
     wanted = MetaProperties(broker_id, cluster_id, () if meta is None else meta.others)
     if meta != wanted:
         temporary = META_PROPERTIES + TEMPORARY_SUFFIX

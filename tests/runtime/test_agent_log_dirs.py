@@ -242,6 +242,15 @@ def test_a_directory_of_somebody_else_is_refused(opened: Opener, tmp_path: Path,
     assert (tmp_path / "a" / "meta.properties").read_text() == meta
 
 
+def test_at_the_wrong_cluster_no_directory_is_marked(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=cluster-1\n")
+    log_dirs = opened("new", "old")
+    with pytest.raises(CannotStart, match="belongs to cluster cluster-1"):
+        log_dirs.load("cluster-2")
+    assert not (tmp_path / "new" / "meta.properties").exists()
+
+
 def test_what_newer_releases_write_into_meta_properties_is_kept(opened: Opener, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     meta = tmp_path / "a" / "meta.properties"

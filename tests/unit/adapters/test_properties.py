@@ -256,3 +256,18 @@ def test_a_controller_of_an_unknown_protocol(tmp_path: Path) -> None:
 def test_every_property_says_what_it_means(schema: dict[str, object]) -> None:
     for prop in schema.values():
         assert prop.doc.endswith("."), prop  # type: ignore[attr-defined]
+
+
+def test_a_link_does_not_hide_that_one_log_directory_holds_another(tmp_path: Path) -> None:
+    (tmp_path / "all" / "part-0").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "all" / "part-0")
+    kept = "".join(text + "\n" for text in MINIMAL.splitlines() if not text.startswith("log.dirs="))
+    (problem,) = problems(f"{kept}log.dirs={tmp_path}/all,{tmp_path}/link\n", tmp_path)
+    assert f"{tmp_path}/link lies inside {tmp_path}/all" in problem
+
+
+def test_a_misspelt_name_is_shown_with_what_it_leaves_missing(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(MINIMAL.replace("zookeeper.connect", "zookeper.connect"))
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect: is missing[^\0]*did you mean zookeeper\.connect"):
+        load_broker_config(file, {})
