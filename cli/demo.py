@@ -113,14 +113,15 @@ async def _run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
     this = asyncio.current_task()
     assert this is not None
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, this.cancel)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, this.cancel)
 
     async def linger(cluster: LocalCluster, result: DemoResult) -> None:
         watcher.close()
         show(answer(result), as_json=as_json)
         note(_where(cluster))
         asked = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, asked.set)
         await asked.wait()
 

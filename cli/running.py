@@ -7,6 +7,8 @@ limit that has passed 4. Anything else is a fault of Lethe: it keeps its traceba
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -40,7 +42,21 @@ def _code(command: Callable[[], Answer], as_json: bool) -> int:
             refusal = Refusal(f"{type(error).__name__}: {error} (this is a fault of Lethe)", Exit.FAULT)
         show_refusal(refusal, as_json=as_json)
         return refusal.exit
-    show(answer, as_json=as_json)
+    return _shown(answer, as_json)
+
+
+def _shown(answer: Answer, as_json: bool) -> int:
+    """Prints the answer. Who reads it may stop early (`lethe topics list | head`): that changes nothing in what it is.
+    A place that takes nothing more is another matter."""
+    try:
+        show(answer, as_json=as_json)
+        sys.stdout.flush()
+    except OSError as error:
+        # What is still buffered would fail a second time when the interpreter ends, and hide the exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            note(f"lethe: the answer could not be written: {error.strerror or error}")
+            return Exit.FAULT
     return answer.exit
 
 

@@ -27,11 +27,11 @@ def zookeeper(port: Port = 2181, host: Host = "127.0.0.1", data_dir: DataDir = N
 
 
 def run(port: int, host: str, data_dir: Path | None) -> Answer:
-    """Runs it until SIGINT or SIGTERM (exit code 0), or until it ends by itself (1)."""
+    """Runs it until SIGINT, SIGTERM or SIGHUP (exit code 0), or until it ends by itself (1)."""
     from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings, ZooKeeperStartFailed
 
     asked_to_end = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: asked_to_end.set())
     settings = ZooKeeperSettings(
         data_dir.resolve() if data_dir else None, port, host=host, durable=data_dir is not None

@@ -75,7 +75,7 @@ def test_one_directory_that_should_not_be_there_exits_with_1(tmp_path: Path) -> 
     assert (log_dir / "ghost-7" / "00000000000000000000.log").read_bytes() == b"somebody's bytes"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
     demo = lethe_demo(tmp_path / "work", *SMALL)
     wait_until(lambda: len(running_with(str(tmp_path / "work" / "broker-"))) == 3, "the brokers' start", 60)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -73,3 +76,32 @@ def test_credentials_are_taken_or_refused_without_being_shown() -> None:
     with pytest.raises(ValueError, match="LETHE_ZOOKEEPER_DIGEST") as refusal:
         credentials_from("hunter2")
     assert "hunter2" not in str(refusal.value)
+
+
+PRINTS_A_LOT = """
+from cli.answer import Answer, Exit
+from cli.running import finish_sync
+import typer
+try:
+    finish_sync(lambda: Answer(None, ("line",) * 100_000, exit=Exit.TIMED_OUT))
+except typer.Exit as end:
+    raise SystemExit(end.exit_code)
+"""
+
+
+def test_a_reader_that_stops_early_changes_nothing_in_the_exit_code() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = subprocess.run([sys.executable, "-c", PRINTS_A_LOT], stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (Exit.TIMED_OUT, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that takes nothing")
+def test_an_answer_that_cannot_be_written_is_said_to_be_lost() -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run([sys.executable, "-c", PRINTS_A_LOT], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert ran.returncode == Exit.FAULT
+    assert ran.stderr == b"lethe: the answer could not be written: No space left on device\n"
