@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,8 +24,9 @@ LogDirs = Annotated[
     typer.Option(
         "--log-dir",
         metavar="BROKER=PATH",
-        help="A log directory on this machine and the broker that owns it, which may be down; may be repeated. Other "
-        "directories are known by what their brokers tell of them.",
+        help="A log directory on this machine and the broker that owns it, which may be down; may be repeated. Those "
+        "of live brokers are found without. Directories elsewhere are known by what their brokers tell of them, which "
+        "leaves out what was set aside or waits for its removal.",
         show_default=False,
     ),
 ]
@@ -51,7 +53,7 @@ def parse_log_dirs(texts: Sequence[str]) -> dict[int, list[Path]]:
         broker, equals, path = text.partition("=")
         if not (equals and path and broker.isascii() and broker.isdigit()):
             raise ValueError(f"--log-dir {text!r} is not of the form BROKER=PATH, such as 3=/var/lib/kafka")
-        found.setdefault(int(broker), []).append(Path(path))
+        found.setdefault(int(broker), []).append(Path(os.path.abspath(path)))
     return found
 
 
@@ -61,7 +63,7 @@ async def survey_answer(session: ZooKeeperSession, log_dirs: dict[int, list[Path
     from survey.leftovers import leftovers
     from survey.take import take
 
-    taken = await take(session, log_dirs=log_dirs)
+    taken = await take(session, log_dirs=log_dirs, look_here=True)
     findings = leftovers(taken)
     code = Exit.OK
     if findings:
@@ -83,7 +85,7 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
     lines = [
         f"ZooKeeper: {topics}, {controller}",
         f"Caches:    {answered} of {len(tree.brokers)} brokers answered",
-        f"Disks:     {len(taken.log_dirs)} log directories with {size:,} bytes",
+        f"Disks:     {len(taken.log_dirs)} log directories with {size:,} bytes{_told(taken)}",
     ]
     if taken.in_motion:
         lines.append(f"Changing meanwhile, so nothing is said of them: {', '.join(taken.in_motion)}")
@@ -91,6 +93,16 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
         seen = "Nothing is left over." if taken.is_complete else "Nothing is left over, as far as could be seen."
         lines.append(seen)
     return lines
+
+
+def _told(taken: Survey) -> str:
+    """How many directories only their brokers tell of, and what that leaves out."""
+    from survey.views import Source
+
+    told = sum(view.source is Source.BROKER for view in taken.log_dirs)
+    if not told:
+        return ""
+    return f" ({told} of them as their brokers tell: nothing of what was set aside or waits for its removal)"
 
 
 def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:

@@ -1,4 +1,5 @@
-"""Log directories of this machine, read without changing or opening anything but `partition.metadata`.
+"""Log directories of this machine, read without changing anything; only `partition.metadata` and `meta.properties` are
+opened.
 
 Links are counted as files and never followed. What vanishes while it is read was on its way out, which is no problem;
 what cannot be read is.
@@ -13,7 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from broker.core.formats import PARTITION_METADATA, decode_partition_metadata
+from adapters.properties import decode_text, parse_properties
+from broker.core.formats import (
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    decode_meta_properties,
+    decode_partition_metadata,
+)
 from broker.core.naming import DirectoryKind as NameKind
 from broker.core.naming import parse_directory_name
 from protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_name_problem
@@ -50,6 +57,18 @@ def read_log_dir(broker: BrokerId, path: Path) -> LogDirView:
         if directory.problem is not None:
             problems.append(f"{name}: {directory.problem}")
     return LogDirView(broker, str(path), Source.LOCAL, tuple(found), "; ".join(problems[:3]) or None)
+
+
+def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:
+    """True where the directory is on this machine and its `meta.properties` names this broker of this cluster: then the
+    path that the broker told is this directory, and not one of the same name elsewhere. Blocking; never raises."""
+    try:
+        with open(path / META_PROPERTIES, "rb") as file:
+            found, _ = parse_properties(decode_text(file.read(_METADATA_LIMIT_BYTES)), META_PROPERTIES)
+        meta = decode_meta_properties({name: setting.value for name, setting in found.items()})
+    except (OSError, ValueError):
+        return False
+    return cluster_id is not None and (meta.broker_id, meta.cluster_id) == (broker, cluster_id)
 
 
 def parse_name(name: str) -> tuple[DirectoryKind, TopicPartition | None]:
@@ -91,7 +110,7 @@ def _files(directory: Path) -> Iterator[os.stat_result]:
 def _topic_id(path: Path) -> tuple[TopicId | None, str | None]:
     """What the file says, and what is wrong with it. A replica of a cluster without topic ids has none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None, None
     try:

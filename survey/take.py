@@ -11,8 +11,8 @@ from typing import Final
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.vocabulary import Broker, BrokerId
 from survey.brokers import AskBroker, broker_asker
-from survey.directories import read_log_dir
-from survey.views import BrokerAnswers, LogDirView, Survey
+from survey.directories import is_owned_by, read_log_dir
+from survey.views import BrokerAnswers, LogDirView, Source, Survey
 from survey.zookeeper import read_names, read_tree
 
 MAX_AT_ONCE: Final = 16
@@ -24,11 +24,13 @@ async def take(
     *,
     log_dirs: Mapping[int, Sequence[Path]] | None = None,
     ask: AskBroker | None = None,
+    look_here: bool = False,
 ) -> Survey:
     """The three places as they are now.
 
     `log_dirs` are directories of this machine, by the broker that owns them, which may be down; for all others the
-    brokers' own word is taken. Whatever cannot be seen is part of the result; only SessionLost is raised.
+    brokers' own word is taken. With `look_here` those of them that are provably on this machine are read too.
+    Whatever cannot be seen is part of the result; only SessionLost is raised.
     """
     began = time.monotonic()
     taken_at_ms = time.time_ns() // 1_000_000
@@ -43,13 +45,16 @@ async def take(
             for path in paths
         ]
     answers = tuple(question.result() for question in questions)
+    log_dirs_seen = _all_log_dirs([reading.result() for reading in readings], answers)
+    if look_here:
+        log_dirs_seen = await asyncio.to_thread(_look_here, log_dirs_seen, tree.cluster_id)
     moved = (await read_names(session)).moved_since(before) | set(before.topics).difference(tree.topics)
     return Survey(
         taken_at_ms,
         int((time.monotonic() - began) * 1000),
         tree,
         answers,
-        _all_log_dirs([reading.result() for reading in readings], answers),
+        log_dirs_seen,
         tuple(sorted(moved)),
     )
 
@@ -69,3 +74,16 @@ def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers])
     seen = {(view.broker, view.path) for view in local}
     told = (view for answer in answers for view in answer.log_dirs or () if (view.broker, view.path) not in seen)
     return tuple(sorted((*local, *told), key=lambda view: (view.broker, view.path)))
+
+
+def _look_here(views: Sequence[LogDirView], cluster_id: str | None) -> tuple[LogDirView, ...]:
+    """What brokers do not tell (what they set aside, what waits for removal) is seen where their directories are this
+    machine's. The broker's word stays where it says more: of a failed directory, or one that this user cannot read."""
+    seen = []
+    for view in views:
+        path = Path(view.path)
+        if view.source is Source.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
+            local = read_log_dir(view.broker, path)
+            view = view if local.problem else local
+        seen.append(view)
+    return tuple(seen)

@@ -12,6 +12,7 @@ from protocol.topic_plans import TopicPlan, creation_operations, deletion_operat
 from protocol.vocabulary import Broker, BrokerId, TopicId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from protocol.zookeeper.znodes import encode_cluster_id
 from survey.leftovers import Reason, leftovers
 from survey.take import take
 from survey.views import BrokerAnswers, CachedTopic, LogDirView, Problem, Source
@@ -108,3 +109,30 @@ async def test_local_directories_come_before_the_brokers_word(session: FakeSessi
     assert {problem.where for problem in survey.problems} == {"broker 2", f"broker 9, {tmp_path / 'gone'}"}
     ghosts = [found for found in leftovers(survey) if found.topic == "ghost"]
     assert [(found.reason, found.broker) for found in ghosts] == [(Reason.DIRECTORY_WITHOUT_TOPIC, 1)]
+
+
+async def test_directories_that_are_provably_here_are_read_without_being_named(
+    session: FakeSession, tmp_path: Path
+) -> None:
+    """By name alone a path could be another machine's: `meta.properties` has to name this broker of this cluster."""
+    await session.ensure_path(paths.CLUSTER_ID)
+    await apply(session, SetData(paths.CLUSTER_ID, encode_cluster_id("cluster-1"), ANY_VERSION))
+    owners = {"mine": (1, "cluster-1"), "another-brokers": (2, "cluster-1"), "another-clusters": (1, "cluster-2")}
+    for name, (owner, cluster) in owners.items():
+        (tmp_path / name / f"old-0.{'0' * 32}-stray").mkdir(parents=True)
+        meta = f"version=0\nbroker.id={owner}\ncluster.id={cluster}\n"
+        (tmp_path / name / "meta.properties").write_text(meta)
+    (tmp_path / "unmarked").mkdir()
+
+    async def tells_disks(broker: Broker) -> BrokerAnswers:
+        views = [LogDirView(broker.id, str(tmp_path / name), Source.BROKER) for name in (*owners, "unmarked", "gone")]
+        return BrokerAnswers(broker.id, log_dirs=tuple(views) if broker.id == 1 else ())
+
+    survey = await take(session, ask=tells_disks, look_here=True)
+    assert [Path(view.path).name for view in survey.log_dirs if view.source is Source.LOCAL] == ["mine"]
+    assert [found.what for found in leftovers(survey) if found.reason is Reason.STRAY_DIRECTORY] == [
+        str(tmp_path / "mine" / f"old-0.{'0' * 32}-stray")
+    ]
+    assert survey.problems == ()
+    told = await take(session, ask=tells_disks)
+    assert {view.source for view in told.log_dirs} == {Source.BROKER}
