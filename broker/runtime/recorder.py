@@ -51,6 +51,9 @@ class Recorder:
         level = _LEVELS.get(fact.type, logging.DEBUG)
         if fact.type is FactType.BYTES_FREED and fact.data.get("error") is not None:
             level = logging.WARNING
+        if fact.type is FactType.BROKER and fact.data.get("error") is not None:
+            # A log directory has failed, which lasts until a restart: that must not pass for news of the ordinary kind.
+            level = logging.ERROR
         if not logger.isEnabledFor(level) or (fact.type is FactType.REFUSAL and not self._is_worth_a_line()):
             return
         values = {name: value if isinstance(value, int | float) else str(value) for name, value in fact.data.items()}

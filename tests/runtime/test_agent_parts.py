@@ -146,6 +146,15 @@ async def test_the_registration_of_a_process_that_died_is_waited_for() -> None:
 # --- facts and metrics --------------------------------------------------------------------------------------------
 
 
+def test_a_failed_log_directory_is_an_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder(None, AgentCounts())
+    with caplog.at_level(logging.INFO):
+        recorder.record(Fact(FactType.BROKER, "broker/1", {"happened": "registered", "broker_epoch": 3}))
+        failed = {"happened": "log directory failed", "log_dir": "/a", "error": "EROFS: Read-only file system"}
+        recorder.record(Fact(FactType.BROKER, "broker/1", failed))
+    assert [record.levelno for record in caplog.records] == [logging.INFO, logging.ERROR]
+
+
 def test_facts_go_to_journal_and_counts_and_a_flood_of_refusals_is_a_few_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
