@@ -35,6 +35,7 @@ from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
 from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.json_fields import INT32_MAX
 from protocol.zookeeper.operations import (
     ANY_VERSION,
     Create,
@@ -169,6 +170,10 @@ def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
         return
     number = _readable_epoch(turn, epoch)
     if number is None:
+        return
+    if number >= INT32_MAX:
+        # Nobody reaches it by elections, and no request can carry the next one.
+        _refuse_cluster(turn, f"{paths.controller_epoch()} holds {number}, after which there is no epoch")
         return
     new_epoch = ControllerEpoch(number + 1)
     znode = znodes.ControllerZnode(context.config.controller_id, turn.now_ms)

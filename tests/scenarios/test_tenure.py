@@ -341,6 +341,18 @@ def test_kraft_controller_that_takes_over_makes_us_resign_and_refuse() -> None:
     assert not world.context.topics
 
 
+def test_last_epoch_there_is_is_refused_and_never_overwritten() -> None:
+    world = OneController()
+    world.write(Create(paths.controller_epoch(), b"2147483647"))
+    world.elect()
+    assert role(world) is Role.REFUSED
+    assert world.context.refusal == "/controller_epoch holds 2147483647, after which there is no epoch"
+    assert not world.exists(paths.controller())
+    found = world.read(paths.controller_epoch())
+    assert found is not None
+    assert found.data == b"2147483647"
+
+
 def test_unreadable_epoch_is_refused_and_never_overwritten() -> None:
     world = OneController()
     world.write(Create(paths.controller_epoch(), b"seven"))
