@@ -186,6 +186,8 @@ class SetAside(NamedTuple):
     path: str
     reason: str
     since_ms: int
+    marked_since_ms: int | None = None
+    """Since when a topic of which nothing can be understood is known to be marked for deletion; None: it is not."""
 
 
 class Awaited(NamedTuple):

@@ -7,7 +7,9 @@ the next event; `SessionLost` alone may overtake it.
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, assert_never
 
 from controller.core import (
     agenda,
@@ -28,6 +30,7 @@ from controller.core.context import Context
 from controller.core.effects import Effect, RetryDeletions, StandAgain, Timer
 from controller.core.events import Event, External, Result, ZnodesRead, ZnodesWritten
 from controller.core.turn import Turn
+from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ReadFailed, ZkError
 from protocol.zookeeper.packing import GroupUnknown
 
@@ -170,8 +173,11 @@ def _result(turn: Turn, event: Result) -> None:
         return
     turn.context.awaited = None
     match event:
-        case ZnodesRead() if isinstance(awaited.then, _INDISPENSABLE) and (error := _unreadable(event)) is not None:
-            tenure.step_back(turn, f"{type(awaited.then).__name__} failed with {error.name}")
+        case ZnodesRead() if type(awaited.then) in _INDISPENSABLE and (error := _unreadable(event)) is not None:
+            what = _INDISPENSABLE[type(awaited.then)]
+            tenure.step_back(
+                turn, f"reading {what} failed with {error.name}; may the controller's credentials read it?"
+            )
         case ZnodesRead():
             _read(turn, awaited.then, event)
         case ZnodesWritten(controller_moved=True):
@@ -180,11 +186,13 @@ def _result(turn: Turn, event: Result) -> None:
             _written(turn, awaited.then, event)
 
 
-_INDISPENSABLE = (
-    continuations.ElectionLookedUp,
-    continuations.BrokersListed,
-    continuations.TopicsListed,
-    continuations.DeletionsListed,
+_INDISPENSABLE: Final[Mapping[type, str]] = MappingProxyType(
+    {
+        continuations.ElectionLookedUp: "/controller, /controller_epoch or /migration",
+        continuations.BrokersListed: paths.broker_ids(),
+        continuations.TopicsListed: paths.broker_topics(),
+        continuations.DeletionsListed: paths.delete_topics(),
+    }
 )
 """Reads without which nothing can be decided: an error is not the same as "there is nobody" or "there is none"."""
 

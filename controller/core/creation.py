@@ -99,7 +99,11 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
         znode = _understood(name, outcome)
         if isinstance(znode, str):
             if task.watch:
+                is_first_look = name not in context.set_aside_topics
                 _set_aside(turn, name, znode)
+                if is_first_look and not task.loading:
+                    # It may be marked already, and what it waits for is to be shown.
+                    turn.do(ListDeletions())
             else:
                 unclear.append(name)
             continue
@@ -133,7 +137,8 @@ def _set_aside(turn: Turn, name: str, problem: str) -> None:
     context = turn.context
     known = context.set_aside_topics.get(name)
     if known is None or known.reason != problem:
-        context.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms)
+        marked_since_ms = None if known is None else known.marked_since_ms
+        context.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms, marked_since_ms)
         turn.record(FactType.SET_ASIDE, f"topic/{name}", path=paths.topic(name), reason=problem)
 
 

@@ -47,6 +47,7 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
     """Queue the topics we know; look again for those we do not; with deletion disabled, remove every marker."""
     context = turn.context
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    _note_marks_of_unreadable(turn, marked)
     if not marked:
         return
     if not context.config.delete_topic_enable:
@@ -66,6 +67,17 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
         context.agenda.extend(settling)
     else:
         turn.do(ResumeDeletions(known), *settling)
+
+
+def _note_marks_of_unreadable(turn: Turn, marked: Sequence[str]) -> None:
+    """A topic that cannot be understood is not deleted; that somebody wants it to be is remembered as a wait."""
+    topics = turn.context.set_aside_topics
+    doomed = frozenset(marked)
+    for name, aside in topics.items():
+        if name not in doomed:
+            topics[name] = aside._replace(marked_since_ms=None)
+        elif aside.marked_since_ms is None:
+            topics[name] = aside._replace(marked_since_ms=turn.now_ms)
 
 
 def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:

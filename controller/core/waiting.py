@@ -50,14 +50,16 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
     if deletion is not None:
         return tuple(_causes(context, topic, deletion))
     aside = context.set_aside_topics.get(topic)
-    if aside is not None:
-        return (Wait(topic, WaitingFor.READABLE_ZNODE, aside.since_ms, last_error=aside.reason),)
+    if aside is not None and aside.marked_since_ms is not None:
+        since_ms = max(aside.since_ms, aside.marked_since_ms)
+        return (Wait(topic, WaitingFor.READABLE_ZNODE, since_ms, last_error=aside.reason),)
     return ()
 
 
 def all_waits(context: Context) -> dict[str, tuple[Wait, ...]]:
-    """The causes of every topic that is queued for deletion, oldest first."""
-    return {topic: waits(context, topic) for topic in context.deletions}
+    """The causes of every topic that is marked for deletion: those in the queue, oldest first, then the unreadable."""
+    unreadable = (topic for topic, aside in context.set_aside_topics.items() if aside.marked_since_ms is not None)
+    return {topic: waits(context, topic) for topic in (*context.deletions, *unreadable)}
 
 
 def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
@@ -118,7 +120,8 @@ def _reason(
 ) -> tuple[WaitingFor, int]:
     queued_ms = deletion.queued_at_ms
     if broker not in context.brokers:
-        return WaitingFor.BROKER_TO_RETURN, context.gone_since_ms.get(broker, context.elected_at_ms)
+        # Nobody waited for the broker before the topic was to be deleted.
+        return WaitingFor.BROKER_TO_RETURN, max(context.gone_since_ms.get(broker, context.elected_at_ms), queued_ms)
     if broker in context.shutting_down:
         return WaitingFor.BROKER_TO_FINISH_SHUTDOWN, queued_ms
     if topic_partition in context.offline_dirs.get(broker, {}):

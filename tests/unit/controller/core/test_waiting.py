@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.core.gauges import Gauges, gauges
 from controller.core.waiting import Wait, WaitingFor, all_waits, waits
 from protocol.kafka.errors import ErrorCode
@@ -26,14 +28,23 @@ def test_topic_that_is_not_marked_waits_for_nothing() -> None:
 
 def test_broker_to_return_since_it_left() -> None:
     world = doomed()
+    world.silent[2] = None
+    world.mark("t")
+    world.run()
     world.now_ms += 100
     world.stop_broker(2)
     world.run()
-    left_ms = world.now_ms
+    assert waits(world.context, "t") == (Wait("t", W.BROKER_TO_RETURN, world.now_ms, 0, BrokerId(2), attempts=1),)
+
+
+def test_broker_that_left_before_is_waited_for_since_the_topic_is_to_go() -> None:
+    world = doomed()
+    world.stop_broker(2)
+    world.run()
     world.now_ms += 100
     world.mark("t")
     world.run()
-    assert waits(world.context, "t") == (Wait("t", W.BROKER_TO_RETURN, left_ms, 0, BrokerId(2), attempts=1),)
+    assert waits(world.context, "t") == (Wait("t", W.BROKER_TO_RETURN, world.now_ms, 0, BrokerId(2), attempts=1),)
 
 
 def test_broker_to_return_that_was_gone_before_we_were_elected_since_then() -> None:
@@ -102,14 +113,31 @@ def test_znodes_that_may_not_be_removed() -> None:
     assert wait.next_try_ms == world.now_ms + 500
 
 
-def test_unreadable_znode() -> None:
+@pytest.mark.parametrize("first", ["topic", "marker", "election"])
+def test_unreadable_znode(first: str) -> None:
     world = cluster()
-    world.write(Create(paths.topic("t"), b"?"))
-    world.mark("t")
+    if first == "election":
+        world.crash()
+    if first == "marker":
+        # The children watch on the markers fires before the one on the topics.
+        world.write(Create(paths.delete_topic("t"), None), Create(paths.topic("t"), b"?"))
+    else:
+        world.write(Create(paths.topic("t"), b"?"))
+        world.run()
+        assert waits(world.context, "t") == (), "nobody wants it gone"
+        world.mark("t")
+    if first == "election":
+        world.elect()
+    world.now_ms += 100
     world.run()
     (wait,) = waits(world.context, "t")
     assert wait.waiting_for is W.READABLE_ZNODE
     assert wait.last_error == world.context.set_aside_topics["t"].reason
+    assert all_waits(world.context) == {"t": (wait,)}
+    world.unmark("t")
+    world.run()
+    assert waits(world.context, "t") == ()
+    assert all_waits(world.context) == {}
 
 
 def test_gauges_are_nought_while_not_leading() -> None:
