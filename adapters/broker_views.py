@@ -77,4 +77,5 @@ async def _view(connection: KafkaConnection, topics: Sequence[Target]) -> Broker
     partitions = tuple(DescribableTopic(target.name, target.partitions) for target in topics if target.partitions)
     answer = cast(DescribeLogDirsResponse, await connection.ask(DescribeLogDirsRequest(partitions)))
     stored = frozenset(topic.topic for log_dir in answer.log_dirs for topic in log_dir.topics if topic.partitions)
-    return BrokerView(cached, stored)
+    failed = tuple(sorted(found.path for found in answer.log_dirs if found.error == ErrorCode.KAFKA_STORAGE_ERROR))
+    return BrokerView(cached, stored, failed)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from adapters.topic_admin import live_brokers
 from adapters.zookeeper.interface import ZooKeeperSession
@@ -41,6 +42,15 @@ class BrokerView:
 
     cached: Mapping[str, TopicId | None]
     stored: frozenset[str]
+    failed_log_dirs: tuple[str, ...] = ()
+    """Its log directories that have failed: it cannot tell what lies in them."""
+
+
+class FailedLogDir(NamedTuple):
+    """A log directory that its broker can no longer use."""
+
+    broker: int
+    path: str
 
 
 AskBroker = Callable[[Broker, Sequence[Target]], Awaitable[BrokerView | None]]
@@ -60,6 +70,8 @@ class Progress:
     """Registered brokers that did not answer, so that nobody knows."""
     absent: tuple[int, ...] = field(default=())
     """Brokers with replicas that are not registered: the controller waits for them."""
+    failed_log_dirs: tuple[FailedLogDir, ...] = field(default=())
+    """Those of brokers with replicas. Whether one of the topic's lies there is not known: no broker tells."""
 
     @property
     def is_done(self) -> bool:
@@ -77,7 +89,13 @@ class Progress:
         parts = []
         if self.has_znode and self.absent:
             parts.append(f"{_brokers(self.absent)} to come back")
-        elif self.has_znode or self.is_marked:
+        if self.has_znode:
+            parts += [
+                f"broker {failed.broker} whose log directory {failed.path} has failed (if a replica lies there, "
+                "repair it and restart the broker)"
+                for failed in self.failed_log_dirs
+            ]
+        if not parts and (self.has_znode or self.is_marked):
             parts.append("the controller")
         if self.cached_by:
             parts.append(f"the metadata cache of {_brokers(self.cached_by)}")
@@ -125,6 +143,12 @@ async def look(session: ZooKeeperSession, ask: AskBroker, wanted: Sequence[Targe
         is_recreated = czxid is not None and czxid != target.czxid
         cached = [b for b, view in by_broker.items() if view is not None and _caches(view, target, is_recreated)]
         stored = [b for b, view in by_broker.items() if view and not is_recreated and target.name in view.stored]
+        failed = [
+            FailedLogDir(broker, path)
+            for broker, view in by_broker.items()
+            if view is not None and broker in target.brokers
+            for path in view.failed_log_dirs
+        ]
         progress.append(
             Progress(
                 target.name,
@@ -134,6 +158,7 @@ async def look(session: ZooKeeperSession, ask: AskBroker, wanted: Sequence[Targe
                 stored_by=tuple(stored),
                 silent=silent,
                 absent=tuple(broker for broker in target.brokers if broker not in registered),
+                failed_log_dirs=tuple(failed),
             )
         )
     return progress

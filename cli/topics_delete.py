@@ -180,6 +180,7 @@ def _as_json(progress: Progress, waited: Waited) -> JsonValue:
         "stored_by": [*progress.stored_by],
         "silent": [*progress.silent],
         "absent": [*progress.absent],
+        "failed_log_dirs": [{"broker": failed.broker, "path": failed.path} for failed in progress.failed_log_dirs],
         "waits_for": _why(progress),
         "zookeeper_clean_after_ms": waited.zookeeper_ms.get(progress.name),
         "caches_clean_after_ms": waited.caches_ms.get(progress.name),

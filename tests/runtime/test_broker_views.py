@@ -41,6 +41,7 @@ class OneBroker:
     def __init__(self) -> None:
         self.asked: list[Request] = []
         self.deaf = False
+        self.failed: tuple[str, ...] = ()
 
     async def __call__(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
         self.asked.append(request)
@@ -52,7 +53,8 @@ class OneBroker:
                 return MetadataResponse((), None, BrokerId(-1), tuple(_metadata(name) for name in names))
             case DescribeLogDirsRequest():
                 stored = LogDirTopic("orders", (LogDirPartition(1, 10, 0, False),))
-                return DescribeLogDirsResponse((LogDir(0, "/a", ()), LogDir(0, "/b", (stored,))))
+                failed = (LogDir(ErrorCode.KAFKA_STORAGE_ERROR, path, ()) for path in self.failed)
+                return DescribeLogDirsResponse((*failed, LogDir(0, "/a", ()), LogDir(0, "/b", (stored,))))
             case _:
                 return Close(f"unexpected {request}")
 
@@ -95,6 +97,14 @@ async def test_an_old_broker_is_asked_for_everything_lest_it_create_a_topic() ->
     async with served(handler, versions) as (broker, _), brokers_asked() as ask:
         assert await ask(broker, [ORDERS, BILLS]) == BrokerView({"orders": None}, frozenset({"orders"}))
     assert [request.topics for request in handler.asked if isinstance(request, MetadataRequest)] == [None]
+
+
+async def test_log_directories_that_have_failed_are_told() -> None:
+    handler = OneBroker()
+    handler.failed = ("/d", "/c")
+    async with served(handler) as (broker, _), brokers_asked() as ask:
+        view = await ask(broker, [ORDERS])
+    assert view == BrokerView({"orders": TOPIC_ID}, frozenset({"orders"}), ("/c", "/d"))
 
 
 async def test_a_broker_that_fails_is_asked_again_over_a_new_connection() -> None:

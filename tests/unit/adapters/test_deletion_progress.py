@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from adapters import topic_admin
-from adapters.deletion_progress import BrokerView, Progress, Target, look, targets
+from adapters.deletion_progress import BrokerView, FailedLogDir, Progress, Target, look, targets
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import Broker, TopicId
 from protocol.zookeeper import paths
@@ -63,6 +63,22 @@ async def test_from_mark_to_nothing(session: FakeSession) -> None:
     progress = await seen(session, wanted, Brokers())
     assert progress.is_done
     assert progress.waits_for == ""
+
+
+async def test_a_failed_log_directory_is_named_where_the_topic_may_have_a_replica(session: FakeSession) -> None:
+    await apply(session, Create(paths.topic("single"), b'{"version":1,"partitions":{"0":[1]}}'))
+    wanted = await targets(session, ["orders", "single"])
+    await topic_admin.mark_for_deletion(session, ["orders", "single"])
+    failed = BrokerView({}, frozenset(), ("/data/b", "/data/c"))
+    orders, single = await look(session, Brokers(b2=failed), wanted)
+    assert orders.failed_log_dirs == (FailedLogDir(2, "/data/b"), FailedLogDir(2, "/data/c"))
+    for words in ("broker 3 to come back", "broker 2 whose log directory /data/b has failed", "/data/c", "repair it"):
+        assert words in orders.waits_for
+    assert "controller" not in orders.waits_for
+    assert (single.failed_log_dirs, single.waits_for) == ((), "the controller")
+    await complete_deletion(session, "orders")
+    (orders,) = await look(session, Brokers(b2=failed), wanted[:1])
+    assert (orders.is_done, orders.waits_for) == (True, "")
 
 
 async def test_a_silent_broker_leaves_it_open(session: FakeSession) -> None:

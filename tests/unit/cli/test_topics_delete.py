@@ -107,6 +107,7 @@ class Stage:
     cached: tuple[frozenset[int], ...] = ()
     stored: tuple[frozenset[int], ...] = ()
     complete_at: int = 0
+    failed_log_dirs: dict[int, tuple[str, ...]] = field(default_factory=dict)
     log: list[tuple[int, int]] = field(default_factory=list)
 
     async def __call__(self, broker: Broker, topics: Sequence[Target]) -> BrokerView | None:
@@ -116,7 +117,8 @@ class Stage:
                 await complete_deletion(self.session, self.topic)
         self.log.append((self.looks, len(topics)))
         names: dict[str, TopicId | None] = {self.topic: None} if self._has(self.cached, broker) else {}
-        return BrokerView(names, frozenset({self.topic}) if self._has(self.stored, broker) else frozenset())
+        stored = frozenset({self.topic}) if self._has(self.stored, broker) else frozenset()
+        return BrokerView(names, stored, self.failed_log_dirs.get(broker.id, ()))
 
     def _has(self, places: tuple[frozenset[int], ...], broker: Broker) -> bool:
         return self.looks <= len(places) and broker.id in places[self.looks - 1]
@@ -153,6 +155,21 @@ async def test_waiting_gives_up_and_says_what_for(cluster: FakeSession) -> None:
     assert answer.tables[0].rows[0][1] == "waiting"
     assert answer.tables[0].rows[0][-1] == "broker 2 to come back"
     assert answer.lines[0].startswith("0 of 1 topics deleted after ")
+
+
+async def test_waiting_names_a_log_directory_that_has_failed(cluster: FakeSession) -> None:
+    stage = Stage(cluster, failed_log_dirs={2: ("/data/b",), 3: ("/data/c",)})
+    answer = await deletion(cluster, ["orders"], ask=stage, timeout_ms=1)
+    assert answer.exit is Exit.TIMED_OUT
+    shown = answer.tables[0].rows[0][-1]
+    assert shown.startswith("broker 2 whose log directory /data/b has failed")
+    assert "restart the broker" in shown
+    assert "/data/c" not in shown  # broker 3 has no replica
+    assert isinstance(answer.data, list)
+    (body,) = answer.data
+    assert isinstance(body, dict)
+    assert body["failed_log_dirs"] == [{"broker": 2, "path": "/data/b"}]
+    assert body["waits_for"] == shown
 
 
 async def test_a_controller_that_drops_marks_is_noticed(cluster: FakeSession, zookeeper: FakeZooKeeper) -> None:
