@@ -19,7 +19,7 @@ from cli.running import finish
 from cli.zookeeper_access import with_session
 from controller.core.placement import BrokerRack, PlacementError, place_replicas
 from protocol.journal import JsonValue
-from protocol.topic_config import parse_topic_config
+from protocol.topic_config import parse_topic_config, topic_config_problem
 from protocol.topic_names import parse_replica_assignment
 from protocol.topic_plans import TopicPlan, creation_problem
 from protocol.vocabulary import TopicId, is_usable_topic_id, topic_id_to_text, topic_name_problem
@@ -81,7 +81,8 @@ def create(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create a topic. Exit code 1 where it exists already or its name is taken by one that is being deleted."""
+    """Create a topic. Exit code 1 where the cluster cannot have it: it exists already, its name is taken by one that is
+    being deleted, or there are too few brokers; 2 where no cluster could."""
 
     async def command() -> Answer:
         wanted = wanted_topic(
@@ -103,11 +104,16 @@ def wanted_topic(
     disable_rack_aware: bool = False,
     start_index: int | None = None,
 ) -> Wanted:
-    """The command line as a value. Raises ValueError where it contradicts itself or lacks something."""
+    """The command line as a value. Raises ValueError for all that is wrong whatever the cluster is like."""
     problem = topic_name_problem(name)
     if problem is not None:
         raise ValueError(problem)
     settings = parse_topic_config(config or ())
+    if (problem := topic_config_problem(settings)) is not None:
+        raise ValueError(problem)
+    for option, number in (("--partitions", partitions), ("--replication-factor", replication_factor)):
+        if number is not None and number < 1:
+            raise ValueError(f"{option} must be larger than 0, not {number}")
     if replica_assignment is not None:
         if partitions is not None or replication_factor is not None:
             raise ValueError("--replica-assignment says it all: give it without --partitions and --replication-factor")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HEAVY = ("aiohttp", "aiozk", "kio", "prometheus_client", "pyspark", "rich.table", "uvloop")
 
 
@@ -47,3 +49,23 @@ def test_a_log_level_that_is_none() -> None:
     done = lethe("controller", "--log-level", "LOUD")
     assert done.returncode == 2
     assert "LOUD" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments,words",
+    [
+        (("--topic", "a b", "--partitions", "1", "--replication-factor", "1"), "a b"),
+        (("--topic", "a", "--partitions", "0", "--replication-factor", "1"), "--partitions must be larger than 0"),
+        (("--topic", "a", "--partitions", "1", "--replication-factor", "0"), "--replication-factor must be"),
+        (("--topic", "a", "--replica-assignment", "1:1"), "1:1"),
+        (("--topic", "a", "--replica-assignment", "1:2", "--config", "retention.m=1"), "retention.m"),
+        (("--topic", "a", "--replica-assignment", "1:2", "--config", "retention.ms=x"), "retention.ms"),
+    ],
+)
+def test_what_no_cluster_could_create_is_bad_usage_and_needs_no_zookeeper(
+    arguments: tuple[str, ...], words: str
+) -> None:
+    done = lethe("topics", "create", "--zookeeper", "127.0.0.1:1", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

@@ -22,6 +22,11 @@ from tests.fakes.zookeeper import FakeSession
         (("a", 1, None, "1:2", None), "says it all"),
         (("a", None, None, "1:x", None), "partition 0 is '1:x'"),
         (("a", 1, 1, None, ["retention.ms"]), "not of the form name=value"),
+        (("a", 0, 1, None, None), "--partitions must be larger than 0, not 0"),
+        (("a", 1, -1, None, None), "--replication-factor must be larger than 0, not -1"),
+        (("a", 1, 1, None, ["retention.m=1"]), "unknown topic setting 'retention.m'"),
+        (("a", 1, 1, None, ["retention.ms=long"]), "retention.ms: 'long' is not a whole number"),
+        (("a", None, None, "1:2", ["retention.m=1"]), "unknown topic setting"),
     ],
 )
 def test_contradictory_command_lines(arguments: tuple[Any, ...], words: str) -> None:
@@ -62,9 +67,7 @@ async def test_an_assignment_is_taken_as_it_is(session: FakeSession) -> None:
     "wanted,words",
     [
         (Wanted("orders", 1, 4), r"topic orders: replication factor 4 is larger than .* 3 \(registered: 1, 2, 3\)"),
-        (Wanted("orders", 0, 1), "number of partitions must be larger than 0"),
         (Wanted("orders", assignment=((1, 9),)), r"not registered: \[9\]"),
-        (Wanted("orders", 1, 1, config={"retention.m": "1"}), "unknown topic setting"),
         (Wanted("there", 1, 1), "topic there already exists"),
         (Wanted("leaving", 1, 1), "marked for deletion"),
     ],
