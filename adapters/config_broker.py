@@ -15,6 +15,7 @@ from adapters.config_common import (
     HttpConfig,
     JournalFilesConfig,
     ZooKeeperConfig,
+    check_inter_broker_listener,
     read_http,
     read_id,
     read_journal,
@@ -58,7 +59,8 @@ BROKER: Final = (
         "inter.broker.listener.name",
         Kind.TEXT,
         None,
-        "Listener on which the controller is expected; the first one with protocol PLAINTEXT where it is not given.",
+        "Listener on which the controller is expected; the first one with protocol PLAINTEXT where it is not given. "
+        "As in Kafka, not together with `security.inter.broker.protocol`.",
     ),
     Property("broker.rack", Kind.TEXT, None, "Rack of the broker, for the placement of replicas."),
     Property(
@@ -132,6 +134,7 @@ class BrokerConfig:
 def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerConfig:
     """Read file and environment. Raises ConfigError with everything that is wrong."""
     values = read_values(path, environ, BROKER_SCHEMA)
+    check_inter_broker_listener(values)
     protocols = _protocols(values)
     listeners = _endpoints(values, "listeners", protocols)
     config = BrokerConfig(

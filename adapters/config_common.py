@@ -170,6 +170,14 @@ def read_zookeeper(values: Values) -> ZooKeeperConfig:
     return ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms, set_acl, credentials)
 
 
+def check_inter_broker_listener(values: Values) -> None:
+    """Note where the listener between brokers is named in both of the ways that Kafka has, which it refuses as well."""
+    name, other = "inter.broker.listener.name", values.settings.get("security.inter.broker.protocol")
+    if values.setting(name) is not None and other is not None:
+        reason = f"stands beside security.inter.broker.protocol={other.value} ({other.origin})"
+        values.wrong(name, reason, "give one of the two, as in Kafka")
+
+
 def read_http(values: Values) -> HttpConfig:
     return HttpConfig(values.text("lethe.http.host") or "127.0.0.1", values.integer("lethe.http.port"))
 

@@ -13,13 +13,14 @@ from adapters.config_common import (
     HttpConfig,
     JournalFilesConfig,
     ZooKeeperConfig,
+    check_inter_broker_listener,
     read_http,
     read_id,
     read_journal,
     read_zookeeper,
 )
-from adapters.properties import Kind, Property, read_values, schema
-from protocol.kafka.versions import InterBrokerProtocol
+from adapters.properties import Kind, Property, Values, read_values, schema
+from protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
 from protocol.vocabulary import BrokerId
 
 CONTROLLER: Final = (
@@ -33,13 +34,15 @@ CONTROLLER: Final = (
         "inter.broker.protocol.version",
         Kind.TEXT,
         "3.9-IV0",
-        "Selects the version of every request to brokers; as in the brokers' own configuration, 2.2 to 3.9.",
+        "Selects the version of every request to brokers; as in the brokers' own configuration, 2.2 to 3.9. Older ones "
+        "are refused.",
     ),
     Property(
         "inter.broker.listener.name",
         Kind.TEXT,
         "PLAINTEXT",
-        "The brokers' listener that the controller connects to.",
+        "The brokers' listener that the controller connects to. As in Kafka, not together with "
+        "`security.inter.broker.protocol`.",
     ),
     Property(
         "control.plane.listener.name",
@@ -97,12 +100,7 @@ class ControllerConfig:
 def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> ControllerConfig:
     """Read file and environment. Raises ConfigError with everything that is wrong."""
     values = read_values(path, environ, CONTROLLER_SCHEMA)
-    text = values.text("inter.broker.protocol.version") or ""
-    try:
-        ibp = InterBrokerProtocol.parse(text)
-    except ValueError as error:
-        values.wrong("inter.broker.protocol.version", str(error), "write the version that the brokers have")
-        ibp = InterBrokerProtocol.parse("3.9-IV0")
+    check_inter_broker_listener(values)
     control_plane = values.text("control.plane.listener.name")
     config = ControllerConfig(
         controller_id=BrokerId(read_id(values)),
@@ -110,7 +108,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         http=read_http(values),
         journal=read_journal(values),
         delete_topic_enable=values.boolean("delete.topic.enable"),
-        inter_broker_protocol=ibp,
+        inter_broker_protocol=_inter_broker_protocol(values),
         inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
         control_plane_listener=None if control_plane is None else control_plane.upper(),
         unclean_leader_election=values.boolean("unclean.leader.election.enable"),
@@ -121,3 +119,19 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     )
     values.finish()
     return config
+
+
+def _inter_broker_protocol(values: Values) -> InterBrokerProtocol:
+    """What the brokers speak; the latest where that is not one that Lethe speaks too, which is noted."""
+    name = "inter.broker.protocol.version"
+    try:
+        ibp = InterBrokerProtocol.parse(values.text(name) or "")
+    except ValueError:
+        remedy = "write the one that the brokers have, from 2.2 to 3.9, such as 2.8 or 3.4-IV0"
+        values.wrong(name, "is no version that a Kafka in ZooKeeper mode knows", remedy)
+        return LATEST
+    if ibp < OLDEST:
+        remedy = "raise it at the brokers to 2.2 or later first, then write the same here"
+        values.wrong(name, "is older than Lethe speaks, which is 2.2 to 3.9", remedy)
+        return LATEST
+    return ibp

@@ -120,6 +120,8 @@ class InterBrokerProtocol:
 
 
 LATEST: Final = InterBrokerProtocol.parse("3.9")
+OLDEST: Final = InterBrokerProtocol.parse("2.2-IV0")
+"""The first one that Lethe promises to speak; older ones are known, so that they can be named."""
 
 
 class ControlVersions(NamedTuple):

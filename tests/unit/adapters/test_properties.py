@@ -245,11 +245,61 @@ def test_a_controller(tmp_path: Path) -> None:
     assert config.journal.directory == Path("/tmp/j")
 
 
-def test_a_controller_of_an_unknown_protocol(tmp_path: Path) -> None:
+def controller_problems(text: str, tmp_path: Path, environ: dict[str, str] | None = None) -> list[str]:
     path = tmp_path / "controller.properties"
-    path.write_text("broker.id=1001\nzookeeper.connect=a\ninter.broker.protocol.version=4.0\n")
-    with pytest.raises(ConfigError, match=r"inter\.broker\.protocol\.version='4\.0'"):
-        load_controller_config(path, {})
+    path.write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load_controller_config(path, environ or {})
+    return [str(problem) for problem in raised.value.problems]
+
+
+@pytest.mark.parametrize(
+    "version,words",
+    [
+        ("4.0", "is no version that a Kafka in ZooKeeper mode knows; write the one that the brokers have"),
+        ("2.1-IV2", "is older than Lethe speaks, which is 2.2 to 3.9; raise it at the brokers"),
+        ("2.1.1", "is older than Lethe speaks"),
+        ("0.11.0", "is older than Lethe speaks"),
+    ],
+)
+def test_a_controller_of_a_protocol_that_lethe_does_not_speak(version: str, words: str, tmp_path: Path) -> None:
+    line = f"inter.broker.protocol.version={version}"
+    (problem,) = controller_problems(f"broker.id=1\nzookeeper.connect=a\n{line}\n", tmp_path)
+    assert f"controller.properties:3: inter.broker.protocol.version='{version}': {words}" in problem
+
+
+@pytest.mark.parametrize("version", ["2.2", "2.2-IV0", "3.9"])
+def test_a_controller_of_the_oldest_and_the_latest_protocol(version: str, tmp_path: Path) -> None:
+    path = tmp_path / "controller.properties"
+    path.write_text(f"broker.id=1\nzookeeper.connect=a\ninter.broker.protocol.version={version}\n")
+    assert str(load_controller_config(path, {}).inter_broker_protocol).startswith(version)
+
+
+def test_a_wrong_protocol_is_told_beside_all_other_mistakes(tmp_path: Path) -> None:
+    text = "broker.id=x\ninter.broker.protocol.version=2.0\nrequest.timeout.ms=0\ndelete.topic.enable=maybe\n"
+    text += "inter.broker.listener.name=A\nsecurity.inter.broker.protocol=SSL\n"
+    named = {problem.split(": ")[1].partition("=")[0] for problem in controller_problems(text, tmp_path)}
+    assert named == {
+        "broker.id",
+        "zookeeper.connect",
+        "inter.broker.protocol.version",
+        "request.timeout.ms",
+        "delete.topic.enable",
+        "inter.broker.listener.name",
+    }
+
+
+def test_the_listener_between_brokers_is_named_in_one_way(tmp_path: Path) -> None:
+    both = "inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT\n"
+    (problem,) = problems(MINIMAL + both, tmp_path)
+    assert "server.properties:4: inter.broker.listener.name='PLAINTEXT': stands beside" in problem
+    assert "server.properties:5); give one of the two" in problem
+    (problem,) = controller_problems("broker.id=1\nzookeeper.connect=a\n" + both, tmp_path)
+    assert "controller.properties:4); give one of the two" in problem
+    environ = {"KAFKA_SECURITY_INTER_BROKER_PROTOCOL": "PLAINTEXT"}
+    (problem,) = problems(MINIMAL + both.splitlines()[0], tmp_path, environ)
+    assert "environment variable KAFKA_SECURITY_INTER_BROKER_PROTOCOL" in problem
+    assert load(MINIMAL + both.splitlines()[1], tmp_path).inter_broker_listener == "PLAINTEXT"
 
 
 @pytest.mark.parametrize("schema", [BROKER_SCHEMA, CONTROLLER_SCHEMA])
