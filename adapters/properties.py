@@ -145,6 +145,20 @@ def decode_text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
+_NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+
+
+def binary_offset(data: bytes) -> int | None:
+    """Where a file shows that it holds no text: at a NUL, or at any other control character unless the file is UTF-8.
+    None where it may be text."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        found = _NOT_TEXT.search(data)
+        return None if found is None else found.start()
+    return data.index(0) if 0 in data else None
+
+
 # --- the environment ----------------------------------------------------------------------------------------------
 
 _NOT_PROPERTIES: Final = (
@@ -307,18 +321,21 @@ class Values:
 def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -> Values:
     """What file (None: there is none) and environment say, unknown names reported in `warnings`.
 
-    Raises ConfigError where the file cannot be read at all.
+    Raises ConfigError where the file cannot be read at all, or is no text.
     """
     settings: dict[str, Setting] = {}
     problems: list[Problem] = []
     if path is not None:
         try:
-            text = decode_text(path.read_bytes())
+            data = path.read_bytes()
         except OSError as error:
             remedy = "name an existing file that this user may read"
             reason = f"cannot be read: {error.strerror or error}"
             raise ConfigError([Problem("file", str(path), None, reason, remedy)]) from error
-        settings, problems = parse_properties(text, str(path))
+        if (offset := binary_offset(data)) is not None:
+            reason = f"is no properties file: byte 0x{data[offset]:02x} at offset {offset} is not text"
+            raise ConfigError([Problem("file", str(path), None, reason, "name a text file in UTF-8 or Latin-1")])
+        settings, problems = parse_properties(decode_text(data), str(path))
     known = {*schema, *(fallback for prop in schema.values() for fallback in prop.fallbacks)}
     settings |= environment_settings(environ, known)
     return Values(schema, settings, problems, unknown_names(settings, known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,36 @@ def test_mistakes(line: str, expected: str, tmp_path: Path) -> None:
     kept = "".join(text + "\n" for text in MINIMAL.splitlines() if not text.startswith(name + "="))
     found = problems(kept + line + "\n", tmp_path)
     assert any(expected in problem for problem in found), found
+
+
+@pytest.mark.parametrize(
+    "data,place",
+    [
+        (b"\x1f\x8b\x08\x00\xc3\x28\x00", "byte 0x1f at offset 0"),
+        (b"broker.id=1\n\x00\n", "byte 0x00 at offset 12"),
+        (b"\xe9\x7f", "byte 0x7f at offset 1"),
+        (MINIMAL.encode("utf-16"), "byte 0x00 at offset 3"),
+        (random.Random(7).randbytes(512), "at offset"),
+    ],
+)
+def test_what_is_no_text_is_no_properties_file(data: bytes, place: str, tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as raised:
+        load_broker_config(path, {})
+    (problem,) = map(str, raised.value.problems)
+    assert f"{path}: file: is no properties file: " in problem
+    assert place in problem
+    with pytest.raises(ConfigError, match="is no properties file"):
+        load_controller_config(path, {})
+
+
+@pytest.mark.parametrize("text", ["# café\r\n\t\f", "\ufeff# byte order mark\n", "# a colour: \x1b[0m\n", "# \u2192\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_text_in_either_encoding_is_read(text: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes((text + MINIMAL).encode(encoding, "replace"))
+    assert load_broker_config(path, {}).broker_id == 3
 
 
 def test_listeners_and_advertised_listeners_must_match(tmp_path: Path) -> None:
