@@ -49,6 +49,24 @@ async def test_a_deletion_waits_for_a_broker_that_is_down_and_says_so(zookeeper_
         assert clean.data["clean"]
 
 
+async def test_a_deletion_names_the_log_directory_that_has_failed(zookeeper_chroot: str) -> None:
+    async with LocalCluster(ClusterSettings(controllers=1, brokers=1, zookeeper_connect=zookeeper_chroot)) as cluster:
+        lethe = Lethe(cluster.zookeeper_connect)
+        broker = cluster.brokers[0].id
+        replicas = ",".join([str(broker)] * 4)
+        assert (await lethe("topics", "create", "--topic", "orders", "--replica-assignment", replicas)).code == 0
+        async with asyncio.timeout(30):
+            while (await lethe("topics", "describe", "--unavailable-partitions")).out:
+                pass
+        lost = next(path for path in cluster.log_dirs[broker] if list(path.glob("orders-*")))
+        lost.rename(lost.with_name("elsewhere"))
+        waiting = await lethe("topics", "delete", "--topic", "orders", "--wait", "--json", "--timeout-ms", "8000")
+        assert waiting.code == 4
+        (topic,) = waiting.data
+        assert topic["failed_log_dirs"] == [{"broker": broker, "path": str(lost)}]
+        assert topic["waits_for"].startswith(f"broker {broker} whose log directory {lost} has failed")
+
+
 async def test_a_controller_that_may_not_delete_is_noticed(zookeeper_chroot: str) -> None:
     settings = ClusterSettings(
         controllers=1,
