@@ -89,13 +89,15 @@ def test_a_data_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's")
-def test_it_dies_with_a_parent_that_is_killed() -> None:
+def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
         "from cluster.zookeeper import EmbeddedZooKeeper\n"
         "z = EmbeddedZooKeeper(); z.start(); print(z.pid, flush=True); time.sleep(600)"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE)
+    # Nobody is left to remove its temporary directory, so that is made where the test's own goes.
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, env=environment)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     assert exists(pid)
