@@ -56,10 +56,15 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
     return ()
 
 
-def all_waits(context: Context) -> dict[str, tuple[Wait, ...]]:
-    """The causes of every topic that is marked for deletion: those in the queue, oldest first, then the unreadable."""
+def marked_topics(context: Context) -> tuple[str, ...]:
+    """Every topic that is marked for deletion: those that cannot be understood, then the queue, oldest first."""
     unreadable = (topic for topic, aside in context.set_aside_topics.items() if aside.marked_since_ms is not None)
-    return {topic: waits(context, topic) for topic in (*context.deletions, *unreadable)}
+    return (*unreadable, *context.deletions)
+
+
+def all_waits(context: Context, at_most: int | None = None) -> dict[str, tuple[Wait, ...]]:
+    """The causes of every marked topic, or of the first so many of them."""
+    return {topic: waits(context, topic) for topic in marked_topics(context)[:at_most]}
 
 
 def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Final
 
 from adapters.clock import Clock
 from adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
 from controller.core.context import Role
-from controller.core.waiting import Wait, waits
+from controller.core.waiting import Wait, all_waits, marked_topics, waits
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
 from controller.runtime.sessions import SessionKeeper
@@ -92,17 +91,17 @@ class AdminPages:
         )
 
     async def _waits(self, _: Request) -> Reply:
-        """What every topic that is queued for deletion waits for, oldest first; of very many, the oldest."""
+        """What every topic that is marked for deletion waits for; of very many, the oldest."""
         await self._loop.steps.between_steps()
         context = self._loop.context
         if not context.is_leading:
             return json_reply({"error": "this controller is not active; ask the active one"}, 409)
-        shown = list(islice(context.deletions, MAX_TOPICS_SHOWN))
+        shown = all_waits(context, MAX_TOPICS_SHOWN)
         return json_reply(
             {
                 "controller_id": context.config.controller_id,
-                "topics": {topic: [_wait(each) for each in waits(context, topic)] for topic in shown},
-                "not_shown": len(context.deletions) - len(shown),
+                "topics": {topic: [_wait(each) for each in found] for topic, found in shown.items()},
+                "not_shown": len(marked_topics(context)) - len(shown),
             }
         )
 

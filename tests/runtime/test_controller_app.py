@@ -197,6 +197,31 @@ async def test_why_a_deletion_is_not_done_can_be_asked() -> None:
         assert ("BROKER_TO_RETURN", 2) in [(wait["waiting_for"], wait["broker"]) for wait in waits]
 
 
+async def test_what_all_marked_topics_wait_for_can_be_asked() -> None:
+    zookeeper = FakeZooKeeper()
+    async with FakeBroker() as broker, observer(zookeeper) as session, controller(zookeeper) as one:
+        await register(session, 1, broker.endpoint)
+        await one.becomes(Role.ACTIVE)
+        await create_topic(session, "orders", (1, 2))
+        await session.multi([Create(paths.topic("garbled"), b"?")])
+        await reach(lambda: one.context.partitions_with_leadership == 1 and "garbled" in one.context.set_aside_topics)
+        for name in ("orders", "garbled"):
+            await session.multi([Create(paths.delete_topic(name), None)])
+        await reach(lambda: "orders" in one.context.deletions)
+        await reach(lambda: one.context.set_aside_topics["garbled"].marked_since_ms is not None)
+        status, text = await one.get("/waits")
+        assert status == 200
+        shown = json.loads(text)
+        assert {name: waits[-1]["waiting_for"] for name, waits in shown["topics"].items()} == {
+            "garbled": "READABLE_ZNODE",
+            "orders": "BROKER_TO_RETURN",
+        }
+        assert shown["not_shown"] == 0
+        async with controller(zookeeper, 1002) as two:
+            await two.becomes(Role.STANDING_BY)
+            assert (await two.get("/waits"))[0] == 409
+
+
 async def test_the_series_of_a_broker_go_with_it() -> None:
     zookeeper = FakeZooKeeper()
     async with FakeBroker() as broker, observer(zookeeper) as session, controller(zookeeper) as one:
