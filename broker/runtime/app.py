@@ -18,10 +18,8 @@ import functools
 import logging
 import os
 import secrets
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from adapters.clock import Clock, SystemClock
@@ -31,6 +29,7 @@ from adapters.journal import Journal, JournalConfig
 from adapters.kafka.server import ListenFailed
 from adapters.logs import fields
 from adapters.registration import cluster_id, ensure_roots
+from adapters.signals import stop_on_signals
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from adapters.zookeeper.session import open_session
 from broker.core.effects import DirectoryRef, DiskOperation
@@ -133,7 +132,7 @@ class AgentApp:
         journal = self._open_journal()
         self._recorder = Recorder(journal, self.metrics.counts)
         try:
-            with _signals(self.stop):
+            with stop_on_signals(self.stop):
                 await self._on_disk(self._log_dirs.open)
                 await self._run_tasks()
         except* (CannotStart, AddressUnavailable, ListenFailed) as problems:
@@ -291,21 +290,3 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield from _leaves(error)
         else:
             yield error
-
-
-@contextmanager
-def _signals(stop: Callable[[str], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT stop the agent while the block runs, where this thread may handle signals."""
-    loop = asyncio.get_running_loop()
-    handled: list[signal.Signals] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        try:
-            loop.add_signal_handler(number, stop, f"{number.name} received")
-        except (ValueError, RuntimeError, NotImplementedError):
-            continue
-        handled.append(number)
-    try:
-        yield
-    finally:
-        for number in handled:
-            loop.remove_signal_handler(number)

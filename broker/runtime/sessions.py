@@ -19,6 +19,7 @@ from adapters.registration import BrokerIdTaken, RegistrationFailed, notify_log_
 from adapters.zookeeper.interface import OpenSession, SessionLost, ZooKeeperSession, ZooKeeperUnavailable
 from broker.core.inputs import TopicAbsence, TopicIdAnswer, TopicIdUnavailable
 from broker.runtime.ownership import CannotStart
+from protocol.back_off import BackOff
 from protocol.vocabulary import Broker, BrokerEpoch
 from protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
 from protocol.zookeeper.paths import topic
@@ -26,8 +27,7 @@ from protocol.zookeeper.znodes import MalformedZnode, decode_topic
 
 logger = logging.getLogger(__name__)
 
-MIN_WAIT_S: Final = 0.1
-MAX_WAIT_S: Final = 5.0
+BACK_OFF: Final = BackOff(100, 5_000)
 LOG_EVERY_S: Final = 10.0
 POLL_S: Final = 0.25
 KEPT_SESSIONS: Final = 16
@@ -69,8 +69,7 @@ class Sessions:
                 await self._hold_one_session()
             except (ZooKeeperUnavailable, SessionLost, RegistrationFailed, MalformedZnode, OSError) as error:
                 self._note_failure(str(error))
-            wait_s = min(MAX_WAIT_S, MIN_WAIT_S * 2 ** min(self._attempts, 10))
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(BACK_OFF.wait_ms(self._attempts + 1) / 1000)
 
     async def _hold_one_session(self) -> None:
         async with self._open_session(_ignore_watch) as session:

@@ -28,6 +28,7 @@ from controller.core.effects import RetryDeletions
 from controller.core.replica_machine import move
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
+from protocol.back_off import BackOff
 from protocol.journal import FactType
 from protocol.vocabulary import BrokerId, PartitionReplica, topic_id_to_text
 
@@ -201,7 +202,7 @@ def retry_later(turn: Turn, name: str, attempts: int) -> None:
     """Try the topic again when a wait is over that doubles with each attempt."""
     context = turn.context
     config = context.config
-    wait_ms = min(config.retry_max_ms, config.retry_min_ms << min(attempts - 1, 16))
+    wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(attempts)
     deletion = context.deletions[name]
     due_ms = turn.now_ms + wait_ms
     deletion.retry_at_ms = due_ms if deletion.retry_at_ms is None else min(deletion.retry_at_ms, due_ms)

@@ -32,6 +32,7 @@ from controller.core.continuations import ElectionLookedUp, ElectionWritten, Epo
 from controller.core.effects import CloseChannel, RenewSession, StandAgain, Timer
 from controller.core.mutation import reset_cluster
 from controller.core.turn import Turn
+from protocol.back_off import BackOff
 from protocol.journal import FactType
 from protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
 from protocol.zookeeper import paths, znodes
@@ -266,7 +267,8 @@ def step_back(turn: Turn, reason: str) -> None:
     resign(turn, reason)
     context.faults_in_a_row += 1
     config = context.config
-    wait_ms = min(config.stand_back_off_max_ms, config.stand_back_off_min_ms << min(context.faults_in_a_row - 1, 16))
+    back_off = BackOff(config.stand_back_off_min_ms, config.stand_back_off_max_ms)
+    wait_ms = back_off.wait_ms(context.faults_in_a_row)
     context.role = Role.BACKING_OFF
     context.active_controller = NO_BROKER
     turn.emit(RenewSession(reason))

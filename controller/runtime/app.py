@@ -16,9 +16,6 @@ import functools
 import gc
 import logging
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from adapters.clock import Clock, SystemClock
@@ -27,6 +24,7 @@ from adapters.http import AddressUnavailable, HttpServer, serve_http
 from adapters.journal import Journal, JournalConfig
 from adapters.kafka.client import ConnectionFailed, KafkaConnection
 from adapters.logs import fields
+from adapters.signals import stop_on_signals
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from adapters.zookeeper.session import open_session
@@ -124,7 +122,7 @@ class ControllerApp:
             logger.warning("%s", warning)
         journal = self._open_journal()
         try:
-            with _signals(self.stop):
+            with stop_on_signals(self.stop):
                 await self._run_tasks(journal)
         except ExceptionGroup as errors:
             unavailable = errors.subgroup(AddressUnavailable)
@@ -281,21 +279,3 @@ async def run(config: ControllerConfig) -> int:
         logger.critical("%s", error)
         return ExitCode.CANNOT_START
     return await app.run()
-
-
-@contextmanager
-def _signals(stop: Callable[[str], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT stop the controller, where this is the main thread's event loop."""
-    loop = asyncio.get_running_loop()
-    handled: list[signal.Signals] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        try:
-            loop.add_signal_handler(number, stop, f"received {number.name}")
-            handled.append(number)
-        except (NotImplementedError, RuntimeError, ValueError):
-            logger.debug("signals cannot be handled on this thread")
-    try:
-        yield
-    finally:
-        for number in handled:
-            loop.remove_signal_handler(number)

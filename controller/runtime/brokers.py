@@ -33,7 +33,7 @@ from controller.core.effects import OpenChannel, Send
 from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.runtime.metrics import ChannelCounts, ChannelView
 from controller.runtime.queue import Answer
-from controller.runtime.sessions import BackOff
+from protocol.back_off import BackOff
 from protocol.kafka.codec import EncodedBody, encode_control_body
 from protocol.kafka.control import (
     ControlRequest,

@@ -22,23 +22,13 @@ from adapters.logs import fields
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession, ZooKeeperUnavailable
 from adapters.zookeeper.interface import SessionLost as SessionIsLost
 from controller.core.events import External, SessionEstablished, SessionLost, from_watch
+from protocol.back_off import BackOff
 from protocol.zookeeper.operations import WatchFired
 
 logger = logging.getLogger(__name__)
 
 ENTROPY_BYTES: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class BackOff:
-    """Waits that double from one attempt to the next."""
-
-    min_ms: int
-    max_ms: int
-
-    def wait_ms(self, attempt: int) -> int:
-        """The wait before attempt 1, 2, …; attempt 0 waits for nothing."""
-        return 0 if attempt <= 0 else min(self.max_ms, self.min_ms << min(attempt - 1, 30))
+DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
 
 
 @dataclass(slots=True)
@@ -60,7 +50,7 @@ class SessionKeeper:
         post: Callable[[External], None],
         overtake: Callable[[SessionLost], None],
         prepare: Callable[[ZooKeeperSession], Awaitable[None]] | None = None,
-        back_off: BackOff = BackOff(100, 5_000),
+        back_off: BackOff = DEFAULT_BACK_OFF,
         settled_after_ms: int = 5_000,
         log_every_ms: int = 10_000,
     ) -> None:

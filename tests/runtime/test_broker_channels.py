@@ -14,7 +14,7 @@ from controller.runtime import brokers
 from controller.runtime.brokers import Channels, ChannelSettings, Wire
 from controller.runtime.metrics import ChannelCounts
 from controller.runtime.queue import Answer
-from controller.runtime.sessions import BackOff
+from protocol.back_off import BackOff
 from protocol.kafka.codec import EncodedBody, encode_control_body
 from protocol.kafka.control import (
     ControlRequest,

@@ -17,8 +17,9 @@ from controller.core.events import (
 )
 from controller.runtime.perform import Performer
 from controller.runtime.queue import EventQueue
-from controller.runtime.sessions import BackOff, SessionKeeper
+from controller.runtime.sessions import SessionKeeper
 from controller.runtime.timers import Timers
+from protocol.back_off import BackOff
 from protocol.journal import FactType
 from protocol.journal_schema import schema_problems
 from protocol.zookeeper.operations import (
