@@ -8,8 +8,8 @@ recorded and change nothing.
 from __future__ import annotations
 
 from controller.core.agenda import FailReplicaDeletions, MoveReplicas, ResumeDeletions, Stand, TakeReplicasOffline
-from controller.core.context import METADATA_CACHE, Context, Hosting, Outstanding, Problem
-from controller.core.deletion import note_problem, note_tombstoned, retry_later
+from controller.core.context import METADATA_CACHE, Context, Hosting, Outstanding
+from controller.core.deletion import note_problem, note_tombstoned
 from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.core.replica_machine import move
 from controller.core.transitions import ReplicaState
@@ -137,12 +137,8 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
             if deletion.all_acknowledged:
                 settled.append(topic.topic)
         else:
-            known = deletion.problems.get((METADATA_CACHE, event.broker))
-            attempts = known.attempts + 1 if known else 1
-            since_ms = known.since_ms if known else turn.now_ms
-            name = error_name(event.response.error)
-            deletion.problems[METADATA_CACHE, event.broker] = Problem(name, since_ms, attempts)
-            retry_later(turn, topic.topic, attempts)
+            cache = PartitionReplica(topic.topic, METADATA_CACHE, event.broker)
+            note_problem(turn, cache, error_name(event.response.error))
     if settled:
         turn.do(ResumeDeletions(tuple(settled)))
 

@@ -114,6 +114,11 @@ class Problem:
     since_ms: int
     attempts: int
 
+    @classmethod
+    def met(cls, before: Problem | None, what: str, now_ms: int) -> Problem:
+        """A problem met now, after the one that was remembered for the same thing, if any."""
+        return cls(what, before.since_ms if before else now_ms, before.attempts + 1 if before else 1)
+
 
 class Tombstone(NamedTuple):
     """UpdateMetadata with leader -2 went to this broker incarnation, and was answered without an error or not yet."""

@@ -189,13 +189,12 @@ def fail(turn: Turn, task: FailReplicaDeletions) -> None:
 
 
 def note_problem(turn: Turn, replica: PartitionReplica, what: str) -> None:
-    """Remember why a replica was not deleted, and when its topic is to be tried again."""
+    """Remember why a replica was not deleted, and when its topic is to be tried again. Its partition may be
+    METADATA_CACHE: then it is the broker's cache that did not let the topic go."""
     deletion = turn.context.deletions[replica.topic]
     key = (replica.partition, replica.broker)
-    known = deletion.problems.get(key)
-    since_ms, attempts = (known.since_ms, known.attempts + 1) if known else (turn.now_ms, 1)
-    deletion.problems[key] = Problem(what, since_ms, attempts)
-    retry_later(turn, replica.topic, attempts)
+    deletion.problems[key] = problem = Problem.met(deletion.problems.get(key), what, turn.now_ms)
+    retry_later(turn, replica.topic, problem.attempts)
 
 
 def retry_later(turn: Turn, name: str, attempts: int) -> None:

@@ -252,9 +252,7 @@ def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome]) -> TopicTree | str:
 
 def _give_up_for_now(turn: Turn, name: str, what: str) -> None:
     deletion = turn.context.deletions[name]
-    known = deletion.znode_problem
-    attempts = known.attempts + 1 if known else 1
-    deletion.znode_problem = Problem(what, known.since_ms if known else turn.now_ms, attempts)
+    deletion.znode_problem = problem = Problem.met(deletion.znode_problem, what, turn.now_ms)
     turn.record(FactType.REFUSAL, f"topic/{name}", what="removing its znodes", why=what)
     deletion.ineligible = True
-    retry_later(turn, name, attempts)
+    retry_later(turn, name, problem.attempts)
