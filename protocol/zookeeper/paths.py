@@ -1,4 +1,4 @@
-"""Every znode path of Kafka, one function each, and what a watched path is about.
+"""Every znode path of Kafka, and Lethe's own two, one function each, and what a watched path is about.
 
 Paths are absolute and without the chroot: the adapter adds and strips it. The reverse functions answer None for a
 path that is about something else, so that a caller can ask them one after another.
@@ -25,6 +25,8 @@ FEATURE: Final = "/feature"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 CLUSTER_ID: Final = "/cluster/id"
 MIGRATION: Final = "/migration"
+LETHE: Final = "/lethe"
+DELETIONS_PAUSED: Final = "/lethe/deletions_paused"
 
 DEFAULT_ENTITY: Final = "<default>"
 """Name under which the default of an entity type is configured."""
@@ -211,6 +213,16 @@ def cluster_id() -> str:
 def migration() -> str:
     """State of a migration to KRaft (KIP-866)."""
     return MIGRATION
+
+
+def lethe() -> str:
+    """Parent of what Lethe itself keeps; created when it is first needed."""
+    return LETHE
+
+
+def deletions_paused() -> str:
+    """While it exists, no deletion goes on."""
+    return DELETIONS_PAUSED
 
 
 # --- what a path is about -----------------------------------------------------------------------------------------

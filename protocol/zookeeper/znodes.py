@@ -1,9 +1,9 @@
-"""Every znode of Kafka's ZooKeeper mode, both ways: exact when written, tolerant when read.
+"""Every znode of Kafka's ZooKeeper mode, and Lethe's own, both ways: exact when written, tolerant when read.
 
 Written bytes have the field order of Kafka 3.9's own writer (Jackson over Scala 2.13 maps), except that a topic's
 partitions are in ascending order. Readers ignore what they do not know and accept every version that Kafka 0.8 to 3.9
-wrote; whatever else is found raises MalformedZnode(path, reason), never another exception. This module only gathers
-the names; the rules are in the module of each subject.
+wrote; whatever else is found raises MalformedZnode(path, reason), never another exception (Lethe's own znodes are read
+without any). This module only gathers the names; the rules are in the module of each subject.
 """
 
 from protocol.zookeeper.json_fields import MalformedZnode
@@ -42,12 +42,20 @@ from protocol.zookeeper.znodes_controller import (
     encode_migration,
     encode_producer_id_block,
 )
+from protocol.zookeeper.znodes_lethe import (
+    DeletionsPaused,
+    decode_deletion_marker,
+    decode_deletions_paused,
+    encode_deletion_marker,
+    encode_deletions_paused,
+)
 from protocol.zookeeper.znodes_topic import TopicZnode, decode_state, decode_topic, encode_state, encode_topic
 
 __all__ = [
     "PRODUCER_ID_BLOCK_SIZE",
     "ConfigChange",
     "ControllerZnode",
+    "DeletionsPaused",
     "FeatureZnode",
     "MalformedZnode",
     "MigrationZnode",
@@ -59,6 +67,8 @@ __all__ = [
     "decode_config_change",
     "decode_controller",
     "decode_controller_epoch",
+    "decode_deletion_marker",
+    "decode_deletions_paused",
     "decode_feature",
     "decode_isr_change",
     "decode_log_dir_event",
@@ -74,6 +84,8 @@ __all__ = [
     "encode_config_change",
     "encode_controller",
     "encode_controller_epoch",
+    "encode_deletion_marker",
+    "encode_deletions_paused",
     "encode_feature",
     "encode_isr_change",
     "encode_log_dir_event",

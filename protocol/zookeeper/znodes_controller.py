@@ -26,11 +26,16 @@ NO_KRAFT_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ControllerZnode:
-    """Who is the active controller, since when, and the KRaft controller's epoch during a migration (else -1)."""
+    """Who is the active controller, since when, and the KRaft controller's epoch during a migration (else -1).
+
+    `admin`, where the controller is Lethe's, is its HTTP endpoint, such as `http://host:port`. It stands last in the
+    JSON, as `"lethe":{"admin":...}`; Kafka (checked from 2.5 to 3.9) looks up `brokerid` and `kraftControllerEpoch` by
+    name and does not mind other keys."""
 
     broker_id: BrokerId
     timestamp_ms: int = -1
     kraft_epoch: int = NO_KRAFT_EPOCH
+    admin: str | None = None
 
     @property
     def is_kraft(self) -> bool:
@@ -47,6 +52,8 @@ def encode_controller(znode: ControllerZnode, *, version: int = 2) -> bytes:
     }
     if version >= 2:
         fields["kraftControllerEpoch"] = znode.kraft_epoch
+    if znode.admin is not None:
+        fields["lethe"] = {"admin": znode.admin}
     return dump(fields)
 
 
@@ -60,12 +67,19 @@ def decode_controller(data: bytes | None) -> ControllerZnode:
         kraft_epoch=integer(
             path, "'kraftControllerEpoch'", fields.get("kraftControllerEpoch"), minimum=-1, default=NO_KRAFT_EPOCH
         ),
+        admin=_admin(fields.get("lethe")),
     )
 
 
 def _timestamp(value: object) -> int:
     """Nothing depends on the time of election, so an odd one is taken for an unknown one."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else -1
+
+
+def _admin(value: object) -> str | None:
+    """A convenience for tools: where it is not as we write it, the controller is one like Kafka's."""
+    admin = value.get("admin") if isinstance(value, dict) else None
+    return admin if isinstance(admin, str) and admin else None
 
 
 def encode_controller_epoch(epoch: int) -> bytes:

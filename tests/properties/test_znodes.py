@@ -9,7 +9,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
+from protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId
 from protocol.zookeeper import znodes
 
 DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
@@ -36,7 +36,8 @@ KEYS = st.sampled_from(
         """version partitions topic_id adding_replicas removing_replicas leader leader_epoch controller_epoch isr
         leader_recovery_state brokerid timestamp kraftControllerEpoch endpoints host port rack features config
         entity_path entity_type entity_name listener_security_protocol_map topic partition replicas broker block_start
-        block_end status id 0 1 -1 min_version max_version max_version_level min_version_level kraft_controller_id""",
+        block_end status id 0 1 -1 min_version max_version max_version_level min_version_level kraft_controller_id
+        since reason unreadable lethe admin""",
     )
 )
 SCALARS = (
@@ -55,6 +56,9 @@ OBJECTS = st.dictionaries(KEYS, JSON, max_size=8)
 
 
 def decode_all(data: bytes | None) -> None:
+    # These two never fail at all, and what one cannot read is no order.
+    znodes.decode_deletions_paused(data)
+    assert not znodes.decode_deletion_marker(data) or b"unreadable" in (data or b"")
     for decode in DECODERS:
         with contextlib.suppress(znodes.MalformedZnode):
             decode(data)
@@ -90,3 +94,34 @@ def test_states_survive_the_way_there_and_back(state: LeaderAndIsr) -> None:
     data = znodes.encode_state(state)
     assert znodes.decode_state("t", 0, data, state.partition_epoch) == state
     assert orjson.loads(data)["version"] == 1
+
+
+PRINTABLE = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(INT32.map(BrokerId), st.integers(0, 2**59), st.none() | PRINTABLE.filter(bool), st.sampled_from([1, 2]))
+def test_controllers_survive_the_way_there_and_back(
+    broker: BrokerId, timestamp_ms: int, admin: str | None, version: int
+) -> None:
+    znode = znodes.ControllerZnode(broker, timestamp_ms, admin=admin)
+    data = znodes.encode_controller(znode, version=version)
+    assert znodes.decode_controller(data) == znode
+    assert (list(orjson.loads(data))[-1] == "lethe") == (admin is not None)
+
+
+@given(st.none() | st.integers(-(2**63) + 1, 2**63 - 1), PRINTABLE)
+def test_pauses_survive_the_way_there_and_back(since_ms: int | None, reason: str) -> None:
+    paused = znodes.DeletionsPaused(since_ms, reason)
+    assert znodes.decode_deletions_paused(znodes.encode_deletions_paused(paused)) == paused
+
+
+@given(st.text())
+def test_every_reason_can_be_written(reason: str) -> None:
+    written = znodes.encode_deletions_paused(znodes.DeletionsPaused(1, reason))
+    assert znodes.decode_deletions_paused(written).since_ms == 1
+
+
+@given(st.booleans())
+def test_markers_survive_the_way_there_and_back(even_if_unreadable: bool) -> None:
+    data = znodes.encode_deletion_marker(even_if_unreadable)
+    assert znodes.decode_deletion_marker(data) is even_if_unreadable

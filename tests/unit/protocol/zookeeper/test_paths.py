@@ -38,6 +38,8 @@ def test_every_path_is_the_one_that_kafka_uses() -> None:
     assert paths.producer_id_block() == "/latest_producer_id_block"
     assert paths.cluster_id() == "/cluster/id"
     assert paths.migration() == "/migration"
+    assert paths.lethe() == "/lethe"
+    assert paths.deletions_paused() == "/lethe/deletions_paused"
     assert len(paths.PERSISTENT_ROOTS) == len(set(paths.PERSISTENT_ROOTS)) == 14
 
 

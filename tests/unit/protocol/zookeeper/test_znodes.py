@@ -246,6 +246,19 @@ def test_the_controller_is_written_and_read() -> None:
     assert not znode.is_kraft
 
 
+def test_a_controller_of_lethe_says_where_it_is_asked() -> None:
+    znode = znodes.ControllerZnode(BrokerId(5), 17, admin="http://host:9800")
+    v2 = b'{"version":2,"brokerid":5,"timestamp":"17","kraftControllerEpoch":-1,"lethe":{"admin":"http://host:9800"}}'
+    v1 = b'{"version":1,"brokerid":5,"timestamp":"17","lethe":{"admin":"http://host:9800"}}'
+    assert (znodes.encode_controller(znode), znodes.encode_controller(znode, version=1)) == (v2, v1)
+    assert znodes.decode_controller(v2) == znodes.decode_controller(v1) == znode
+
+
+@pytest.mark.parametrize("odd", [b"null", b"1", b'"http://host:1"', b"[]", b"{}", b'{"admin":7}', b'{"admin":""}'])
+def test_what_a_controller_says_beside_kafkas_fields_never_makes_it_unreadable(odd: bytes) -> None:
+    assert znodes.decode_controller(b'{"brokerid":5,"lethe":' + odd + b"}") == znodes.ControllerZnode(BrokerId(5))
+
+
 def test_the_controller_epoch_is_text() -> None:
     assert znodes.encode_controller_epoch(12) == b"12"
     assert znodes.decode_controller_epoch(b"12") == 12
