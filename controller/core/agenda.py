@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from controller.core.election import Strategy
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
 
@@ -154,13 +155,16 @@ class InitializeLeadership:
 
 @dataclass(frozen=True, slots=True)
 class ElectLeaders:
-    """Elect by the offline strategy from what memory knows, and write; what memory did not know is read again.
+    """Elect from what memory knows, by the strategy, and write; what memory did not know is read again.
 
-    `unclean_topics`: their configuration has been read and allows a leader from outside the ISR; None: not read yet.
+    Partitions without leadership and those of queued topics are left out. Who has a leader afterwards is seen in the
+    context. `unclean_topics`, with the offline strategy only: their configuration has been read and allows a leader
+    from outside the ISR; None: not read yet.
     """
 
     partitions: Partitions
     unclean_topics: tuple[str, ...] | None = None
+    strategy: Strategy = Strategy.OFFLINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,6 +270,10 @@ class Context:
         offline = self.offline_dirs.get(BrokerId(broker))
         return offline is None or topic_partition not in offline
 
+    def has_failed_directory(self, topic_partition: TopicPartition, broker: int) -> bool:
+        """The broker's present incarnation answered KAFKA_STORAGE_ERROR for the partition."""
+        return topic_partition in self.offline_dirs.get(BrokerId(broker), {})
+
     def is_replica_online(self, replica: PartitionReplica) -> bool:
         """As `is_online`, without making a TopicPartition for each of hundreds of thousands of replicas."""
         broker = replica.broker

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.core.agenda import ElectLeaders, Partitions, Replicas, ShrinkIsr, TopicTree
+from controller.core.election import Strategy
 from protocol.vocabulary import BrokerId, ControllerEpoch, LeaderAndIsr, TopicId
 from protocol.zookeeper.operations import Operation
 
@@ -114,6 +115,7 @@ class LeadersElected:
     partitions: Partitions
     leadership: tuple[LeaderAndIsr, ...]
     unclean: tuple[bool, ...]
+    strategy: Strategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from controller.core import (
     events,
     failover,
     leadership,
+    leadership_first,
     partition_machine,
     removal,
     replica_machine,
@@ -143,7 +144,7 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
         case agenda.BringOnline():
             partition_machine.bring_online(turn, task)
         case agenda.InitializeLeadership():
-            leadership.initialize(turn, task)
+            leadership_first.initialize(turn, task)
         case agenda.ElectLeaders():
             leadership.elect(turn, task)
         case agenda.MoveReplicas():
@@ -253,9 +254,9 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
         case continuations.TopicIdsWritten():
             creation.ids_written(turn, then, outcomes)
         case continuations.LeadershipPathsCreated():
-            leadership.paths_created(turn, then)
+            leadership_first.paths_created(turn, then)
         case continuations.LeadershipInitialized():
-            leadership.initialized(turn, then, outcomes)
+            leadership_first.initialized(turn, then, outcomes)
         case continuations.LeadersElected():
             leadership.elected(turn, then, outcomes)
         case continuations.IsrShrunk():

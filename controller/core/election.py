@@ -5,6 +5,7 @@ Candidates are always scanned in assignment order, and the new ISR keeps the old
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,19 @@ from protocol.vocabulary import (
 )
 
 IsOnline = Callable[[int], bool]
+
+
+class Strategy(enum.Enum):
+    """Why a leader is elected, which decides who may lead, what becomes of the ISR and who is told."""
+
+    OFFLINE = "offline"
+    """The leader cannot lead any more, or there never was one."""
+    REASSIGN = "reassign"
+    """The leader is not among the target replicas of a reassignment, or is not live."""
+    PREFERRED = "preferred"
+    """The first replica of the assignment is to lead."""
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    """The leader's broker asked to be relieved before it stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,50 @@ def offline(
         return NoLeader(unclean_would_help=True)
     recovery = RecoveryState.RECOVERING if recovery_supported else current.recovery_state
     return Elected(_raised(current, live[0], (live[0],), controller_epoch, recovery), unclean=True)
+
+
+def reassign(
+    assignment: ReplicaAssignment, current: LeaderAndIsr, is_online: IsOnline, controller_epoch: ControllerEpoch
+) -> Elected | NoLeader:
+    """The first target replica that is live and in sync; the ISR stays as it is."""
+    leader = next((r for r in assignment.target if is_online(r) and r in current.isr), None)
+    return _with_the_same_isr(current, leader, controller_epoch)
+
+
+def preferred(
+    assignment: ReplicaAssignment, current: LeaderAndIsr, is_online: IsOnline, controller_epoch: ControllerEpoch
+) -> Elected | NoLeader:
+    """The first replica of the assignment, where it is live and in sync, or nobody; the ISR stays as it is."""
+    leader = next((r for r in assignment.replicas[:1] if is_online(r) and r in current.isr), None)
+    return _with_the_same_isr(current, leader, controller_epoch)
+
+
+def controlled_shutdown(
+    assignment: ReplicaAssignment,
+    current: LeaderAndIsr,
+    is_online: IsOnline,
+    is_shutting_down: IsOnline,
+    controller_epoch: ControllerEpoch,
+) -> Elected | NoLeader:
+    """The first replica that is in sync, live and not leaving; all brokers that are leaving leave the ISR too.
+
+    `is_online` says of a broker that is shutting down what it likes: such a broker is no candidate.
+    """
+    leader = next(
+        (r for r in assignment.replicas if is_online(r) and r in current.isr and not is_shutting_down(r)), None
+    )
+    if leader is None:
+        return NoLeader(unclean_would_help=False)
+    isr = tuple(r for r in current.isr if not is_shutting_down(r))
+    return Elected(_raised(current, leader, isr, controller_epoch, current.recovery_state))
+
+
+def _with_the_same_isr(
+    current: LeaderAndIsr, leader: int | None, controller_epoch: ControllerEpoch
+) -> Elected | NoLeader:
+    if leader is None:
+        return NoLeader(unclean_would_help=False)
+    return Elected(_raised(current, leader, current.isr, controller_epoch, current.recovery_state))
 
 
 def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: ControllerEpoch) -> LeaderAndIsr | None:

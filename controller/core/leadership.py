@@ -1,4 +1,4 @@
-"""Writes leadership: the first state of a partition, elections, and the ISR without replicas that went offline.
+"""Writes leadership: elections, and the ISR without replicas that went offline. First states: `leadership_first`.
 
 Memory is tried first: what is written is computed from the leadership known here, expecting the version it was read
 under. Only where ZooKeeper has another version (a leader of an old protocol writes its ISR itself) is the state read
@@ -8,124 +8,75 @@ when a write is known to have succeeded, and brokers are told after that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, assert_never
 
 from controller.core import election, partition_machine, replica_machine
-from controller.core.agenda import ElectLeaders, InitializeLeadership, Replicas, ShrinkIsr
-from controller.core.context import Context
+from controller.core.agenda import ElectLeaders, Replicas, ShrinkIsr
+from controller.core.context import Context, Partition
 from controller.core.continuations import (
     IsrShrunk,
     LeadersElected,
-    LeadershipInitialized,
-    LeadershipPathsCreated,
     StatesReread,
     UncleanConfigsRead,
 )
+from controller.core.election import Elected, NoLeader, Strategy
 from controller.core.mutation import set_leadership
 from controller.core.transitions import PartitionState
 from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Data, GetData, Operation, ReadFailed, ReadOutcome, SetData, ZkError
+from protocol.zookeeper.operations import Data, GetData, Operation, ReadFailed, ReadOutcome, SetData, ZkError
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 UNCLEAN_CONFIG = "unclean.leader.election.enable"
 
-
-# --- the first state ----------------------------------------------------------------------------------------------
-
-
-def initialize(turn: Turn, task: InitializeLeadership) -> None:
-    """First the parents, once for each topic, then each partition with its state: two rounds for any number."""
-    if task.partitions:
-        topics = dict.fromkeys(topic_partition.topic for topic_partition in task.partitions)
-        turn.write(
-            [(Create(paths.topic_partitions(topic), None),) for topic in topics],
-            LeadershipPathsCreated(task.partitions),
-        )
-
-
-def paths_created(turn: Turn, task: LeadershipPathsCreated) -> None:
-    """The parents are there, or were before: whether that was so, the states will tell."""
-    _write_first_states(turn, task.partitions, state_only=False)
-
-
-def _write_first_states(turn: Turn, partitions: Iterable[TopicPartition], *, state_only: bool) -> None:
-    context = turn.context
-    chosen: list[TopicPartition] = []
-    leadership: list[LeaderAndIsr] = []
-    groups: list[tuple[Operation, ...]] = []
-    leaderless: list[TopicPartition] = []
-    for topic_partition in partitions:
-        partition = context.partition(topic_partition)
-        if partition is None:
-            continue
-        first = election.initial(partition.assignment, _online(context, topic_partition), context.epoch)
-        if first is None:
-            leaderless.append(topic_partition)
-            continue
-        chosen.append(topic_partition)
-        leadership.append(first)
-        state = Create(paths.partition_state(*topic_partition), znodes.encode_state(first))
-        groups.append((state,) if state_only else (Create(paths.topic_partition(*topic_partition), None), state))
-    turn.refuse_partitions(leaderless, "NEW to ONLINE", "no assigned replica is on a live broker")
-    if groups:
-        turn.write(groups, LeadershipInitialized(tuple(chosen), tuple(leadership), state_only))
-
-
-def initialized(turn: Turn, task: LeadershipInitialized, outcomes: Sequence[GroupOutcome]) -> None:
-    """Tell the ISR's members that they host a new partition, and everybody who leads it."""
-    batch = turn.batch()
-    done, again = [], []
-    for topic_partition, leadership, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
-        if isinstance(outcome, GroupDone):
-            set_leadership(turn.context, topic_partition, leadership)
-            batch.add_leader_and_isr(leadership.isr, topic_partition, is_new=True)
-            done.append(topic_partition)
-        elif not task.state_only and outcome == GroupFailed(0, ZkError.NODE_EXISTS):
-            # A controller died between this znode and the state below it.
-            again.append(topic_partition)
-        else:
-            _refuse_write(turn, topic_partition, "NEW to ONLINE", outcome)
-    partition_machine.enter(turn, tuple(done), PartitionState.ONLINE)
-    turn.flush(batch)
-    if again:
-        _write_first_states(turn, again, state_only=True)
-
+_WHAT: Final[Mapping[Strategy, str]] = MappingProxyType(
+    {
+        Strategy.OFFLINE: "OFFLINE to ONLINE",
+        Strategy.REASSIGN: "electing a leader from the target replicas",
+        Strategy.PREFERRED: "electing the preferred replica",
+        Strategy.CONTROLLED_SHUTDOWN: "electing a leader that is not shutting down",
+    }
+)
+_WHY_NOT: Final[Mapping[Strategy, str]] = MappingProxyType(
+    {
+        Strategy.OFFLINE: "no live replica may lead the partition",
+        Strategy.REASSIGN: "no target replica is both live and in the ISR",
+        Strategy.PREFERRED: "the preferred replica is not both live and in the ISR",
+        Strategy.CONTROLLED_SHUTDOWN: "no other replica is both live and in the ISR",
+    }
+)
 
 # --- elections ----------------------------------------------------------------------------------------------------
 
 
 def elect(turn: Turn, task: ElectLeaders) -> None:
-    """Choose leaders for Offline partitions and write them; ask for topic configurations where they decide."""
+    """Choose leaders by the task's strategy and write them; ask for topic configurations where they decide."""
     context = turn.context
-    allowed = None if task.unclean_topics is None else frozenset(task.unclean_topics)
+    unclean = None if task.unclean_topics is None else frozenset(task.unclean_topics)
     chosen: list[TopicPartition] = []
-    elected: list[election.Elected] = []
+    elected: list[Elected] = []
     undecided: list[TopicPartition] = []
     leaderless: list[TopicPartition] = []
     for topic_partition in task.partitions:
         partition = context.partition(topic_partition)
         if partition is None or partition.leadership is None or context.is_queued(topic_partition.topic):
             continue
-        result = election.offline(
-            partition.assignment,
-            partition.leadership,
-            _online(context, topic_partition),
-            context.epoch,
-            unclean_allowed=allowed is not None and topic_partition.topic in allowed,
-            recovery_supported=context.config.ibp.has_leader_recovery_state,
-        )
+        may_be_unclean = unclean is not None and topic_partition.topic in unclean
+        result = _chosen(context, topic_partition, partition, partition.leadership, task.strategy, may_be_unclean)
         match result:
-            case election.Elected():
+            case Elected():
                 chosen.append(topic_partition)
                 elected.append(result)
-            case election.NoLeader(unclean_would_help=True) if allowed is None:
+            case NoLeader(unclean_would_help=True) if unclean is None:
                 undecided.append(topic_partition)
-            case election.NoLeader():
+            case NoLeader():
                 leaderless.append(topic_partition)
-    turn.refuse_partitions(leaderless, "OFFLINE to ONLINE", "no live replica may lead the partition")
+    turn.refuse_partitions(leaderless, _WHAT[task.strategy], _WHY_NOT[task.strategy])
     if undecided:
         topics = tuple(dict.fromkeys(topic_partition.topic for topic_partition in undecided))
         if chosen:
@@ -135,10 +86,42 @@ def elect(turn: Turn, task: ElectLeaders) -> None:
             return
     if chosen:
         leaders = tuple(result.leadership for result in elected)
+        unclean_ones = tuple(result.unclean for result in elected)
         turn.write(
             [_set_state(topic_partition, state) for topic_partition, state in zip(chosen, leaders, strict=True)],
-            LeadersElected(tuple(chosen), leaders, tuple(result.unclean for result in elected)),
+            LeadersElected(tuple(chosen), leaders, unclean_ones, task.strategy),
         )
+
+
+def _chosen(
+    context: Context,
+    topic_partition: TopicPartition,
+    partition: Partition,
+    current: LeaderAndIsr,
+    strategy: Strategy,
+    may_be_unclean: bool,
+) -> Elected | NoLeader:
+    assignment, epoch = partition.assignment, context.epoch
+    is_online = online(context, topic_partition)
+    match strategy:
+        case Strategy.OFFLINE:
+            return election.offline(
+                assignment,
+                current,
+                is_online,
+                epoch,
+                unclean_allowed=may_be_unclean,
+                recovery_supported=context.config.ibp.has_leader_recovery_state,
+            )
+        case Strategy.REASSIGN:
+            return election.reassign(assignment, current, is_online, epoch)
+        case Strategy.PREFERRED:
+            return election.preferred(assignment, current, is_online, epoch)
+        case Strategy.CONTROLLED_SHUTDOWN:
+            leaving = context.shutting_down
+            return election.controlled_shutdown(assignment, current, is_online, lambda b: b in leaving, epoch)
+        case _:
+            assert_never(strategy)
 
 
 def configs_read(turn: Turn, task: UncleanConfigsRead, outcomes: Sequence[ReadOutcome]) -> None:
@@ -163,7 +146,7 @@ def configs_read(turn: Turn, task: UncleanConfigsRead, outcomes: Sequence[ReadOu
 
 
 def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) -> None:
-    """Tell the live replicas of each partition who leads it now."""
+    """Tell the replicas of each partition, those that the strategy says, who leads it now."""
     context = turn.context
     batch = turn.batch()
     done, stale = [], []
@@ -173,20 +156,39 @@ def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) 
             written = _written(leadership)
             set_leadership(context, topic_partition, written)
             partition = context.partition(topic_partition)
-            replicas = () if partition is None else partition.assignment.replicas
-            live = [r for r in replicas if context.is_online(topic_partition, r)]
-            batch.add_leader_and_isr(live, topic_partition, is_new=False)
+            if partition is not None:
+                receivers = _receivers(context, topic_partition, partition, task.strategy)
+                batch.add_leader_and_isr(receivers, topic_partition, is_new=False)
             context.elections += 1
             context.unclean_elections += unclean
             done.append(topic_partition)
         elif _is_stale(outcome):
             stale.append(topic_partition)
         else:
-            _refuse_write(turn, topic_partition, "OFFLINE to ONLINE", outcome)
+            refuse_write(turn, topic_partition, _WHAT[task.strategy], outcome)
     partition_machine.enter(turn, tuple(done), PartitionState.ONLINE)
     turn.flush(batch)
     if stale:
-        _reread(turn, stale, ElectLeaders(tuple(stale)))
+        _reread(turn, stale, ElectLeaders(tuple(stale), strategy=task.strategy))
+
+
+def _receivers(
+    context: Context, topic_partition: TopicPartition, partition: Partition, strategy: Strategy
+) -> Sequence[int]:
+    """Who is told of the election; those that are not registered are left out when it is sent."""
+    replicas = partition.assignment.replicas
+    match strategy:
+        case Strategy.OFFLINE:
+            return [r for r in replicas if context.is_online(topic_partition, r)]
+        case Strategy.REASSIGN:
+            return partition.assignment.target
+        case Strategy.PREFERRED:
+            return replicas
+        case Strategy.CONTROLLED_SHUTDOWN:
+            # The leaving broker too: it is to know that it leads no more.
+            return [r for r in replicas if not context.has_failed_directory(topic_partition, r)]
+        case _:
+            assert_never(strategy)
 
 
 # --- replicas going offline ---------------------------------------------------------------------------------------
@@ -236,7 +238,7 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
             stale.append(topic_partition)
             again.extend(replicas)
         else:
-            _refuse_write(turn, topic_partition, "replicas to OFFLINE", outcome)
+            refuse_write(turn, topic_partition, "replicas to OFFLINE", outcome)
     if offline:
         replica_machine.finish_offline(turn, tuple(offline))
     if stale:
@@ -263,8 +265,9 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
         else:
             turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
     match task.again:
-        case ElectLeaders(partitions=partitions, unclean_topics=unclean):
-            turn.do(ElectLeaders(tuple(p for p in partitions if p in going_on), unclean))
+        case ElectLeaders(partitions=partitions) as election_again:
+            going = tuple(p for p in partitions if p in going_on)
+            turn.do(replace(election_again, partitions=going))
         case ShrinkIsr(replicas=replicas):
             turn.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)))
 
@@ -290,7 +293,7 @@ def take_in_state(context: Context, topic_partition: TopicPartition, outcome: Re
 # --- small parts --------------------------------------------------------------------------------------------------
 
 
-def _online(context: Context, topic_partition: TopicPartition) -> election.IsOnline:
+def online(context: Context, topic_partition: TopicPartition) -> election.IsOnline:
     return lambda broker: context.is_online(topic_partition, broker)
 
 
@@ -307,6 +310,6 @@ def _is_stale(outcome: GroupOutcome) -> bool:
     return isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION
 
 
-def _refuse_write(turn: Turn, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
+def refuse_write(turn: Turn, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
     why = outcome.error.name if isinstance(outcome, GroupFailed) else "the outcome of the write is not known"
     turn.record(FactType.REFUSAL, f"partition/{topic_partition}", what=what, why=f"writing its state: {why}")

@@ -1,4 +1,4 @@
-"""Kafka's offline election cases, and the shrinking of ISRs."""
+"""Kafka's election cases, and the shrinking of ISRs."""
 
 from __future__ import annotations
 
@@ -60,6 +60,92 @@ def test_candidates_are_scanned_in_assignment_order_and_the_isr_keeps_its_own() 
 
 def test_live_member_of_the_isr_that_is_not_assigned_cannot_lead() -> None:
     assert offline((2, 4), (5,), (5,), unclean=False) == election.NoLeader(unclean_would_help=False)
+
+
+# --- reassignment -------------------------------------------------------------------------------------------------
+
+
+def reassign(
+    replicas: tuple[int, ...], isr: tuple[int, ...], live: tuple[int, ...], *, removing: tuple[int, ...] = ()
+) -> election.Elected | election.NoLeader:
+    assignment = ReplicaAssignment(replicas, (), removing)
+    return election.reassign(assignment, LeaderAndIsr(9, 3, isr, BEFORE, 9), lambda broker: broker in live, EPOCH)
+
+
+def test_reassign_election_takes_the_first_live_member_of_the_isr_and_leaves_the_isr() -> None:
+    assert reassign((2, 4), (2, 4), (4,)) == election.Elected(LeaderAndIsr(4, 4, (2, 4), EPOCH, 9))
+
+
+def test_reassign_election_with_no_live_member_of_the_isr_has_no_leader() -> None:
+    assert reassign((2, 4), (2,), ()) == election.NoLeader(unclean_would_help=False)
+
+
+def test_reassign_election_with_an_empty_isr_has_no_leader() -> None:
+    assert reassign((2, 4), (), (2,)) == election.NoLeader(unclean_would_help=False)
+
+
+def test_reassign_election_looks_at_the_target_replicas_only() -> None:
+    result = reassign((2, 4, 6), (2, 4, 6), (2, 4, 6), removing=(2,))
+    assert result == election.Elected(LeaderAndIsr(4, 4, (2, 4, 6), EPOCH, 9))
+
+
+# --- the preferred replica ----------------------------------------------------------------------------------------
+
+
+def preferred(
+    replicas: tuple[int, ...], isr: tuple[int, ...], live: tuple[int, ...]
+) -> election.Elected | election.NoLeader:
+    current = LeaderAndIsr(4, 3, isr, BEFORE, 9, RecoveryState.RECOVERING)
+    return election.preferred(ReplicaAssignment(replicas), current, lambda broker: broker in live, EPOCH)
+
+
+def test_preferred_replica_election_takes_the_head_of_the_assignment_and_leaves_isr_and_recovery() -> None:
+    result = preferred((2, 4), (4, 2), (2, 4))
+    assert result == election.Elected(LeaderAndIsr(2, 4, (4, 2), EPOCH, 9, RecoveryState.RECOVERING))
+
+
+def test_preferred_replica_in_the_isr_but_not_live_does_not_lead() -> None:
+    assert preferred((2, 4), (2,), ()) == election.NoLeader(unclean_would_help=False)
+
+
+def test_preferred_replica_not_in_the_isr_but_live_does_not_lead() -> None:
+    assert preferred((2, 4), (4,), (2, 4)) == election.NoLeader(unclean_would_help=False)
+
+
+def test_preferred_replica_neither_in_the_isr_nor_live_does_not_lead() -> None:
+    assert preferred((2, 4), (), ()) == election.NoLeader(unclean_would_help=False)
+
+
+# --- controlled shutdown ------------------------------------------------------------------------------------------
+
+
+def controlled_shutdown(
+    isr: tuple[int, ...], leaving: tuple[int, ...], live: tuple[int, ...] = (2, 4)
+) -> election.Elected | election.NoLeader:
+    return election.controlled_shutdown(
+        ReplicaAssignment((2, 4)),
+        LeaderAndIsr(2, 3, isr, BEFORE, 9),
+        lambda broker: broker in live,
+        lambda broker: broker in leaving,
+        EPOCH,
+    )
+
+
+def test_controlled_shutdown_election_takes_one_that_stays_and_the_isr_loses_the_leaving() -> None:
+    assert controlled_shutdown((2, 4), (2,)) == election.Elected(LeaderAndIsr(4, 4, (4,), EPOCH, 9))
+
+
+def test_controlled_shutdown_of_the_last_isr_member_elects_nobody() -> None:
+    assert controlled_shutdown((2,), (2,)) == election.NoLeader(unclean_would_help=False)
+
+
+def test_controlled_shutdown_of_the_whole_isr_at_the_same_time_elects_nobody() -> None:
+    assert controlled_shutdown((2, 4), (2, 4)) == election.NoLeader(unclean_would_help=False)
+
+
+def test_controlled_shutdown_keeps_members_of_the_isr_that_are_dead_but_did_not_ask_to_leave() -> None:
+    result = controlled_shutdown((2, 4, 6), (2,))
+    assert result == election.Elected(LeaderAndIsr(4, 4, (4, 6), EPOCH, 9))
 
 
 # --- the first leadership -----------------------------------------------------------------------------------------
