@@ -27,7 +27,7 @@ SERVED: Final[Mapping[ApiKey, VersionRange]] = {
         ApiKey.DESCRIBE_LOG_DIRS,
     )
 }
-"""ControlledShutdown is for controllers to answer."""
+"""ControlledShutdown and AlterPartition are for controllers to answer."""
 
 
 def handler_for(listener: str, loop: AgentLoop, cluster_id: str, space: Callable[[], Mapping[str, Space]]) -> Handler:

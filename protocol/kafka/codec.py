@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from protocol.kafka import codec_control, codec_queries
+from protocol.kafka import codec_control, codec_queries, codec_to_controller
 from protocol.kafka.codec_control import Binding
 from protocol.kafka.codec_layout import compile_layout, fixed_offset
 from protocol.kafka.codec_primitives import Layout, Malformed, Unencodable, skip_tagged_fields
@@ -100,8 +100,13 @@ _BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[
         ),
         ApiKey.CONTROLLED_SHUTDOWN: (
             "ControlledShutdown",
-            codec_queries.controlled_shutdown_request,
-            codec_queries.controlled_shutdown_response,
+            codec_to_controller.controlled_shutdown_request,
+            codec_to_controller.controlled_shutdown_response,
+        ),
+        ApiKey.ALTER_PARTITION: (
+            "AlterPartition",
+            codec_to_controller.alter_partition_request,
+            codec_to_controller.alter_partition_response,
         ),
         ApiKey.METADATA: ("Metadata", codec_queries.metadata_request, codec_queries.metadata_response),
         ApiKey.API_VERSIONS: ("ApiVersions", codec_queries.api_versions_request, codec_queries.api_versions_response),

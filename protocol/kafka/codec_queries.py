@@ -1,4 +1,4 @@
-"""How ApiVersions, Metadata, DescribeLogDirs and ControlledShutdown lie in Kafka's schemas, version by version."""
+"""How ApiVersions, Metadata and DescribeLogDirs lie in Kafka's schemas, version by version."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
     DescribableTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -30,10 +28,9 @@ from protocol.kafka.queries import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataTopic,
-    RemainingPartition,
     SupportedFeature,
 )
-from protocol.vocabulary import NO_BROKER, NO_EPOCH
+from protocol.vocabulary import NO_BROKER
 
 
 def _attributes(*names: str) -> Callable[[Any], Sequence[Any]]:
@@ -163,26 +160,4 @@ def describe_log_dirs_response(_version: int) -> Binding:
             ),
         },
         items=_attributes("log_dirs", "error", "throttle_time_ms"),
-    )
-
-
-# --- ControlledShutdown -------------------------------------------------------------------------------------------
-
-
-def controlled_shutdown_request(_version: int) -> Binding:
-    return Binding(
-        shapes={
-            "ControlledShutdownRequest": Shape(ControlledShutdownRequest, ("broker_id", "broker_epoch"), (NO_EPOCH,))
-        },
-        items=_attributes("broker_id", "broker_epoch"),
-    )
-
-
-def controlled_shutdown_response(_version: int) -> Binding:
-    return Binding(
-        shapes={
-            "ControlledShutdownResponse": Shape(ControlledShutdownResponse, ("error_code", "remaining_partitions")),
-            "RemainingPartition": Shape(RemainingPartition, ("topic_name", "partition_index")),
-        },
-        items=_attributes("error", "remaining"),
     )

@@ -23,6 +23,7 @@ class ApiKey(enum.IntEnum):
     CONTROLLED_SHUTDOWN = 7
     API_VERSIONS = 18
     DESCRIBE_LOG_DIRS = 35
+    ALTER_PARTITION = 56
 
 
 class Node(NamedTuple):

@@ -1,8 +1,8 @@
 """Requests that ask rather than rule, and their answers, independent of version.
 
-ApiVersions, Metadata and DescribeLogDirs are what clients and our survey ask a broker; ControlledShutdown is what a
-broker asks its controller. A field that a version does not carry has its default after decoding and is dropped by
-encoding, as Kafka does with what it calls ignorable fields.
+ApiVersions, Metadata and DescribeLogDirs are what clients and our survey ask a broker; what a broker asks its
+controller has a file of its own, `to_controller`. A field that a version does not carry has its default after decoding
+and is dropped by encoding, as Kafka does with what it calls ignorable fields.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from protocol.kafka.control import Addressed, ApiKey, ControlResponse, api_of
-from protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, TopicId
+from protocol.kafka.to_controller import (
+    AlterPartitionRequest,
+    ControlledShutdownRequest,
+    ControllerRequest,
+    ControllerResponse,
+)
+from protocol.vocabulary import BrokerId, TopicId
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 """The bit field of permitted operations where nobody asked for it."""
@@ -157,30 +163,10 @@ class DescribeLogDirsResponse:
     throttle_time_ms: int = 0
 
 
-# --- ControlledShutdown -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ControlledShutdownRequest:
-    broker_id: BrokerId = NO_BROKER
-    broker_epoch: BrokerEpoch = NO_EPOCH
-
-
-class RemainingPartition(NamedTuple):
-    topic: str
-    partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class ControlledShutdownResponse:
-    error: int
-    remaining: tuple[RemainingPartition, ...] = ()
-
-
 # --- all of them --------------------------------------------------------------------------------------------------
 
-QueryRequest = ApiVersionsRequest | MetadataRequest | DescribeLogDirsRequest | ControlledShutdownRequest
-QueryResponse = ApiVersionsResponse | MetadataResponse | DescribeLogDirsResponse | ControlledShutdownResponse
+QueryRequest = ApiVersionsRequest | MetadataRequest | DescribeLogDirsRequest | ControllerRequest
+QueryResponse = ApiVersionsResponse | MetadataResponse | DescribeLogDirsResponse | ControllerResponse
 Request = Addressed | QueryRequest
 Response = ControlResponse | QueryResponse
 
@@ -198,3 +184,5 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.DESCRIBE_LOG_DIRS
         case ControlledShutdownRequest():
             return ApiKey.CONTROLLED_SHUTDOWN
+        case AlterPartitionRequest():
+            return ApiKey.ALTER_PARTITION

@@ -36,6 +36,7 @@ SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.CONTROLLED_SHUTDOWN: VersionRange(0, 3),
         ApiKey.API_VERSIONS: VersionRange(0, 4),
         ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
+        ApiKey.ALTER_PARTITION: VersionRange(0, 3),
     }
 )
 """What `codec` can encode and decode, requests and responses alike."""

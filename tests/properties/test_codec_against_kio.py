@@ -27,6 +27,7 @@ MODULES = {
     ApiKey.API_VERSIONS: "ApiVersions",
     ApiKey.METADATA: "Metadata",
     ApiKey.DESCRIBE_LOG_DIRS: "DescribeLogDirs",
+    ApiKey.ALTER_PARTITION: "AlterPartition",
 }
 MESSAGES = [
     pytest.param(api, version, kind, id=f"{name}{kind}-v{version}")

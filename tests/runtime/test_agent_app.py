@@ -20,12 +20,12 @@ from protocol.journal_schema import schema_problems
 from protocol.kafka.control import Addressed, ControlRequest
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.queries import (
-    ControlledShutdownRequest,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     MetadataRequest,
     MetadataResponse,
 )
+from protocol.kafka.to_controller import ControlledShutdownRequest
 from protocol.kafka.versions import SPOKEN
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
 from protocol.zookeeper.operations import Create

@@ -44,13 +44,13 @@ from protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    ControlledShutdownRequest,
     DescribeLogDirsRequest,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     Request,
 )
+from protocol.kafka.to_controller import ControlledShutdownRequest
 from protocol.kafka.versions import SPOKEN, VersionRange
 from protocol.vocabulary import (
     NO_EPOCH,
@@ -174,23 +174,6 @@ def test_update_metadata_v5() -> None:
 def test_stop_replica_in_each_version(version: int, body: str) -> None:
     payload = hexed(head("0005", f"000{version}", flexible=version >= 2), body)
     assert sent(STOP_REPLICA, version) == struct.pack(">i", len(payload)) + payload
-
-
-@pytest.mark.parametrize(
-    "version, payload",
-    [
-        (0, "0007 0000 00000007 00000003"),
-        (1, "0007 0001 00000007 0001 39 00000003"),
-        (2, "0007 0002 00000007 0001 39 00000003 0102030405060708"),
-        (3, "0007 0003 00000007 0001 39 00 00000003 0102030405060708 00"),
-    ],
-)
-def test_controlled_shutdown_has_no_client_id_in_version_0(version: int, payload: str) -> None:
-    request = ControlledShutdownRequest(BrokerId(3), EPOCH)
-    assert encode_request(request, version, 7, "9") == hexed(payload)
-    header, value = decode_request(hexed(payload))
-    assert header == RequestHeader(ApiKey.CONTROLLED_SHUTDOWN, version, 7, None if version == 0 else "9")
-    assert value == ControlledShutdownRequest(BrokerId(3), EPOCH if version >= 2 else NO_EPOCH)
 
 
 def test_responses() -> None:

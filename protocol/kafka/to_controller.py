@@ -1,0 +1,100 @@
+"""What brokers ask their controller, and its answers, independent of version: ControlledShutdown and AlterPartition.
+
+A field that a version does not carry has its default after decoding and is dropped by encoding, as Kafka does with what
+it calls ignorable fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, RecoveryState, TopicId
+
+# --- ControlledShutdown -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownRequest:
+    broker_id: BrokerId = NO_BROKER
+    broker_epoch: BrokerEpoch = NO_EPOCH
+    """Travels from version 2 on."""
+
+
+class RemainingPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownResponse:
+    error: int
+    remaining: tuple[RemainingPartition, ...] = ()
+    """Partitions that the broker still leads. Empty, and no error: it may go."""
+
+
+# --- AlterPartition -----------------------------------------------------------------------------------------------
+
+
+class AlterPartition(NamedTuple):
+    """The ISR that a leader wants for one of its partitions, and what it takes for the present state."""
+
+    partition: int
+    leader_epoch: int
+    new_isr: tuple[int, ...]
+    recovery_state: int
+    """A RecoveryState, or whatever number the leader sent; RECOVERED in version 0, which does not carry it."""
+    partition_epoch: int
+    """The data version of the state znode that the leader knows."""
+    isr_epochs: tuple[BrokerEpoch, ...] = ()
+    """One broker epoch per member of `new_isr`, or nothing: so before version 3, and where each one is -1."""
+
+
+class AlterPartitionTopic(NamedTuple):
+    """`topic` is known up to version 1, `topic_id` from version 2 on; the other one is None."""
+
+    topic: str | None
+    topic_id: TopicId | None
+    partitions: tuple[AlterPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionRequest:
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    topics: tuple[AlterPartitionTopic, ...]
+
+
+class AlteredPartition(NamedTuple):
+    """The state after the request, or the error and, next to it, what Kafka leaves there: no leader, no ISR."""
+
+    partition: int
+    error: int
+    leader: int = 0
+    leader_epoch: int = 0
+    isr: tuple[int, ...] = ()
+    recovery_state: int = RecoveryState.RECOVERED
+    """Travels from version 1 on."""
+    partition_epoch: int = 0
+
+
+class AlteredTopic(NamedTuple):
+    """Named as in the request: by `topic` up to version 1, by `topic_id` from version 2 on."""
+
+    topic: str | None
+    topic_id: TopicId | None
+    partitions: tuple[AlteredPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionResponse:
+    error: int
+    topics: tuple[AlteredTopic, ...] = ()
+    """Empty where `error` is one."""
+    throttle_time_ms: int = 0
+
+
+# --- all of them --------------------------------------------------------------------------------------------------
+
+ControllerRequest = ControlledShutdownRequest | AlterPartitionRequest
+ControllerResponse = ControlledShutdownResponse | AlterPartitionResponse
