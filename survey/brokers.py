@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+from typing import Final, cast
 
-from adapters.kafka.client import ClientError, KafkaConnection
+from adapters.broker_views import FIRST_WITHOUT_CREATION
+from adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
+from protocol.kafka.connection import highest_common_version
+from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.kafka.framing import ProtocolError
 from protocol.kafka.queries import (
@@ -14,11 +18,12 @@ from protocol.kafka.queries import (
     LogDir,
     LogDirTopic,
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
 )
 from protocol.vocabulary import ZERO_TOPIC_ID, Broker, BrokerId, SecurityProtocol, TopicPartition
 from survey.directories import FUTURE_SUFFIX
-from survey.views import BrokerAnswers, CachedTopic, Directory, DirectoryKind, LogDirView, Problem, Source
+from survey.views import BrokerAnswers, CachedTopic, Directory, DirectoryKind, Failure, LogDirView, Problem, Source
 
 AskBroker = Callable[[Broker], Awaitable[BrokerAnswers]]
 """Asks one live broker; never raises for what a broker does or does not do."""
@@ -27,8 +32,11 @@ CLIENT_ID: Final = "lethe-survey"
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
 
 
-def broker_asker(*, connect_timeout_ms: int = 5_000, request_timeout_ms: int = 30_000) -> AskBroker:
-    """Asks through the broker's PLAINTEXT listener, in the highest versions that both sides speak."""
+def broker_asker(
+    *, connect_timeout_ms: int = 5_000, request_timeout_ms: int = 30_000, topics: Collection[str] | None = None
+) -> AskBroker:
+    """Asks through the broker's PLAINTEXT listener, in the highest versions that both sides speak. With `topics`, only
+    what concerns these is asked for (or kept of the answer)."""
 
     async def ask(broker: Broker) -> BrokerAnswers:
         where = f"broker {broker.id}"
@@ -36,7 +44,7 @@ def broker_asker(*, connect_timeout_ms: int = 5_000, request_timeout_ms: int = 3
         if endpoint is None:
             listeners = ", ".join(e.listener for e in broker.endpoints)
             problem = Problem(where, f"it has no PLAINTEXT listener to ask it by (it has {listeners or 'none'})")
-            return BrokerAnswers(broker.id, problems=(problem,))
+            return BrokerAnswers(broker.id, problems=(problem,), failure=Failure.UNASKED)
         try:
             connection = await KafkaConnection.open(
                 endpoint.host,
@@ -47,32 +55,66 @@ def broker_asker(*, connect_timeout_ms: int = 5_000, request_timeout_ms: int = 3
                 max_response_bytes=MAX_ANSWER_BYTES,
             )
         except ClientError as error:
-            return BrokerAnswers(broker.id, problems=(Problem(where, str(error)),))
+            return BrokerAnswers(broker.id, problems=(Problem(where, str(error)),), failure=Failure.UNREACHABLE)
         async with connection:
-            return await _ask(connection, broker.id)
+            return await _ask(connection, broker.id, topics)
 
     return ask
 
 
-async def _ask(connection: KafkaConnection, broker: BrokerId) -> BrokerAnswers:
+async def _ask(connection: KafkaConnection, broker: BrokerId, topics: Collection[str] | None) -> BrokerAnswers:
+    where = f"broker {broker}"
     problems: list[Problem] = []
+    failure: Failure | None = None
     metadata: MetadataResponse | None = None
     log_dirs: tuple[LogDirView, ...] | None = None
     try:
-        answer = await connection.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-        metadata = answer if isinstance(answer, MetadataResponse) else None
+        metadata = await _metadata(connection, topics)
         described = await connection.ask(DescribeLogDirsRequest())
         if isinstance(described, DescribeLogDirsResponse):
-            log_dirs = _log_dirs(broker, described, problems)
+            if described.error == ErrorCode.NONE:
+                log_dirs = _log_dirs(broker, described, topics)
+            else:
+                failure = Failure.ERROR
+                problems.append(Problem(where, f"DescribeLogDirs: {error_name(described.error)}"))
     except (ClientError, ProtocolError) as error:
-        problems.append(Problem(f"broker {broker}", str(error)))
+        failure = _failure(error)
+        problems.append(Problem(where, str(error)))
     return BrokerAnswers(
         broker,
         None if metadata is None else _cache(metadata),
         None if metadata is None else metadata.controller_id,
         log_dirs,
         tuple(problems),
+        failure,
     )
+
+
+def _failure(error: ClientError | ProtocolError) -> Failure:
+    match error:
+        case RequestTimedOut():
+            return Failure.SILENT
+        case ProtocolError():
+            return Failure.ERROR
+        case _:
+            return Failure.UNREACHABLE
+
+
+async def _metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse:
+    """A topic that the broker does not know must not come into being because we asked: an older broker, whose requests
+    cannot say so, is asked for everything, which creates none."""
+    version = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
+    named = None
+    if topics is not None and version >= FIRST_WITHOUT_CREATION:
+        named = tuple(MetadataRequestTopic(topic) for topic in topics)
+    answer = cast(
+        MetadataResponse,
+        await connection.request(MetadataRequest(named, allow_auto_topic_creation=False), version),
+    )
+    if topics is None:
+        return answer
+    known = (t for t in answer.topics if t.name in topics and t.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return replace(answer, topics=tuple(known))
 
 
 def _cache(metadata: MetadataResponse) -> dict[str, CachedTopic]:
@@ -87,18 +129,17 @@ def _cache(metadata: MetadataResponse) -> dict[str, CachedTopic]:
 
 
 def _log_dirs(
-    broker: BrokerId, described: DescribeLogDirsResponse, problems: list[Problem]
-) -> tuple[LogDirView, ...] | None:
-    if described.error != ErrorCode.NONE:
-        problems.append(Problem(f"broker {broker}", f"DescribeLogDirs: {error_name(described.error)}"))
-        return None
-    return tuple(_log_dir(broker, log_dir) for log_dir in sorted(described.log_dirs, key=lambda d: d.path))
+    broker: BrokerId, described: DescribeLogDirsResponse, topics: Collection[str] | None
+) -> tuple[LogDirView, ...]:
+    return tuple(_log_dir(broker, log_dir, topics) for log_dir in sorted(described.log_dirs, key=lambda d: d.path))
 
 
-def _log_dir(broker: BrokerId, log_dir: LogDir) -> LogDirView:
+def _log_dir(broker: BrokerId, log_dir: LogDir, topics: Collection[str] | None) -> LogDirView:
     problem = None if log_dir.error == ErrorCode.NONE else f"the broker says {error_name(log_dir.error)}"
-    directories = tuple(directory for topic in log_dir.topics for directory in _directories(topic))
-    return LogDirView(broker, log_dir.path, Source.BROKER, directories, problem)
+    wanted = (topic for topic in log_dir.topics if topics is None or topic.topic in topics)
+    directories = tuple(directory for topic in wanted for directory in _directories(topic))
+    has_failed = log_dir.error == ErrorCode.KAFKA_STORAGE_ERROR
+    return LogDirView(broker, log_dir.path, Source.BROKER, directories, problem, has_failed)
 
 
 def _directories(topic: LogDirTopic) -> list[Directory]:

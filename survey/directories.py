@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -35,13 +35,18 @@ _KINDS: Final = {
     NameKind.UNKNOWN: DirectoryKind.UNKNOWN,
 }
 _METADATA_LIMIT_BYTES: Final = 4096
+_NEVER_CUT: Final = 190
+"""Topic names shorter than this leave room for every suffix that a directory can get."""
 
 
-def read_log_dir(broker: BrokerId, path: Path) -> LogDirView:
-    """Everything that is directly in it, by name. Blocking; never raises for what it finds."""
+def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = None) -> LogDirView:
+    """Everything that is directly in it, by name; with `topics` only what is, or may be, of one of these. Blocking;
+    never raises for what it finds."""
     try:
         with os.scandir(path) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            if topics is not None:
+                names = [name for name in names if is_about(name, topics)]
     except OSError as error:
         return LogDirView(broker, str(path), Source.LOCAL, problem=error.strerror or str(error))
     found, problems = [], []
@@ -57,6 +62,18 @@ def read_log_dir(broker: BrokerId, path: Path) -> LogDirView:
         if directory.problem is not None:
             problems.append(f"{name}: {directory.problem}")
     return LogDirView(broker, str(path), Source.LOCAL, tuple(found), "; ".join(problems[:3]) or None)
+
+
+def is_about(name: str, topics: Collection[str]) -> bool:
+    """Whether a directory of that name is of one of the topics, or may be: of a name that has been cut to fit a file
+    system, only the start is known."""
+    kind, topic_partition = parse_name(name)
+    if topic_partition is None:
+        return False
+    found = topic_partition.topic
+    if found in topics or kind is DirectoryKind.REPLICA or len(found) < _NEVER_CUT:
+        return found in topics
+    return any(topic.startswith(found) for topic in topics)
 
 
 def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:

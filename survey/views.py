@@ -44,8 +44,8 @@ class ZooKeeperTree:
     """Topics with a deletion marker, existing or not."""
     configured: tuple[str, ...] = ()
     """Topics with a configuration znode, existing or not."""
-    reassigning: tuple[TopicPartition, ...] = ()
-    """What `/admin/reassign_partitions` names."""
+    reassigning: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    """What `/admin/reassign_partitions` names, with the replicas that are wanted."""
     brokers: tuple[Broker, ...] = ()
     """The registered ones, by id."""
     controller: ControllerZnode | None = None
@@ -64,6 +64,15 @@ class CachedTopic(NamedTuple):
     partitions: tuple[int, ...]
 
 
+class Failure(enum.Enum):
+    """How a broker failed to answer."""
+
+    UNASKED = "it has no listener to ask it by"
+    UNREACHABLE = "no connection to it can be had"
+    SILENT = "it accepts the connection and does not answer"
+    ERROR = "it answers with an error, or with what is no answer"
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerAnswers:
     """What a live broker said. None for what it was asked and did not answer; `problems` says why."""
@@ -74,6 +83,8 @@ class BrokerAnswers:
     """Whom it takes for the controller; -1 for nobody."""
     log_dirs: tuple[LogDirView, ...] | None = None
     problems: tuple[Problem, ...] = ()
+    failure: Failure | None = None
+    """The kind of the first problem; None where it answered everything."""
 
 
 # --- disks --------------------------------------------------------------------------------------------------------
@@ -122,6 +133,8 @@ class LogDirView:
     source: Source
     directories: tuple[Directory, ...] = ()
     problem: str | None = None
+    has_failed: bool = False
+    """Its broker can no longer use it, and cannot tell what lies in it."""
 
 
 # --- all together -------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -99,8 +99,9 @@ async def read_names(session: ZooKeeperSession) -> Names:
     return Names(topics, marked, configured)
 
 
-async def read_tree(session: ZooKeeperSession) -> tuple[ZooKeeperTree, Names]:
-    """The tree, and the lists as they were when reading began. Raises SessionLost only."""
+async def read_tree(session: ZooKeeperSession, topics: Collection[str] | None = None) -> tuple[ZooKeeperTree, Names]:
+    """The tree, and the lists as they were when reading began. With `topics`, only these are looked into; the lists are
+    whole none the less. Raises SessionLost only."""
     reader = _Reader()
     singles = (
         GetChildren(paths.BROKER_IDS),
@@ -118,9 +119,10 @@ async def read_tree(session: ZooKeeperSession) -> tuple[ZooKeeperTree, Names]:
         reader.problems.append(
             Problem(paths.BROKER_IDS, "there is no Kafka cluster here; is the chroot the one of zookeeper.connect?")
         )
-    topics = await _topics(session, reader, names.topics)
+    wanted = names.topics if topics is None else tuple(name for name in names.topics if name in topics)
+    trees = await _topics(session, reader, wanted)
     tree = ZooKeeperTree(
-        topics={name: topic for name, topic in zip(names.topics, topics, strict=True) if topic is not None},
+        topics={name: topic for name, topic in zip(wanted, trees, strict=True) if topic is not None},
         marked=names.marked,
         configured=names.configured,
         reassigning=_reassigning(reader, reassignment),
@@ -135,9 +137,8 @@ async def read_tree(session: ZooKeeperSession) -> tuple[ZooKeeperTree, Names]:
     return tree, names
 
 
-def _reassigning(reader: _Reader, outcome: ReadOutcome) -> tuple[TopicPartition, ...]:
-    found = reader.decoded(paths.REASSIGN_PARTITIONS, outcome, lambda data: tuple(decode_reassignment(data.data)))
-    return found or ()
+def _reassigning(reader: _Reader, outcome: ReadOutcome) -> dict[TopicPartition, tuple[int, ...]]:
+    return reader.decoded(paths.REASSIGN_PARTITIONS, outcome, lambda data: decode_reassignment(data.data)) or {}
 
 
 async def _brokers(session: ZooKeeperSession, reader: _Reader, names: Sequence[str]) -> tuple[Broker, ...]:

@@ -57,6 +57,7 @@ SESSION_EXPIRED: Final = -112
 _INT: Final = Struct("!i")
 _RESULT: Final = Struct("!i?i")
 _STAT: Final = Struct("!qq16xi8xq4xi8x")
+_TIMES: Final = Struct("!16xqq36x")
 _DONE: Final = _RESULT.pack(-1, True, -1)
 
 _CREATE, _DELETE, _EXISTS, _GET_DATA, _SET_DATA, _GET_CHILDREN = 1, 2, 3, 4, 5, 8
@@ -297,7 +298,7 @@ def _parse_children(body: bytes, _: int) -> Children:
 def _parse_present(body: bytes, _: int) -> Present:
     if len(body) != 68:
         raise ValueError(f"a stat of {len(body)} bytes")
-    return Present(Stat._make(_STAT.unpack(body)))
+    return Present(Stat._make(_STAT.unpack(body)), *_TIMES.unpack(body))
 
 
 # --- the rare ones ------------------------------------------------------------------------------------------------

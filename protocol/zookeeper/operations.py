@@ -146,9 +146,12 @@ class Children(NamedTuple):
 
 
 class Present(NamedTuple):
-    """Answer to Exists for a znode that is there."""
+    """Answer to Exists for a znode that is there. The times are the server's, in milliseconds since 1970: when the
+    znode was created, and when its data was last written; 0 where a server keeps none."""
 
     stat: Stat
+    created_at_ms: int = 0
+    modified_at_ms: int = 0
 
 
 class ReadFailed(NamedTuple):

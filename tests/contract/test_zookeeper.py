@@ -231,7 +231,8 @@ async def test_reads_are_answered_in_their_order(clients: Clients) -> None:
             Data(b"1", a),
             Children(()),
         ]
-        assert await client.session.read(reads) == expected
+        found = await client.session.read(reads)
+        assert [Present(each.stat) if isinstance(each, Present) else each for each in found] == expected
         assert await client.session.read([]) == []
 
 

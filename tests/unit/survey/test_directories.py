@@ -83,3 +83,14 @@ def test_what_cannot_be_read_is_a_problem_and_not_an_exception(tmp_path: Path) -
     assert view.problem is not None
     assert "orders-0: partition.metadata" in view.problem
     assert view.directories[0].topic_id is None
+
+
+def test_only_what_is_of_the_wanted_topics_is_read(tmp_path: Path) -> None:
+    long = "t" * 240
+    mine = ["orders-0", f"orders-1.{TAG}-delete", f"orders-2.{TAG}-stray", f"orders-3.{TAG}-future"]
+    cut = f"{'t' * 200}-7.{TAG}-delete"
+    others = ["orders-archive-0", f"order-1.{TAG}-delete", "nothing of kafka's", f"{'t' * 200}-7"]
+    for name in (*mine, cut, *others):
+        (tmp_path / name).mkdir()
+    found = read_log_dir(BrokerId(1), tmp_path, {"orders", long})
+    assert [directory.name for directory in found.directories] == sorted([*mine, cut])

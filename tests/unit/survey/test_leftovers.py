@@ -105,7 +105,7 @@ def test_a_configuration_without_topic() -> None:
 
 
 def test_a_reassignment_of_an_unknown_topic() -> None:
-    reassigning = (TopicPartition("ghost", 3), TopicPartition("orders", 0))
+    reassigning = {TopicPartition("ghost", 3): (1,), TopicPartition("orders", 0): (1, 2)}
     found = only(survey(tree(reassigning=reassigning)))
     assert (found.reason, found.topic, found.partition) == (Reason.REASSIGNMENT_WITHOUT_TOPIC, "ghost", 3)
 

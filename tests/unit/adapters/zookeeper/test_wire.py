@@ -173,7 +173,7 @@ def test_good_answers_to_single_reads() -> None:
     assert wire.pack_read("", GetData("/a")).parse(data(b"x"), 1) == Data(b"x", STAT)
     assert wire.pack_read("", GetData("/a")).parse(data(None), 1) == Data(None, STAT)
     assert wire.pack_read("", GetChildren("/a")).parse(names("ä", "a"), 1) == Children(("a", "ä"))
-    assert wire.pack_read("", Exists("/a")).parse(STAT_BYTES, 1) == Present(STAT)
+    assert wire.pack_read("", Exists("/a")).parse(STAT_BYTES, 1) == Present(STAT, 8, 9)
 
 
 def test_watch_events_are_understood() -> None:
