@@ -20,7 +20,7 @@ from protocol.topic_plans import (
     deletion_operation,
     deletion_problem,
 )
-from protocol.vocabulary import Broker, LeaderAndIsr
+from protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
     Children,
@@ -45,6 +45,7 @@ from protocol.zookeeper.znodes import (
     decode_broker,
     decode_config,
     decode_controller,
+    decode_reassignment,
     decode_state,
     decode_topic,
 )
@@ -143,14 +144,36 @@ async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iter
     return [topic.describe(by_partition, is_marked=topic.name in to_be_deleted) for topic in found]
 
 
+async def read_states(
+    session: ZooKeeperSession, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, LeaderAndIsr | None]:
+    """Leadership of those partitions that have a state znode; None where it says nothing that can be understood."""
+    outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
+    found: dict[TopicPartition, LeaderAndIsr | None] = {}
+    for partition, outcome in zip(partitions, outcomes, strict=True):
+        if not _is_missing(outcome):
+            try:
+                found[partition] = _state(*partition, outcome)
+            except MalformedZnode:
+                found[partition] = None
+    return found
+
+
+async def requested_reassignments(session: ZooKeeperSession) -> dict[TopicPartition, tuple[int, ...]]:
+    """What `/admin/reassign_partitions` asks for; nothing where there is none. Raises MalformedZnode."""
+    (outcome,) = await session.read([GetData(paths.REASSIGN_PARTITIONS)])
+    data = _data(outcome, paths.REASSIGN_PARTITIONS)
+    return {} if data is None else decode_reassignment(data.data)
+
+
 async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> list[Outcome]:
     """Creates each topic that can be, pipelined, and says of each what became of it, in the order of the plans.
 
     Raises NoCluster where there is no cluster or a KRaft controller has it.
     """
     there = await list_topics(session)
-    await _demand_zookeeper_controller(session)
-    await _ensure_roots(session, paths.BROKER_TOPICS, paths.config_topics())
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, paths.BROKER_TOPICS, paths.config_topics())
     known = list(there.names)
     problems: list[str | None] = []
     for plan in plans:
@@ -177,8 +200,8 @@ async def mark_for_deletion(session: ZooKeeperSession, names: Sequence[str]) -> 
     a KRaft controller has it.
     """
     there = await list_topics(session)
-    await _demand_zookeeper_controller(session)
-    await _ensure_roots(session, paths.DELETE_TOPICS)
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, paths.DELETE_TOPICS)
     before = [
         Outcome(name, problem=deletion_problem(name, topics=there.names), was_done=name in there.marked)
         for name in names
@@ -230,7 +253,8 @@ def _state(topic: str, partition: int, outcome: ReadOutcome) -> LeaderAndIsr | N
     return None if data is None else decode_state(topic, partition, data.data, data.stat.version)
 
 
-async def _demand_zookeeper_controller(session: ZooKeeperSession) -> None:
+async def demand_zookeeper_controller(session: ZooKeeperSession) -> None:
+    """Raises NoCluster where a KRaft controller has the cluster."""
     controller = await active_controller(session)
     if controller is not None and controller.is_kraft:
         raise NoCluster(
@@ -239,7 +263,8 @@ async def _demand_zookeeper_controller(session: ZooKeeperSession) -> None:
         )
 
 
-async def _ensure_roots(session: ZooKeeperSession, *roots: str) -> None:
+async def ensure_roots(session: ZooKeeperSession, *roots: str) -> None:
+    """Creates those of the persistent znodes that are missing."""
     for root, outcome in zip(roots, await session.read([Exists(root) for root in roots]), strict=True):
         if not isinstance(outcome, Present):
             await session.ensure_path(root)
@@ -287,6 +312,10 @@ def _data(outcome: ReadOutcome, path: str) -> Data | None:
             return None
         case _:
             raise ZnodeUnreadable(f"ZooKeeper does not give the data of {path}: {_why(outcome)}")
+
+
+def _is_missing(outcome: ReadOutcome) -> bool:
+    return isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
 
 
 def _why(outcome: ReadOutcome) -> str:

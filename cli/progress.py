@@ -1,0 +1,78 @@
+"""Waiting for a count to become full: looks again and again, and shows how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final
+
+from cli.render import note
+
+POLL_MS: Final = 200
+
+Look = Callable[[], Awaitable[int]]
+"""Looks once, and says how many are settled, one way or the other."""
+Display = Callable[[int, float], None]
+"""Shows that so many are settled after so many seconds."""
+
+
+async def wait_for_all(
+    look: Look, total: int, what: str, *, timeout_ms: int, quiet: bool, poll_ms: int = POLL_MS
+) -> bool:
+    """Looks every `poll_ms` until `total` are settled (True), or the time is over (False).
+
+    After a look that took longer it pauses as long as that took.
+    """
+    began = time.monotonic()
+    with _display(what, total, quiet=quiet) as display:
+        while True:
+            look_began = time.monotonic()
+            settled = await look()
+            now = time.monotonic()
+            display(settled, now - began)
+            if settled >= total:
+                return True
+            left_s = began + timeout_ms / 1000 - now
+            if left_s <= 0:
+                return False
+            await asyncio.sleep(min(max(poll_ms / 1000, now - look_began), left_s))
+
+
+def _display(what: str, total: int, *, quiet: bool) -> AbstractContextManager[Display]:
+    if quiet:
+        return _silence()
+    return _bar(what, total) if sys.stderr.isatty() else _changes(what, total)
+
+
+@contextmanager
+def _silence() -> Iterator[Display]:
+    yield lambda _settled, _elapsed_s: None
+
+
+@contextmanager
+def _changes(what: str, total: int) -> Iterator[Display]:
+    """For a log: a line whenever the number has changed."""
+    last = -1
+
+    def display(settled: int, elapsed_s: float) -> None:
+        nonlocal last
+        if settled != last:
+            note(f"{elapsed_s:6.1f} s  {what}: {settled}/{total}")
+            last = settled
+
+    yield display
+
+
+@contextmanager
+def _bar(what: str, total: int) -> Iterator[Display]:
+    """For a person at a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task(what, total=total)
+        yield lambda settled, _elapsed_s: bars.update(task, completed=settled)

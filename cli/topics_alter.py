@@ -1,0 +1,281 @@
+"""`lethe topics alter`: adds partitions to topics, and sets and deletes their settings.
+
+New partitions are placed by Kafka's rule, which starts at the first broker of partition 0: so the same cluster gives
+the same placement, and a dry run shows what will be. All topics are checked before one is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from adapters import topic_admin
+from adapters.topic_admin import Outcome
+from adapters.topic_alter import Change, TopicNow, change_topics, read_topics
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal
+from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from cli.progress import wait_for_all
+from cli.render import note
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from controller.core.placement import BrokerRack, PlacementError, place_replicas
+from protocol.journal import JsonValue
+from protocol.topic_changes import assignment_problem, changed_config, expansion_problem
+from protocol.topic_config import parse_topic_config, topic_config_problem
+from protocol.topic_names import parse_replica_assignment
+from protocol.vocabulary import Broker, TopicPartition, topic_name_problem
+
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics, by name.", show_default=False)]
+Partitions = Annotated[
+    int | None,
+    typer.Option("--partitions", help="How many partitions each topic is to have, more than now.", show_default=False),
+]
+Assignment = Annotated[
+    str | None,
+    typer.Option(
+        "--replica-assignment",
+        metavar="1:2,2:3,...",
+        help="Brokers by partition, of all partitions: those of today as they are, then the new ones. One topic only.",
+        show_default=False,
+    ),
+]
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="NAME=VALUE", help="A setting to set; may be repeated.", show_default=False),
+]
+DeleteConfig = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--delete-config",
+        metavar="NAME",
+        help="A setting to delete, so that the brokers' default holds again; may be repeated.",
+        show_default=False,
+    ),
+]
+DisableRackAware = Annotated[bool, typer.Option("--disable-rack-aware", help="Place replicas regardless of racks.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until the new partitions have leaders.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line asks for, of each topic."""
+
+    names: tuple[str, ...]
+    partitions: int | None = None
+    assignment: tuple[tuple[int, ...], ...] = ()
+    config: dict[str, str] = field(default_factory=dict)
+    delete_config: tuple[str, ...] = ()
+    disable_rack_aware: bool = False
+
+
+def alter(
+    zookeeper: ZooKeeper,
+    topics: Names,
+    partitions: Partitions = None,
+    replica_assignment: Assignment = None,
+    config: Config = None,
+    delete_config: DeleteConfig = None,
+    disable_rack_aware: DisableRackAware = False,
+    no_wait: NoWait = False,
+    timeout_ms: TimeoutMs = 60_000,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add partitions to topics, and change their settings. Waits until the new partitions have leaders.
+
+    Exit code 1 where the cluster cannot do it: a topic is not there, marked for deletion or being reassigned, or has
+    as many partitions already; 4 where a new partition had no leader in time.
+    """
+
+    async def command() -> Answer:
+        wanted = wanted_change(topics, partitions, replica_assignment, config, delete_config, disable_rack_aware)
+        limit_ms = None if no_wait else timeout_ms
+        return await with_session(
+            zookeeper,
+            lambda session: alteration(session, wanted, dry_run=dry_run, timeout_ms=limit_ms, quiet=as_json),
+        )
+
+    finish(command, as_json=as_json)
+
+
+def wanted_change(
+    names: Sequence[str],
+    partitions: int | None,
+    replica_assignment: str | None,
+    config: Sequence[str] | None,
+    delete_config: Sequence[str] | None,
+    disable_rack_aware: bool = False,
+) -> Wanted:
+    """The command line as a value. Raises ValueError for all that is wrong whatever the cluster is like."""
+    distinct = tuple(dict.fromkeys(names))
+    for name in distinct:
+        if (problem := topic_name_problem(name)) is not None:
+            raise ValueError(problem)
+    settings = parse_topic_config(config or ())
+    deleted = tuple(dict.fromkeys(name.strip() for name in delete_config or ()))
+    both = [name for name in deleted if name in settings]
+    if both:
+        raise ValueError(f"--config sets {both[0]}, and --delete-config deletes it")
+    if (problem := topic_config_problem(settings)) is not None:
+        raise ValueError(problem)
+    if partitions is not None and partitions < 1:
+        raise ValueError(f"--partitions must be larger than 0, not {partitions}")
+    assignment = () if replica_assignment is None else parse_replica_assignment(replica_assignment)
+    if assignment and len(distinct) > 1:
+        raise ValueError(f"--replica-assignment is for one topic, not for {len(distinct)}")
+    if assignment and partitions not in (None, len(assignment)):
+        raise ValueError(f"--replica-assignment lists {len(assignment)} partitions, but --partitions is {partitions}")
+    if not (settings or deleted or assignment or partitions is not None):
+        raise ValueError("nothing to change: give --partitions, --replica-assignment, --config or --delete-config")
+    return Wanted(
+        distinct, len(assignment) if assignment else partitions, assignment, settings, deleted, disable_rack_aware
+    )
+
+
+async def alteration(
+    session: ZooKeeperSession,
+    wanted: Wanted,
+    *,
+    dry_run: bool = False,
+    timeout_ms: int | None = None,
+    quiet: bool = True,
+) -> Answer:
+    """Changes the topics, or says what would be changed. Waits for leaders for `timeout_ms`; None: not at all."""
+    plan = await _planner(session, wanted)
+    try:
+        changes = [plan(now) for now in await read_topics(session, wanted.names)]
+    except ValueError as problem:
+        raise Refusal(str(problem)) from problem
+    if wanted.partitions is not None:
+        note("note: where keys decide the partition, the same key may go to another partition from now on")
+    if dry_run:
+        return _answer(changes, [Outcome(change.name) for change in changes], dry_run=True)
+    written, outcomes = await change_topics(session, changes, plan)
+    final = [written.get(change.name, change) for change in changes]
+    new = [TopicPartition(change.name, p) for change in written.values() for p in change.added]
+    leaderless: list[TopicPartition] = []
+    if new and timeout_ms is not None:
+        if await topic_admin.active_controller(session) is None:
+            note("note: no controller is active; the new partitions come into being when there is one")
+        leaderless = await _without_leader(session, new, timeout_ms=timeout_ms, quiet=quiet)
+    return _answer(final, outcomes, leaderless=leaderless)
+
+
+async def _planner(session: ZooKeeperSession, wanted: Wanted) -> Callable[[TopicNow], Change]:
+    """What decides what a topic shall become. It knows the brokers, marks and reassignments of now."""
+    there = await topic_admin.list_topics(session)
+    requested = await topic_admin.requested_reassignments(session)
+    brokers, malformed = await topic_admin.live_brokers(session)
+    if wanted.partitions is not None:
+        for problem in malformed:
+            note(f"WARNING: {problem}; no replica is placed on that broker")
+    marked = frozenset(there.marked)
+
+    def plan(now: TopicNow) -> Change:
+        if now.name in marked:
+            raise ValueError(f"topic {now.name} is marked for deletion: nothing of it can be changed any more")
+        config = None
+        if wanted.config or wanted.delete_config:
+            config = changed_config(now.name, now.config, wanted.config, wanted.delete_config)
+        if wanted.partitions is None:
+            return Change(now, {}, config)
+        moving = [str(tp) for tp in requested if tp.topic == now.name]
+        if moving:
+            raise ValueError(
+                f"the reassignment of {', '.join(moving[:5])} is asked for in /admin/reassign_partitions, and no "
+                f"partition can be added to topic {now.name} meanwhile: see `lethe partitions reassign --list`"
+            )
+        return Change(now, _placed(now, wanted, wanted.partitions, brokers), config)
+
+    return plan
+
+
+def _placed(now: TopicNow, wanted: Wanted, partitions: int, brokers: Sequence[Broker]) -> dict[int, tuple[int, ...]]:
+    """The new partitions. Raises ValueError where there can be none."""
+    problem = expansion_problem(now.name, now.znode, partitions)
+    if problem is None and wanted.assignment:
+        problem = assignment_problem(now.name, now.znode, wanted.assignment, [int(broker.id) for broker in brokers])
+    if problem is not None:
+        raise ValueError(problem)
+    existing = len(now.znode.assignments)
+    if wanted.assignment:
+        return dict(enumerate(wanted.assignment[existing:], start=existing))
+    racks = [BrokerRack(int(b.id), None if wanted.disable_rack_aware else b.rack) for b in brokers]
+    first = now.znode.assignments[0].replicas
+    start = next((place for place, broker in enumerate(racks) if broker.id >= first[0]), 0)
+    try:
+        placed = place_replicas(
+            racks, partitions - existing, len(first), start_index=start, shift=start, first_partition=existing
+        )
+    except PlacementError as error:
+        remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
+        raise ValueError(f"topic {now.name}: {error}{remedy}") from error
+    return dict(enumerate(placed, start=existing))
+
+
+async def _without_leader(
+    session: ZooKeeperSession, partitions: Sequence[TopicPartition], *, timeout_ms: int, quiet: bool
+) -> list[TopicPartition]:
+    """Those of the partitions that have no leader when the time is over."""
+    missing = list(partitions)
+
+    async def look() -> int:
+        states = await topic_admin.read_states(session, missing)
+        missing[:] = [tp for tp in missing if (state := states.get(tp)) is None or state.leader < 0]
+        return len(partitions) - len(missing)
+
+    await wait_for_all(look, len(partitions), "new partitions with a leader", timeout_ms=timeout_ms, quiet=quiet)
+    return missing
+
+
+def _answer(
+    changes: Sequence[Change],
+    outcomes: Sequence[Outcome],
+    *,
+    leaderless: Sequence[TopicPartition] = (),
+    dry_run: bool = False,
+) -> Answer:
+    lines: list[str] = []
+    data: list[JsonValue] = []
+    for change, outcome in zip(changes, outcomes, strict=True):
+        waiting = [tp.partition for tp in leaderless if tp.topic == change.name]
+        lines += _lines(change, outcome, dry_run=dry_run)
+        lines += [f"\tPartition {partition} has no leader yet." for partition in waiting]
+        data.append(
+            {
+                "topic": change.name,
+                "altered": outcome.problem is None and bool(change.operations) and not dry_run,
+                "dry_run": dry_run,
+                "problem": outcome.problem,
+                "partitions_before": len(change.now.znode.assignments),
+                "added": {str(partition): [*replicas] for partition, replicas in change.added.items()},
+                "config": {**(change.now.config if change.config is None else change.config)},
+                "without_leader": [*waiting],
+            }
+        )
+    code = Exit.TIMED_OUT if leaderless else Exit.OK
+    if any(outcome.problem is not None for outcome in outcomes):
+        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in outcomes) else Exit.NO
+    return Answer(data, tuple(lines), exit=code)
+
+
+def _lines(change: Change, outcome: Outcome, *, dry_run: bool) -> list[str]:
+    if outcome.problem is not None:
+        return [outcome.problem]
+    if not change.operations:
+        return [f"Topic {change.name} is as asked for already."]
+    found = [f"{'Would change' if dry_run else 'Changed'} topic {change.name}:"]
+    before = len(change.now.znode.assignments)
+    if change.added:
+        found.append(f"\tPartitions: {before} -> {before + len(change.added)}")
+    found += [f"\tPartition: {p}\tReplicas: {','.join(map(str, ids))}" for p, ids in change.added.items()]
+    if change.config is not None:
+        for name in sorted({**change.now.config, **change.config}):
+            old, new = (config.get(name, "(default)") for config in (change.now.config, change.config))
+            if old != new:
+                found.append(f"\t{name}: {old} -> {new}")
+    return found
