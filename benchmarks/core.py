@@ -230,7 +230,7 @@ def small_steps_per_second(partitions: int) -> int:
     world.run(events.SessionEstablished(1, bytes(32)))
     started_s, steps = world.core_s, world.steps
     for n in range(SMALL_STEPS):
-        world.run(events.TopicModified(f"topic-{n}"))
+        world.run(events.TopicsModified((f"gone-{n}",)))
     return round((world.steps - steps) / (world.core_s - started_s))
 
 

@@ -117,13 +117,18 @@ class ReadTopics:
 
     topics: tuple[str, ...]
     loading: bool = False
-    watch: bool = False
-    """To be told when a znode changes that could not be understood."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTopics:
     """Bring topics that have just been taken in into service."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModifiedTopics:
+    """Read the znodes of topics that we know and that somebody has written."""
 
     topics: tuple[str, ...]
 
@@ -255,6 +260,7 @@ Task = (
     | ListTopics
     | ReadTopics
     | CreateTopics
+    | ReadModifiedTopics
     | MovePartitions
     | BringOnline
     | InitializeLeadership

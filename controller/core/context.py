@@ -103,6 +103,10 @@ class Partition:
 class Topic:
     id: TopicId | None
     partitions: dict[int, Partition]
+    version: int = 0
+    """Of the topic's znode, as last read or written: what we write next expects it."""
+    created_zxid: int = 0
+    """czxid of the topic's znode: a znode of the same name with another one is another topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,18 @@ class Outstanding(NamedTuple):
     sent_at_ms: int
 
 
+@dataclass(slots=True)
+class Reassignment:
+    """A partition that moves from its origin to its target replicas."""
+
+    since_ms: int
+    replicas: tuple[int, ...]
+    """All that may hold a replica until the reassignment is done: the target first, then the rest of the origin."""
+    attempts: int = 0
+    """How often something was refused on the way; counts from the last success."""
+    last_error: str | None = None
+
+
 class SetAside(NamedTuple):
     """A znode that cannot be understood: left alone, shown, and read again when it changes."""
 
@@ -233,6 +249,8 @@ class Context:
     topics: dict[str, Topic] = field(default_factory=dict)
     offline_dirs: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
     """Partitions for which the broker's present incarnation answered KAFKA_STORAGE_ERROR."""
+    reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
+    """Partitions that are being reassigned, from the write that begins it to the write that says that it is done."""
     deletions: dict[str, Deletion] = field(default_factory=dict)
     """Topics queued for deletion, oldest first."""
     set_aside_topics: dict[str, SetAside] = field(default_factory=dict)

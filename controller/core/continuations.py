@@ -83,7 +83,6 @@ class TopicsListed:
 class TopicsRead:
     topics: tuple[str, ...]
     loading: bool
-    watch: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +90,18 @@ class TopicIdsWritten:
     topics: tuple[str, ...]
     ids: tuple[TopicId, ...]
     loading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModifiedTopicsRead:
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsRestored:
+    """After writing into topics' znodes again what must be in them."""
+
+    topics: tuple[str, ...]
 
 
 # --- partitions and replicas --------------------------------------------------------------------------------------
@@ -189,6 +200,8 @@ Continuation = (
     | TopicsListed
     | TopicsRead
     | TopicIdsWritten
+    | ModifiedTopicsRead
+    | TopicsRestored
     | LeadershipPathsCreated
     | LeadershipInitialized
     | LeadersElected

@@ -19,6 +19,7 @@ from controller.core import (
     creation,
     deletion,
     events,
+    expansion,
     failover,
     leadership,
     leadership_first,
@@ -79,8 +80,8 @@ def _external(turn: Turn, event: External) -> None:
             turn.do(agenda.ReadBroker(broker))
         case events.TopicsChanged():
             turn.do(agenda.ListTopics())
-        case events.TopicModified(topic=topic):
-            creation.topic_modified(turn, topic)
+        case events.TopicsModified(topics=topics):
+            expansion.topics_modified(turn, topics)
         case events.TopicDeletionsRequested():
             turn.do(agenda.ListDeletions())
         case events.LeaderAndIsrAnswered() | events.UpdateMetadataAnswered() | events.StopReplicaAnswered():
@@ -139,6 +140,8 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             creation.read_topics(turn, task)
         case agenda.CreateTopics():
             creation.create(turn, task)
+        case agenda.ReadModifiedTopics():
+            expansion.read_modified(turn, task)
         case agenda.MovePartitions():
             partition_machine.move(turn, task)
         case agenda.BringOnline():
@@ -223,6 +226,8 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             creation.listed(turn, then, outcomes)
         case continuations.TopicsRead():
             creation.topics_read(turn, then, outcomes)
+        case continuations.ModifiedTopicsRead():
+            expansion.modified(turn, then, outcomes)
         case continuations.UncleanConfigsRead():
             leadership.configs_read(turn, then, outcomes)
         case continuations.StatesReread():
@@ -253,6 +258,8 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             pass
         case continuations.TopicIdsWritten():
             creation.ids_written(turn, then, outcomes)
+        case continuations.TopicsRestored():
+            expansion.restored(turn, then, outcomes)
         case continuations.LeadershipPathsCreated():
             leadership_first.paths_created(turn, then)
         case continuations.LeadershipInitialized():

@@ -2,7 +2,7 @@
 
 A topic is taken in from its znode; without an id it gets one where the protocol version knows ids, written only if
 the znode is still the one that was read. A znode that cannot be understood, or a name that Kafka would refuse, is set
-aside with its reason and watched; all other topics go on.
+aside with its reason; all other topics go on. Every znode is watched: what changes in it later is `expansion`'s part.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from controller.core.agenda import (
     ListTopics,
     MovePartitions,
     MoveReplicas,
+    Partitions,
     ReadTopics,
 )
 from controller.core.context import Context, SetAside
@@ -26,7 +27,7 @@ from controller.core.mutation import add_topic, queue_deletion, remove_topic
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType
-from protocol.vocabulary import TopicId, is_usable_topic_id, topic_name_problem
+from protocol.vocabulary import BrokerId, PartitionReplica, TopicId, is_usable_topic_id, topic_name_problem
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import (
     Children,
@@ -60,13 +61,13 @@ def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> N
         # Their markers have nothing left to ask for.
         turn.do(ListDeletions())
     if vanished:
-        _forget(turn, vanished)
+        forget(turn, vanished)
     new = tuple(n for n in names if n not in context.topics and n not in context.set_aside_topics)
     if new:
         turn.do(ReadTopics(new, task.loading))
 
 
-def _forget(turn: Turn, names: list[str]) -> None:
+def forget(turn: Turn, names: list[str]) -> None:
     """Somebody removed these znodes by hand: tell the caches, so that no ghost stays, and forget them."""
     context = turn.context
     batch = turn.batch()
@@ -80,47 +81,52 @@ def _forget(turn: Turn, names: list[str]) -> None:
 
 
 def read_topics(turn: Turn, task: ReadTopics) -> None:
+    """Read the znodes, and be told when they change."""
     turn.read(
-        (GetData(paths.topic(name), watch=task.watch) for name in task.topics),
-        TopicsRead(task.topics, task.loading, task.watch),
+        (GetData(paths.topic(name), watch=True) for name in task.topics),
+        TopicsRead(task.topics, task.loading),
     )
 
 
 def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Take in what can be understood; look a second time, with a watch, at what cannot, before setting it aside."""
+    """Take in what can be understood, and set aside what cannot."""
     context = turn.context
     taken: list[str] = []
-    unclear: list[str] = []
     without_id: list[tuple[str, znodes.TopicZnode, int]] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
             context.set_aside_topics.pop(name, None)
             continue
-        znode = _understood(name, outcome)
-        if isinstance(znode, str):
-            if task.watch:
-                is_first_look = name not in context.set_aside_topics
-                _set_aside(turn, name, znode)
-                if is_first_look and not task.loading:
-                    # It may be marked already, and what it waits for is to be shown.
-                    turn.do(ListDeletions())
-            else:
-                unclear.append(name)
+        znode = understood(name, outcome)
+        if not isinstance(znode, znodes.TopicZnode) or not isinstance(outcome, Data):
+            is_first_look = name not in context.set_aside_topics
+            _set_aside(turn, name, str(znode))
+            if is_first_look and not task.loading:
+                # It may be marked already, and what it waits for is to be shown.
+                turn.do(ListDeletions())
             continue
         context.set_aside_topics.pop(name, None)
-        add_topic(context, name, znode.topic_id, dict(znode.assignments))
+        version, created_zxid = outcome.stat.version, outcome.stat.czxid
+        assignments = dict(znode.assignments)
+        add_topic(
+            context,
+            name,
+            znode.topic_id,
+            assignments,
+            now_ms=turn.now_ms,
+            version=version,
+            created_zxid=created_zxid,
+        )
         taken.append(name)
-        if znode.topic_id is None and context.config.ibp.creates_topic_ids and isinstance(outcome, Data):
-            without_id.append((name, znode, outcome.stat.version))
-    if unclear:
-        turn.do(ReadTopics(tuple(unclear), task.loading, watch=True))
+        if znode.topic_id is None and context.config.ibp.creates_topic_ids:
+            without_id.append((name, znode, version))
     if taken and not task.loading:
         turn.do(CreateTopics(tuple(taken)))
     if without_id:
         _write_ids(turn, without_id, task.loading)
 
 
-def _understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
+def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
     """The znode's content, or what is wrong with it or with the topic's name."""
     problem = topic_name_problem(name)
     if problem is not None:
@@ -162,7 +168,8 @@ def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutco
     changed = []
     for name, topic_id, outcome in zip(task.topics, task.ids, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
-            context.topics[name].id = topic_id
+            topic = context.topics[name]
+            topic.id, topic.version = topic_id, topic.version + 1
         elif isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
             # Not somebody else's write, but something that would refuse the next try as well.
             turn.refuse(f"topic/{name}", "giving the topic an id", outcome.error.name)
@@ -191,15 +198,26 @@ def create(turn: Turn, task: CreateTopics) -> None:
     changed while it was given an id has been read and created again already."""
     context = turn.context
     names = [name for name in task.topics if not _is_in_service(context, name)]
-    partitions = tuple(tp for name in names for tp, _ in context.partitions_of(name))
-    replicas = tuple(replica for name in names for replica in context.replicas_of(name))
+    into_service(turn, tuple(tp for name in names for tp, _ in context.partitions_of(name)))
+
+
+def into_service(turn: Turn, partitions: Partitions) -> None:
+    """Give partitions that have just been taken in their first states, leaders, and hosts."""
+    context = turn.context
     if not partitions:
         return
+    known = ((tp, context.partition(tp)) for tp in partitions)
+    replicas = tuple(
+        PartitionReplica(*tp, BrokerId(broker))
+        for tp, partition in known
+        if partition is not None
+        for broker in partition.assignment.replicas
+    )
     turn.record(
         FactType.EVENT,
         f"controller/{context.config.controller_id}",
-        what="creating topics",
-        topics=len(names),
+        what="creating partitions",
+        topics=len({tp.topic for tp in partitions}),
         partitions=len(partitions),
         replicas=len(replicas),
     )
@@ -213,9 +231,3 @@ def create(turn: Turn, task: CreateTopics) -> None:
 
 def _is_in_service(context: Context, name: str) -> bool:
     return any(partition.state is not PartitionState.NON_EXISTENT for _, partition in context.partitions_of(name))
-
-
-def topic_modified(turn: Turn, topic: str) -> None:
-    """A znode that was set aside has changed: it may make sense now, and may be marked for deletion already."""
-    if topic in turn.context.set_aside_topics:
-        turn.do(ReadTopics((topic,)), ListDeletions())

@@ -64,10 +64,10 @@ class TopicsChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicModified:
-    """The data of a topic's znode changed."""
+class TopicsModified:
+    """The data of these topics' znodes changed, or the znodes are gone."""
 
-    topic: str
+    topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ External = (
     | BrokersChanged
     | BrokerModified
     | TopicsChanged
-    | TopicModified
+    | TopicsModified
     | TopicDeletionsRequested
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
@@ -178,7 +178,7 @@ def state_of(event: External) -> ControllerState:
             return ControllerState.CONTROLLER_CHANGE
         case BrokersChanged() | BrokerModified():
             return ControllerState.BROKER_CHANGE
-        case TopicsChanged() | TopicModified():
+        case TopicsChanged() | TopicsModified():
             return ControllerState.TOPIC_CHANGE
         case TopicDeletionsRequested() | StopReplicaAnswered():
             return ControllerState.TOPIC_DELETION
@@ -213,5 +213,5 @@ def from_watch(fired: WatchFired) -> External | None:
         return BrokerModified(broker) if kind is WatchKind.DATA_CHANGED else None
     topic = paths.topic_of(path)
     if topic is not None:
-        return TopicModified(topic) if kind is WatchKind.DATA_CHANGED else None
+        return TopicsModified((topic,))
     return None

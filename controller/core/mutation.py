@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from controller.core.context import Context, Deletion, Hosting, Outstanding, Partition, Tombstone, Topic
+from controller.core.context import (
+    Context,
+    Deletion,
+    Hosting,
+    Outstanding,
+    Partition,
+    Reassignment,
+    Tombstone,
+    Topic,
+)
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from protocol.vocabulary import (
@@ -46,10 +55,22 @@ def _count_partition(context: Context, topic: str, partition: Partition, sign: i
 # --- topics -------------------------------------------------------------------------------------------------------
 
 
-def add_topic(context: Context, name: str, topic_id: TopicId | None, assignments: dict[int, ReplicaAssignment]) -> None:
+def add_topic(
+    context: Context,
+    name: str,
+    topic_id: TopicId | None,
+    assignments: dict[int, ReplicaAssignment],
+    *,
+    now_ms: int = 0,
+    version: int = 0,
+    created_zxid: int = 0,
+) -> None:
     """Take a topic in, with all its partitions NonExistent and without leadership."""
     partitions = {number: Partition(assignment) for number, assignment in sorted(assignments.items())}
-    context.topics[name] = Topic(topic_id, partitions)
+    context.topics[name] = Topic(topic_id, partitions, version, created_zxid)
+    for number, partition in partitions.items():
+        if partition.assignment.is_being_reassigned:
+            context.reassignments[TopicPartition(name, number)] = Reassignment(now_ms, partition.assignment.replicas)
 
 
 def remove_topic(context: Context, name: str) -> None:
@@ -59,6 +80,7 @@ def remove_topic(context: Context, name: str) -> None:
         set_partition_state(context, topic_partition, PartitionState.NON_EXISTENT)
         for offline in context.offline_dirs.values():
             offline.pop(topic_partition, None)
+        context.reassignments.pop(topic_partition, None)
     context.topics.pop(name, None)
     context.deletions.pop(name, None)
 
@@ -83,6 +105,22 @@ def set_assignment(context: Context, topic_partition: TopicPartition, assignment
     _count_partition(context, topic_partition.topic, partition, -1)
     partition.assignment = assignment
     _count_partition(context, topic_partition.topic, partition, +1)
+
+
+def begin_reassignment(
+    context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment, now_ms: int
+) -> None:
+    """The topic's znode says now that the partition moves; one that moves already is given another target."""
+    set_assignment(context, topic_partition, assignment)
+    known = context.reassignments.get(topic_partition)
+    since_ms = now_ms if known is None else known.since_ms
+    context.reassignments[topic_partition] = Reassignment(since_ms, assignment.replicas)
+
+
+def end_reassignment(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+    """The topic's znode says now that the partition stays with these replicas."""
+    set_assignment(context, topic_partition, assignment)
+    context.reassignments.pop(topic_partition, None)
 
 
 # --- states -------------------------------------------------------------------------------------------------------
@@ -222,6 +260,7 @@ def reset_cluster(context: Context) -> None:
         "gone_since_ms",
         "topics",
         "offline_dirs",
+        "reassignments",
         "deletions",
         "set_aside_topics",
         "set_aside_brokers",

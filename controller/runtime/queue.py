@@ -4,7 +4,8 @@ First in, first out, with one exception: `overtake` drops everything that waits 
 after a lost session none of it means anything any more. Nothing that arrives is refused, and yet the queue is bounded:
 
 * A watch or a timer that is already waiting is not queued a second time. The one that waits has not read anything yet,
-  so when its turn comes it will see what the second one reports. There are as many as there are watched znodes.
+  so when its turn comes it will see what the second one reports. There are as many as there are watched znodes;
+  all topics whose znodes have changed wait as one event.
 * Answers of brokers are bounded by making their channels wait: a channel has one request in flight, and does not send
   the next one before its answer has found room here.
 * Sessions and requests of people come one at a time.
@@ -29,8 +30,8 @@ from controller.core.events import (
     StopReplicaAnswered,
     TimerFired,
     TopicDeletionsRequested,
-    TopicModified,
     TopicsChanged,
+    TopicsModified,
     UpdateMetadataAnswered,
 )
 
@@ -45,7 +46,6 @@ _MERGED: Final = (
     BrokersChanged,
     BrokerModified,
     TopicsChanged,
-    TopicModified,
     TopicDeletionsRequested,
     TimerFired,
 )
@@ -65,6 +65,8 @@ class EventQueue:
     def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
         self._waiting: deque[Queued] = deque()
         self._merged: dict[External, None] = {}
+        self._modified: dict[str, None] = {}
+        """The topics of the one TopicsModified that waits."""
         self._room = asyncio.Semaphore(max_answers)
         self._filled = asyncio.Event()
         self.overtaken = asyncio.Event()
@@ -75,6 +77,11 @@ class EventQueue:
 
     def post(self, event: External) -> None:
         """Queue what a watch, a timer, the session or a person reports."""
+        if isinstance(event, TopicsModified):
+            is_waiting = bool(self._modified)
+            self._modified.update(dict.fromkeys(event.topics))
+            if is_waiting:
+                return
         if isinstance(event, _MERGED):
             if event in self._merged:
                 return
@@ -99,6 +106,7 @@ class EventQueue:
         dropped = [q for q in self._waiting if not (keep_sessions and isinstance(q.event, _SESSIONS))]
         self._waiting = deque(kept)
         self._merged.clear()
+        self._modified.clear()
         if not kept:
             self._filled.clear()
             self.overtaken.clear()
@@ -120,6 +128,9 @@ class EventQueue:
         queued = self._waiting.popleft()
         if isinstance(queued.event, _MERGED):
             self._merged.pop(queued.event, None)
+        elif isinstance(queued.event, TopicsModified):
+            queued = queued._replace(event=TopicsModified(tuple(self._modified)))
+            self._modified.clear()
         elif isinstance(queued.event, _ANSWERS):
             self._room.release()
         if not self._waiting:

@@ -5,7 +5,8 @@
     -> 1,2,3 UpdateMetadata orders-0 leader -2             a request, to all brokers that get the same one in a row
     <- 2 StopReplica orders-0 KAFKA_STORAGE_ERROR          an answer; `ok` where nothing went wrong
 
-Reads, channels, timers and facts are left out: a story tells what others see of a controller.
+Reads, channels, timers and facts are left out: a story tells what others see of a controller. So is the news of a
+topic's changed znode where nothing follows from it, as after each of the controller's own writes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 
 Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
+_ECHO = "* TopicsModified "
 
 
 def told_event(event: Event) -> str | None:
@@ -32,8 +34,8 @@ def told_event(event: Event) -> str | None:
             return f"<- {event.broker} {type(event).__name__.removesuffix('Answered')} {_verdict(event)}"
         case events.BrokerModified(broker=broker):
             return f"* BrokerModified {broker}"
-        case events.TopicModified(topic=topic):
-            return f"* TopicModified {topic}"
+        case events.TopicsModified(topics=topics):
+            return f"* TopicsModified {', '.join(topics)}"
         case events.TimerFired(timer=timer):
             return f"* TimerFired {type(timer).__name__}"
         case _:
@@ -88,7 +90,7 @@ def told_sends(sends: Iterable[Send]) -> Iterator[str]:
 def in_short(lines: Iterable[str]) -> str:
     """The story as text; the same request to, or answer from, several brokers in a row is one line."""
     short: list[str] = []
-    for line in lines:
+    for line in _without_echoes(list(lines)):
         before = short[-1].split(" ", 2) if short else []
         mine = line.split(" ", 2)
         if mine[0] in ("->", "<-") and before[:1] == mine[:1] and before[2] == mine[2]:
@@ -98,6 +100,12 @@ def in_short(lines: Iterable[str]) -> str:
                 continue
         short.append(line)
     return "\n".join(short)
+
+
+def _without_echoes(lines: list[str]) -> Iterator[str]:
+    for line, following in zip(lines, [*lines[1:], "*"], strict=False):
+        if not line.startswith(_ECHO) or not following.startswith(("*", "<-")):
+            yield line
 
 
 def told_request(request: ControlRequest) -> str:

@@ -10,6 +10,7 @@ from controller.core.events import (
     SessionLost,
     TimerFired,
     TopicsChanged,
+    TopicsModified,
     UpdateMetadataAnswered,
 )
 from controller.runtime.queue import EventQueue
@@ -131,3 +132,17 @@ async def test_waking_gives_none() -> None:
     queue.wake()
     await reach(waiting.done)
     assert waiting.result() is None
+
+
+async def test_topics_modified_one_after_the_other_wait_as_one_event() -> None:
+    queue = EventQueue()
+    for name in ("b", "a", "b"):
+        queue.post(TopicsModified((name,)))
+    queue.post(TopicsChanged())
+    queue.post(TopicsModified(("c",)))
+    taken = [await queue.take() for _ in range(len(queue))]
+    assert [t.event for t in taken if t] == [TopicsModified(("b", "a", "c")), TopicsChanged()]
+    queue.post(TopicsModified(("d",)))
+    again = await queue.take()
+    assert again is not None
+    assert again.event == TopicsModified(("d",))

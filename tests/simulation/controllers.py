@@ -45,7 +45,7 @@ _MERGED = (
     events.BrokersChanged,
     events.BrokerModified,
     events.TopicsChanged,
-    events.TopicModified,
+    events.TopicsModified,
     events.TopicDeletionsRequested,
     events.TimerFired,
 )

@@ -21,23 +21,23 @@ SEEDS = range(25)
 ENOUGH_SEEDS = 300
 
 FOUND_BY = {
-    "fence_off": 13,
-    "bounce_unnoticed": 3,
+    "fence_off": 8,
+    "bounce_unnoticed": 4,
     "any_stop_answer_counts": 0,
-    "answers_unmatched": 0,
-    "tombstone_unanswered": 0,
-    "no_evidence": 105,
+    "answers_unmatched": 1,
+    "tombstone_unanswered": 13,
+    "no_evidence": 122,
     "marker_first": 0,
     "never_retried": 2,
-    "unknown_taken_for_done": 4,
-    "last_in_sync_dropped": 2,
+    "unknown_taken_for_done": 14,
+    "last_in_sync_dropped": 3,
     "always_unclean": 3,
-    "missed_round_forgotten": 13,
-    "confirmed_broker_awaited": 90,
+    "missed_round_forgotten": 48,
+    "confirmed_broker_awaited": 9,
     "agent_ignores_broker_epoch": 10,
-    "agent_ignores_controller_epoch": 0,
-    "agent_ignores_topic_ids": 0,
-    "agent_remembers_too_long": 158,
+    "agent_ignores_controller_epoch": 1,
+    "agent_ignores_topic_ids": 1,
+    "agent_remembers_too_long": 65,
 }
 """Where the search for each bug begins: a seed that found it once. Where the simulator has changed since, others do."""
 
@@ -81,7 +81,7 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 
 def test_a_planted_bug_is_gone_after_the_run() -> None:
-    seed = FOUND_BY["fence_off"]
+    seed = FOUND_BY["marker_first"]
     sound = simulate(seed)
-    assert simulate(seed, planted=BUGS["fence_off"]()).violation is not None
+    assert simulate(seed, planted=BUGS["marker_first"]()).violation is not None
     assert simulate(seed).digest == sound.digest
