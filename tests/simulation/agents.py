@@ -44,7 +44,7 @@ from protocol.kafka.control import Addressed, ControlResponse
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create, Data, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome
-from tests.simulation import describe, invariants
+from tests.simulation import departures, describe, invariants
 from tests.simulation.disk import Disk
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.invariants import Promise
@@ -209,6 +209,7 @@ class AgentProcess:
         match effect:
             case Reply(token, response):
                 self._world.note(self.name, f"answers {describe.response(response)}")
+                departures.answered(self._cluster, self.id, response)
                 self._tokens.pop(token)(response)
             case Refuse(token):
                 self._tokens.pop(token)(None)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from protocol.vocabulary import BrokerId
-from protocol.zookeeper.operations import Operation
-from tests.simulation import invariants
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Operation, SetData
+from tests.simulation import belief, departures, invariants
 from tests.simulation.agents import AgentProcess
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
-from tests.simulation.ledger import Ledger
+from tests.simulation.ledger import Incarnation, Ledger
 from tests.simulation.mix import Mix, draw
 from tests.simulation.network import Link
 from tests.simulation.world import World
@@ -48,11 +49,21 @@ class Cluster:
 
     def registered(self) -> dict[BrokerId, int]:
         """Broker to epoch, as registered in ZooKeeper."""
-        return invariants.registered_brokers(self)
+        model = self.ensemble.model
+        found: dict[BrokerId, int] = {}
+        for name in model.children(paths.BROKER_IDS):
+            broker, node = paths.broker_named(name), model.node(f"{paths.BROKER_IDS}/{name}")
+            if broker is not None and node is not None:
+                found[broker] = node.czxid
+        return found
 
     def was_told(self, agent: AgentProcess) -> bool:
         """Up, registered, and told of the cluster under the epoch of that registration."""
         return agent.alive and self.registered().get(agent.id) == agent.state.cache_epoch
+
+    def allows_unclean(self, incarnation: Incarnation) -> bool:
+        """A leader that lacks records was allowed at some time; who elects may have read that before it changed."""
+        return self.mix.unclean or incarnation.allows_unclean
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
@@ -61,12 +72,14 @@ class Cluster:
         invariants.writes_are_allowed(self, writer, operations, epoch_version_before)
         for operation in operations:
             self.ledger.book(writer.name, operation, by_controller=writer.is_controller)
+            if isinstance(operation, SetData) and (name := paths.topic_of(operation.path)) is not None:
+                departures.after_write(self, writer, self.ledger.living[name])
         invariants.s4_markers_outlive_their_topics(self, writer, operations)
 
     def judge(self) -> None:
         """After every event."""
         for controller in self.controllers:
-            invariants.s8_memory_equals_znodes(self, controller)
+            belief.s8_memory_equals_znodes(self, controller)
 
     # --- down and up again -----------------------------------------------------------------------------------------
 

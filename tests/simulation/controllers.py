@@ -29,7 +29,7 @@ from protocol.journal import FactType
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
 from protocol.zookeeper.packing import MultiPlan, PlannedMulti
-from tests.simulation import describe, invariants
+from tests.simulation import belief, describe
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.network import Channel
 from tests.simulation.world import Action, Scheduled, Violation
@@ -235,7 +235,7 @@ class ControllerProcess:
         self._world.note(self.name, f"{_described(event)}: {len(effects)} effects")
         self._perform(effects)
         if self.alive:
-            invariants.context_is_sound(self)
+            belief.context_is_sound(self)
             self._wake()
 
     def result(self, event: events.Result, run: int) -> None:

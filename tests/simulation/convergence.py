@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from broker.core.naming import DirectoryKind
 from controller.core.context import Role
 from controller.core.waiting import WaitingFor, waits
-from protocol.vocabulary import BrokerId
+from protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ledger import Incarnation
@@ -24,6 +24,8 @@ def everything(cluster: Cluster, removed_by_hand: Container[str]) -> None:
     """All promises, with everybody up."""
     active_controller(cluster)
     l1_deletions_are_done(cluster)
+    l1_wishes_are_fulfilled(cluster)
+    l1_everybody_is_led(cluster)
     l5_nothing_else_was_deleted(cluster)
     no_orphans(cluster)
     for agent in cluster.agents.values():
@@ -66,6 +68,44 @@ def l1_deletions_are_done(cluster: Cluster) -> None:
     context = active_controller(cluster).context
     for name in context.deletions:
         raise Violation("L1", f"{name} is still queued for deletion: {waits(context, name)}")
+
+
+def l1_wishes_are_fulfilled(cluster: Cluster) -> None:
+    """Every partition that was to be moved has been, unless it was overridden or its topic goes; nothing is moving."""
+    model = cluster.ensemble.model
+    for path in (paths.REASSIGN_PARTITIONS, paths.PREFERRED_REPLICA_ELECTION):
+        node = model.node(path)
+        if node is not None:
+            raise Violation("L1", f"{path} is left, and says {node.data!r}")
+    for wish in cluster.ledger.wishes.open.values():
+        if wish.can_be_fulfilled and not wish.is_fulfilled:
+            assignment = wish.incarnation.assignments[wish.partition]
+            raise Violation(
+                "L1", f"{wish.incarnation}: {wish.partition} was to have {wish.target}, it has {assignment}"
+            )
+    for incarnation in cluster.ledger.living.values():
+        if not incarnation.is_settled:
+            raise Violation("L1", f"{incarnation} is still being reassigned: {incarnation.assignments}")
+
+
+def l1_everybody_is_led(cluster: Cluster) -> None:
+    """Every partition has a state; who has somebody alive in sync has a leader, and all in sync are assigned."""
+    for incarnation in cluster.ledger.living.values():
+        for partition, assignment in incarnation.assignments.items():
+            state = incarnation.states.get(partition)
+            if partition in incarnation.touched:
+                continue
+            if state is None:
+                raise Violation("L1", f"{incarnation}: {partition} never came into service")
+            if state.leader == LEADER_NONE and any(_hosts(cluster, incarnation, partition, b) for b in state.isr):
+                raise Violation("L1", f"{incarnation}: nobody leads {partition}, and some of {state.isr} live")
+            if any(broker not in assignment.replicas for broker in state.isr):
+                raise Violation("S6", f"{incarnation}: {partition} has {assignment}, in sync are {state.isr}")
+
+
+def _hosts(cluster: Cluster, incarnation: Incarnation, partition: int, broker: int) -> bool:
+    disk = cluster.agents[BrokerId(broker)].disk
+    return disk.replica(TopicPartition(incarnation.name, partition)) is not None
 
 
 def l2_cache_agrees(cluster: Cluster, agent: AgentProcess, removed_by_hand: Container[str]) -> None:
@@ -151,7 +191,8 @@ def _leftover(cluster: Cluster, agent: AgentProcess, name: str, directory: Direc
     incarnation = None if directory.bytes_of is None else cluster.ledger.by_id.get(directory.bytes_of)
     if incarnation is None:
         return "nobody knows whose bytes it holds"
-    if incarnation.removed_by == "operator":
+    partition = directory.topic_partition.partition
+    if incarnation.removed_by == "operator" or (partition, agent.id) in incarnation.strays:
         return None
     kind = kind_of(name).kind
     if kind is DirectoryKind.DELETED:
@@ -160,7 +201,6 @@ def _leftover(cluster: Cluster, agent: AgentProcess, name: str, directory: Direc
         return None if incarnation.removed_by is not None else f"it was set aside, and {incarnation} lives"
     if incarnation.removed_by is not None:
         return f"{incarnation} is gone"
-    partition = directory.topic_partition.partition
-    if agent.id not in incarnation.replicas.get(partition, ()):
+    if agent.id not in incarnation.replicas(partition):
         return f"it is no replica of {incarnation}"
     return None

@@ -1,7 +1,7 @@
 """What must hold after every event, each rule a function that raises Violation with a sentence.
 
-They are judged by what really is on the disks, in the caches and in ZooKeeper, never by what a controller believes; the
-exceptions are S8 and the rules of `controller.core.invariants`, which are about belief.
+They are judged by what really is on the disks, in the caches and in ZooKeeper, never by what a controller believes:
+what it believes is judged in `belief`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 from broker.core.effects import CreateReplica, DirectoryRef, DiskOperation, RenameForDeletion, SetAside
 from broker.core.naming import DirectoryKind
 from broker.core.replica import ReplicaState
-from controller.core.context import Context, Role
-from controller.core.invariants import violations
 from protocol.kafka.control import Addressed, ControlResponse
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import LEADER_NONE, NO_EPOCH, BrokerId, LeaderAndIsr
+from protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from tests.simulation.disk import Directory, kind_of
@@ -28,7 +26,6 @@ from tests.simulation.world import Violation
 if TYPE_CHECKING:
     from tests.simulation.agents import AgentProcess
     from tests.simulation.cluster import Cluster
-    from tests.simulation.controllers import ControllerProcess
 
 
 # --- writes to ZooKeeper ------------------------------------------------------------------------------------------
@@ -45,8 +42,11 @@ def writes_are_allowed(
         state_of = paths.state_of(operation.path)
         if state_of is not None:
             s6_leadership_is_sound(cluster, writer, operation, *state_of)
-        elif isinstance(operation, Delete) and (name := paths.topic_of(operation.path)) is not None:
-            s1_deleted_everywhere(cluster, cluster.ledger.living[name])
+        elif (name := paths.topic_of(operation.path)) is not None:
+            if isinstance(operation, Delete):
+                s1_deleted_everywhere(cluster, cluster.ledger.living[name])
+            elif isinstance(operation, SetData):
+                topic_znode_is_kept(cluster, writer, cluster.ledger.living[name], operation.data)
 
 
 def s1_deleted_everywhere(cluster: Cluster, incarnation: Incarnation) -> None:
@@ -59,13 +59,37 @@ def s1_deleted_everywhere(cluster: Cluster, incarnation: Incarnation) -> None:
         raise Violation("S1", f"the znode of {incarnation} is removed, and nobody asked for that")
     for agent in cluster.agents.values():
         for log_dir, name, directory in agent.disk.directories():
-            if is_live(name) and directory.bytes_of == incarnation.topic_id is not None:
+            if not is_live(name) or incarnation.topic_id is None or directory.bytes_of != incarnation.topic_id:
+                continue
+            if (directory.topic_partition.partition, agent.id) not in incarnation.strays:
                 raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")
         if cluster.was_told(agent) and (
             incarnation.topic_id is not None
             and agent.state.cache.topic_ids.get(incarnation.name) == incarnation.topic_id
         ):
             raise Violation("S1", f"the znode of {incarnation} goes while the cache of {agent.name} still shows it")
+
+
+def topic_znode_is_kept(cluster: Cluster, writer: Writer, incarnation: Incarnation, data: bytes | None) -> None:
+    """What operators wrote into a topic's znode stays there: its id, its partitions, and their replicas unless somebody
+    wanted other ones. And no partition loses its last replica in sync."""
+    znode = znodes.decode_topic(incarnation.name, data)
+    where = f"{writer.name} wrote the znode of {incarnation}"
+    if incarnation.topic_id not in (None, znode.topic_id):
+        raise Violation("znode", f"{where} with the id {znode.topic_id}, it was {incarnation.topic_id}")
+    for partition, before in incarnation.assignments.items():
+        after = znode.assignments.get(partition)
+        if after is None:
+            if not incarnation.asked:
+                raise Violation("znode", f"{where} without partition {partition}, which somebody has added")
+            continue
+        if after == before:
+            continue
+        if not cluster.ledger.wishes.was_made(incarnation, partition):
+            raise Violation("znode", f"{where}: {partition} has {after}, it was {before}, and nobody wanted that")
+        state = incarnation.states.get(partition)
+        if state is not None and not any(broker in after.replicas for broker in state.isr):
+            raise Violation("S6", f"{where}: {partition} has {after}, and all in sync are gone, they were {state.isr}")
 
 
 def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations: Iterable[Operation]) -> None:
@@ -99,10 +123,10 @@ def s6_leadership_is_sound(cluster: Cluster, writer: Writer, operation: Operatio
     state = znodes.decode_state(name, partition, operation.data, 0)
     if state is None:
         raise Violation("S6", f"{writer.name} wrote an empty state for {name}-{partition}")
-    problem = _leadership_problem(state, incarnation.replicas.get(partition, ()))
+    problem = _leadership_problem(state, incarnation.replicas(partition))
     before = incarnation.states.get(partition)
     if problem is None and before is not None:
-        problem = _succession_problem(before, state, unclean=cluster.mix.unclean)
+        problem = _succession_problem(before, state, unclean=cluster.allows_unclean(incarnation))
     if problem is not None:
         raise Violation("S6", f"{writer.name} wrote for {name}-{partition} {state}, before it was {before}: {problem}")
 
@@ -226,71 +250,3 @@ def s5_stale_order_is_refused(agent: str, stale: str, addressed: Addressed, resp
     """No broker applies an order with a stale controller or broker epoch."""
     if response.error not in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH):
         raise Violation("S5", f"{agent} obeyed a stale {type(addressed.request).__name__} ({stale})")
-
-
-# --- belief -------------------------------------------------------------------------------------------------------
-
-
-def context_is_sound(controller: ControllerProcess) -> None:
-    """What must be true of a context whatever the world is like."""
-    found = violations(controller.context)
-    if found:
-        raise Violation("context", f"{controller.name}: {'; '.join(found)}")
-
-
-def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> None:
-    """With nothing queued, outstanding or undelivered, an active controller knows the cluster as ZooKeeper has it."""
-    context = controller.context
-    if context.role is not Role.ACTIVE or not controller.is_idle:
-        return
-    at = (cluster.ensemble.model.zxid, controller.steps)
-    if at != controller.judged_at:
-        controller.judged_at = at
-        for problem in _differences(cluster, context):
-            raise Violation("S8", f"{controller.name} {problem}")
-
-
-def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
-    ledger = cluster.ledger
-    brokers = cluster.registered()
-    known = {broker.id: broker.epoch for broker in context.brokers.values()}
-    if brokers != known:
-        yield f"knows the brokers {known}, registered are {brokers}"
-    readable = {name: each for name, each in ledger.living.items() if each.readable}
-    if readable.keys() != context.topics.keys():
-        yield f"knows the topics {sorted(context.topics)}, ZooKeeper has {sorted(readable)}"
-        return
-    unreadable = [name for name, each in ledger.living.items() if not each.readable]
-    if sorted(unreadable) != sorted(context.set_aside_topics):
-        yield f"set aside {sorted(context.set_aside_topics)}, unreadable are {sorted(unreadable)}"
-    for name, incarnation in readable.items():
-        yield from _topic_differences(context, name, incarnation)
-    for name in ledger.marked:
-        if not cluster.mix.delete_topic_enable:
-            yield f"left the marker of {name}, though deletion is disabled"
-        elif name not in context.deletions and name not in context.set_aside_topics:
-            yield f"does not delete {name}, which is marked"
-
-
-def _topic_differences(context: Context, name: str, incarnation: Incarnation) -> Iterable[str]:
-    topic = context.topics[name]
-    if topic.id != incarnation.topic_id:
-        yield f"knows {name} under {topic.id}, ZooKeeper has {incarnation.topic_id}"
-    replicas = {number: partition.assignment.replicas for number, partition in topic.partitions.items()}
-    if replicas != incarnation.replicas:
-        yield f"knows the replicas of {name} as {replicas}, ZooKeeper has {incarnation.replicas}"
-    for number, partition in topic.partitions.items():
-        state = incarnation.states.get(number)
-        if number not in incarnation.touched and partition.leadership != state:
-            yield f"knows {name}-{number} as {partition.leadership}, ZooKeeper has {state}"
-
-
-def registered_brokers(cluster: Cluster) -> dict[BrokerId, int]:
-    """Broker to epoch, as registered."""
-    model = cluster.ensemble.model
-    found: dict[BrokerId, int] = {}
-    for name in model.children(paths.BROKER_IDS):
-        broker, node = paths.broker_named(name), model.node(f"{paths.BROKER_IDS}/{name}")
-        if broker is not None and node is not None:
-            found[broker] = node.czxid
-    return found

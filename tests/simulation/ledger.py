@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from protocol.vocabulary import LeaderAndIsr, TopicId
+from protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
+from tests.simulation.wishes import Wishes
+
+UNCLEAN_CONFIG = "unclean.leader.election.enable"
 
 
 @dataclass(slots=True, eq=False)
@@ -22,13 +25,19 @@ class Incarnation:
     number: int
     readable: bool = False
     topic_id: TopicId | None = None
-    replicas: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    assignments: dict[int, ReplicaAssignment] = field(default_factory=dict)
     states: dict[int, LeaderAndIsr] = field(default_factory=dict)
     """What each partition's state znode says now."""
     touched: dict[int, None] = field(default_factory=dict)
     """Partitions whose state was last written by somebody who is no controller."""
     asked: bool = False
     """A marker was there while it lived."""
+    allows_unclean: bool = False
+    """At some time its configuration allowed that a leader lacks records."""
+    departed: dict[tuple[int, int], None] = field(default_factory=dict)
+    """(partition, broker) that has been an assigned replica and is none any more."""
+    strays: dict[tuple[int, int], None] = field(default_factory=dict)
+    """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
     removed_by: str | None = None
 
     def __str__(self) -> str:
@@ -37,7 +46,30 @@ class Incarnation:
     @property
     def brokers(self) -> tuple[int, ...]:
         """Every broker that has a replica."""
-        return tuple(dict.fromkeys(broker for replicas in self.replicas.values() for broker in replicas))
+        return tuple(dict.fromkeys(broker for each in self.assignments.values() for broker in each.replicas))
+
+    def replicas(self, partition: int) -> tuple[int, ...]:
+        """The partition's replicas, those that are being added or removed included; none where there is no such."""
+        assignment = self.assignments.get(partition)
+        return () if assignment is None else assignment.replicas
+
+    @property
+    def is_settled(self) -> bool:
+        """No partition of it is being reassigned."""
+        return not any(each.is_being_reassigned for each in self.assignments.values())
+
+    def take_in(self, assignments: dict[int, ReplicaAssignment]) -> None:
+        """The topic's znode says this now."""
+        for partition, before in self.assignments.items():
+            after = assignments.get(partition)
+            for broker in before.replicas:
+                if after is None or broker not in after.replicas:
+                    self.departed[partition, broker] = None
+        for partition, each in assignments.items():
+            for broker in each.replicas:
+                self.departed.pop((partition, broker), None)
+                self.strays.pop((partition, broker), None)
+        self.assignments = assignments
 
 
 class Ledger:
@@ -48,6 +80,9 @@ class Ledger:
         self.all: list[Incarnation] = []
         self.by_id: dict[TopicId, Incarnation] = {}
         self.marked: dict[str, None] = {}
+        self.wishes = Wishes()
+        self._unclean: dict[str, bool] = {}
+        """What the topic configurations say."""
 
     def book(self, writer: str, operation: Operation, *, by_controller: bool) -> None:
         """Take note of one operation."""
@@ -60,6 +95,10 @@ class Ledger:
                 self._topic(writer, operation, name)
         elif (name := paths.deleted_topic_of(path)) is not None:
             self._marker(operation, name)
+        elif path == paths.REASSIGN_PARTITIONS:
+            self.wishes.book(operation, self.living, by_controller=by_controller)
+        elif (name := paths.config_topic_of(path)) is not None:
+            self._config(operation, name)
 
     def _topic(self, writer: str, operation: Operation, name: str) -> None:
         match operation:
@@ -67,6 +106,7 @@ class Ledger:
                 incarnation = Incarnation(name, len(self.all) + 1, asked=name in self.marked)
                 self.all.append(incarnation)
                 self.living[name] = incarnation
+                incarnation.allows_unclean = self._unclean.get(name, False)
                 self._content(incarnation, data)
             case SetData(data=data):
                 self._content(self.living[name], data)
@@ -82,7 +122,7 @@ class Ledger:
             incarnation.readable = False
             return
         incarnation.readable = True
-        incarnation.replicas = {partition: replicas.replicas for partition, replicas in znode.assignments.items()}
+        incarnation.take_in(dict(znode.assignments))
         if znode.topic_id is not None:
             incarnation.topic_id = znode.topic_id
             self.by_id[znode.topic_id] = incarnation
@@ -117,3 +157,12 @@ class Ledger:
                 self.marked.pop(name, None)
             case SetData() | Check():
                 pass
+
+    def _config(self, operation: Operation, name: str) -> None:
+        if not isinstance(operation, Create | SetData):
+            self._unclean.pop(name, None)
+            return
+        config = znodes.decode_config(operation.path, operation.data)
+        self._unclean[name] = config.get(UNCLEAN_CONFIG) == "true"
+        if self._unclean[name] and name in self.living:
+            self.living[name].allows_unclean = True

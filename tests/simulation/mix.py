@@ -6,7 +6,7 @@ together get runs in which only one of them is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
@@ -48,6 +48,7 @@ class Mix:
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
     operator_weights: dict[str, int]
+    themes: tuple[str, ...]
     fault_weights: dict[str, int]
 
 
@@ -66,6 +67,19 @@ OPERATOR_WEIGHTS = {
     "expand_isr": 4,
     "resign": 1,
 }
+THEMES = {
+    "expansion": {"expand": 6, "expand_blindly": 2, "expand_and_mark": 2},
+    "reassignment": {"reassign": 8, "cancel_reassignment": 4, "withdraw_reassignment": 1, "write_nonsense": 1},
+    "election": {"prefer": 4},
+    "pause": {"pause": 2, "resume": 3},
+    "configuration": {
+        "allow_unclean_for_topic": 2,
+        "allow_unclean": 1,
+        "allow_deletion": 2,
+        "forget_configuration": 1,
+    },
+}
+"""What people do besides having topics created and deleted: in most runs some of it, in many nothing."""
 FAULT_WEIGHTS = {
     "crash_controller": 6,
     "pause_controller": 5,
@@ -81,6 +95,7 @@ FAULT_WEIGHTS = {
     "foreign_directory": 1,
     "old_directory": 2,
 }
+ENABLED: tuple[str, ...] = ()
 _ALWAYS = ("create", "mark")
 
 
@@ -93,9 +108,12 @@ def draw(random: Random) -> Mix:
     def some(weights: dict[str, int], odds: float) -> dict[str, int]:
         return {name: weight for name, weight in weights.items() if name in _ALWAYS or random.random() < odds}
 
+    def themes() -> tuple[str, ...]:
+        return tuple(theme for theme in ENABLED if random.random() < 0.4) if random.random() < 0.6 else ()
+
     calm = random.random() < 0.1
     network_ms, zookeeper_ms = random.choice(_LATENCIES), random.choice(_LATENCIES[:3])
-    return Mix(
+    mix = Mix(
         controllers=random.choice((2, 2, 3)),
         agents=random.choice((3, 3, 4)),
         log_dirs=random.choice((1, 2, 2, 3)),
@@ -125,5 +143,9 @@ def draw(random: Random) -> Mix:
         operator_every_ms=random.choice(((20, 400), (100, 1_500))),
         fault_every_ms=random.choice(((100, 800), (300, 3_000))),
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
+        themes=(),
         fault_weights={} if calm else some(FAULT_WEIGHTS, 0.5),
     )
+    chosen = themes()
+    added = [deed for theme in chosen for deed in THEMES[theme].items()]
+    return replace(mix, themes=chosen, operator_weights=mix.operator_weights | dict(added))

@@ -20,6 +20,7 @@ from protocol.kafka.control import (
     StopReplicaResponse,
     UpdateMetadataResponse,
 )
+from tests.simulation import departures
 from tests.simulation.world import Pipe
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Channel:
         self.closed = True
         self._queue.clear()
         self._in_flight = None
+        departures.channel_closed(self._cluster, self.effect.broker)
 
     # --- one attempt -----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from protocol.vocabulary import LeaderAndIsr, TopicId, is_usable_topic_id
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
 from tests.simulation.ledger import Incarnation
+from tests.simulation.movers import Movers
+from tests.simulation.switches import Switches
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -31,6 +33,8 @@ class Operators:
         self._world = cluster.world
         self._ensemble = cluster.ensemble
         self._ledger = cluster.ledger
+        self._movers = Movers(cluster)
+        self._switches = Switches(cluster)
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
         self._spoilt: dict[str, None] = {}
         self.removed_by_hand: dict[str, None] = {}
@@ -38,7 +42,8 @@ class Operators:
 
     def act(self, deed: str) -> None:
         """Do it."""
-        getattr(self, deed)()
+        doer = next(doer for doer in (self, self._movers, self._switches) if hasattr(doer, deed))
+        getattr(doer, deed)()
 
     # --- topics ----------------------------------------------------------------------------------------------------
 
@@ -118,7 +123,7 @@ class Operators:
             (incarnation, partition, state)
             for incarnation in self._ledger.living.values()
             for partition, state in incarnation.states.items()
-            if state.leader >= 0 and len(state.isr) < len(incarnation.replicas[partition])
+            if state.leader >= 0 and len(state.isr) < len(incarnation.replicas(partition))
         ]
         if found:
             self._expand(*found[self._world.between(0, len(found) - 1)])
@@ -185,7 +190,7 @@ class Operators:
 
     def _expand(self, incarnation: Incarnation, partition: int, state: LeaderAndIsr) -> None:
         registered = self._cluster.registered()
-        alive = tuple(b for b in incarnation.replicas[partition] if b in registered or b in state.isr)
+        alive = tuple(b for b in incarnation.replicas(partition) if b in registered or b in state.isr)
         if state.leader in registered and len(alive) > len(state.isr):
             path = paths.partition_state(incarnation.name, partition)
             self._do(SetData(path, znodes.encode_state(state._replace(isr=alive)), state.partition_epoch))

@@ -1,0 +1,69 @@
+"""What a controller believes, compared with what is: S8, and the rules of `controller.core.invariants`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from controller.core.context import Context, Role
+from controller.core.invariants import violations
+from tests.simulation.ledger import Incarnation
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.controllers import ControllerProcess
+
+
+def context_is_sound(controller: ControllerProcess) -> None:
+    """What must be true of a context whatever the world is like."""
+    found = violations(controller.context)
+    if found:
+        raise Violation("context", f"{controller.name}: {'; '.join(found)}")
+
+
+def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> None:
+    """With nothing queued, outstanding or undelivered, an active controller knows the cluster as ZooKeeper has it."""
+    context = controller.context
+    if context.role is not Role.ACTIVE or not controller.is_idle:
+        return
+    at = (cluster.ensemble.model.zxid, controller.steps)
+    if at != controller.judged_at:
+        controller.judged_at = at
+        for problem in _differences(cluster, context):
+            raise Violation("S8", f"{controller.name} {problem}")
+
+
+def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
+    ledger = cluster.ledger
+    brokers = cluster.registered()
+    known = {broker.id: broker.epoch for broker in context.brokers.values()}
+    if brokers != known:
+        yield f"knows the brokers {known}, registered are {brokers}"
+    readable = {name: each for name, each in ledger.living.items() if each.readable}
+    if readable.keys() != context.topics.keys():
+        yield f"knows the topics {sorted(context.topics)}, ZooKeeper has {sorted(readable)}"
+        return
+    unreadable = [name for name, each in ledger.living.items() if not each.readable]
+    if sorted(unreadable) != sorted(context.set_aside_topics):
+        yield f"set aside {sorted(context.set_aside_topics)}, unreadable are {sorted(unreadable)}"
+    for name, incarnation in readable.items():
+        yield from _topic_differences(context, name, incarnation)
+    for name in ledger.marked:
+        if not cluster.mix.delete_topic_enable:
+            yield f"left the marker of {name}, though deletion is disabled"
+        elif name not in context.deletions and name not in context.set_aside_topics:
+            yield f"does not delete {name}, which is marked"
+
+
+def _topic_differences(context: Context, name: str, incarnation: Incarnation) -> Iterable[str]:
+    topic = context.topics[name]
+    if topic.id != incarnation.topic_id:
+        yield f"knows {name} under {topic.id}, ZooKeeper has {incarnation.topic_id}"
+    assignments = {number: partition.assignment for number, partition in topic.partitions.items()}
+    if assignments != incarnation.assignments:
+        yield f"knows the replicas of {name} as {assignments}, ZooKeeper has {incarnation.assignments}"
+    for number, partition in topic.partitions.items():
+        state = incarnation.states.get(number)
+        if number not in incarnation.touched and partition.leadership != state:
+            yield f"knows {name}-{number} as {partition.leadership}, ZooKeeper has {state}"

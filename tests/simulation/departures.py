@@ -1,0 +1,56 @@
+"""Replicas that have left an assignment, and which of them may stay on a disk: a reassignment waits for no answer.
+
+As with Kafka, a replica that is removed by a reassignment (or was being added by one that is cancelled) is told to go,
+and the reassignment is done. If its broker is away just then, or the connection between controller and broker ends
+before the order is carried out, or the disk refuses, the directory stays where it is: a *stray*. Nobody asks for it any
+more, not even the deletion of its topic. Where nothing of this happened, no directory may stay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.kafka.control import ControlResponse, StopReplicaResponse
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import BrokerId, TopicPartition
+from tests.simulation.ensemble import Writer
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.ledger import Incarnation
+
+
+def after_write(cluster: Cluster, writer: Writer, incarnation: Incarnation) -> None:
+    """A topic's znode was written: replicas that are none any more, and whose broker the writer does not know."""
+    if not incarnation.departed:
+        return
+    channels = next((each.channels for each in cluster.controllers if each.name == writer.name), {})
+    for partition, broker in incarnation.departed:
+        if BrokerId(broker) not in channels:
+            _stays(cluster, incarnation, partition, broker)
+
+
+def channel_closed(cluster: Cluster, broker: BrokerId) -> None:
+    """What a controller has told this broker and was not done yet may never be done."""
+    for incarnation in cluster.ledger.living.values():
+        for partition, departed in incarnation.departed:
+            if departed == broker:
+                _stays(cluster, incarnation, partition, broker)
+
+
+def answered(cluster: Cluster, broker: BrokerId, response: ControlResponse) -> None:
+    """A broker says that its disk does not let a replica go."""
+    if not isinstance(response, StopReplicaResponse):
+        return
+    for row in response.partitions:
+        incarnation = cluster.ledger.living.get(row.topic)
+        if incarnation is None or row.error != ErrorCode.KAFKA_STORAGE_ERROR:
+            continue
+        if (row.partition, broker) in incarnation.departed:
+            incarnation.strays[row.partition, broker] = None
+
+
+def _stays(cluster: Cluster, incarnation: Incarnation, partition: int, broker: int) -> None:
+    disk = cluster.agents[BrokerId(broker)].disk
+    if disk.replica(TopicPartition(incarnation.name, partition)) is not None:
+        incarnation.strays[partition, broker] = None

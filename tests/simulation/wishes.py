@@ -1,0 +1,89 @@
+"""What was asked for besides deletions: which partitions are to be moved where, and what became of that.
+
+A wish is made by an entry that somebody writes into `/admin/reassign_partitions`. A later entry for the same partition
+overrides it; an entry that somebody takes out again, or that goes with its topic, is waived: then it may have been
+fulfilled or not. What the controller takes out of the znode is no longer asked for because it was done, or because it
+could not be done: that is what is judged in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.vocabulary import TopicPartition
+from protocol.zookeeper import znodes
+from protocol.zookeeper.operations import Create, Delete, Operation, SetData
+
+if TYPE_CHECKING:
+    from tests.simulation.ledger import Incarnation
+
+
+class Wish(NamedTuple):
+    """One partition of one incarnation is to have these replicas and no others, the first of them preferred."""
+
+    incarnation: Incarnation
+    partition: int
+    target: tuple[int, ...]
+
+    @property
+    def can_be_fulfilled(self) -> bool:
+        """The partition lives, nobody wants its topic to go, and the target makes sense."""
+        incarnation, partition, target = self
+        lives = incarnation.removed_by is None and not incarnation.asked and partition in incarnation.assignments
+        return lives and bool(target) and len(set(target)) == len(target) and min(target) >= 0
+
+    @property
+    def is_fulfilled(self) -> bool:
+        """The topic's znode says so, and nothing of the move is left."""
+        assignment = self.incarnation.assignments.get(self.partition)
+        return assignment is not None and assignment == (self.target, (), ())
+
+
+class Wishes:
+    """Kept by looking at each write to `/admin/reassign_partitions`."""
+
+    def __init__(self) -> None:
+        self.open: dict[TopicPartition, Wish] = {}
+        """Those that nobody has overridden or waived, also after the controller has taken them out."""
+        self._made: dict[tuple[int, int], None] = {}
+        self._written: dict[TopicPartition, tuple[int, ...]] = {}
+
+    def was_made(self, incarnation: Incarnation, partition: int) -> bool:
+        """Somebody has wanted other replicas for that partition, whatever became of it."""
+        return (incarnation.number, partition) in self._made
+
+    def book(self, operation: Operation, living: Mapping[str, Incarnation], *, by_controller: bool) -> None:
+        """Take note of one operation on the znode."""
+        match operation:
+            case Create(data=data) | SetData(data=data):
+                written = _understood(data)
+            case Delete():
+                written = {}
+            case _:
+                return
+        before, self._written = self._written, written
+        if by_controller:
+            return
+        for topic_partition in before:
+            if topic_partition not in written:
+                self.open.pop(topic_partition, None)
+        for topic_partition, target in written.items():
+            if before.get(topic_partition) != target:
+                self._wish(topic_partition, target, living)
+
+    def _wish(
+        self, topic_partition: TopicPartition, target: tuple[int, ...], living: Mapping[str, Incarnation]
+    ) -> None:
+        incarnation = living.get(topic_partition.topic)
+        self.open.pop(topic_partition, None)
+        if incarnation is not None and topic_partition.partition in incarnation.assignments:
+            self._made[incarnation.number, topic_partition.partition] = None
+            self.open[topic_partition] = Wish(incarnation, topic_partition.partition, target)
+
+
+def _understood(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
+    try:
+        return znodes.decode_reassignment(data)
+    except znodes.MalformedZnode:
+        return {}
