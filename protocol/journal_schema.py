@@ -105,7 +105,12 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 Form(
                     "controller, for a step of some size",
                     _CONTROLLER,
-                    (Key("what", Kind.TEXT, "what began"), _TOPIC_COUNT, _PARTITION_COUNT),
+                    (
+                        Key("what", Kind.TEXT, "what began; also `deletions are paused` and `deletions go on`"),
+                        _TOPIC_COUNT,
+                        _PARTITION_COUNT,
+                        Key("reason", Kind.TEXT, "why deletions are paused", optional=True),
+                    ),
                 ),
             ),
         ),
@@ -204,11 +209,14 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "controller",
                     _TOPIC,
                     (
-                        Key("phase", Kind.TEXT, "the phase: `queued`, `started`, `tombstoned`, `acknowledged`, …"),
+                        Key(
+                            "phase", Kind.TEXT, "`held`, `let go`, `queued`, `started`, `tombstoned`, `acknowledged`, …"
+                        ),
                         Key("took_ms", Kind.NUMBER, "since the phase that it is measured from"),
                         Key("topic_id", Kind.TEXT_OR_NULL, "the incarnation, where topics have ids"),
                         _PARTITION_COUNT,
                         Key("replicas", Kind.COUNT, "how many replicas"),
+                        Key("held_by", Kind.TEXT, "why a marked topic is held back", optional=True),
                     ),
                 ),
             ),

@@ -196,6 +196,22 @@ class ListDeletions:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadPause:
+    """Read whether deletions are paused."""
+
+    loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDeletions:
+    """These topics are marked: queue those that may go now, hold the others, and go on with those that are queued
+    (except while `loading`)."""
+
+    topics: tuple[str, ...]
+    loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SettleUnknownMarkers:
     """The topics have been read again after these markers were: a topic that is still unknown is not there.
 
@@ -268,6 +284,8 @@ Task = (
     | MoveReplicas
     | ShrinkIsr
     | ListDeletions
+    | ReadPause
+    | QueueDeletions
     | SettleUnknownMarkers
     | ResumeDeletions
     | FailReplicaDeletions

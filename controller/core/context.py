@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -33,6 +33,7 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
+from protocol.zookeeper.znodes import DeletionsPaused
 
 if TYPE_CHECKING:
     from controller.core.agenda import Task
@@ -136,11 +137,39 @@ METADATA_CACHE: Final = -1
 """Stands for the partition where a deletion's problem is with a broker's metadata cache."""
 
 
+class HeldBy(enum.Enum):
+    """Why a marked topic is not queued."""
+
+    PAUSED = "deletions are paused"
+    REASSIGNMENT = "a reassignment is ended first"
+    UNREADABLE = "its znode cannot be understood"
+    DISABLED = "deletion is disabled; the marker is being removed"
+    NO_TOPIC = "there is no such topic; the marker is being removed"
+
+
+class Mark(NamedTuple):
+    """A topic is marked for deletion and held back: it stays in service."""
+
+    since_ms: int
+    """Since when we know of the marker."""
+    held_by: HeldBy
+    last_error: str | None = None
+
+
+class RefusedMark(NamedTuple):
+    """A marker was removed without its topic."""
+
+    at_ms: int
+    why: str
+
+
 @dataclass(slots=True)
 class Deletion:
     """One topic queued for deletion."""
 
     queued_at_ms: int
+    marked_at_ms: int
+    """Since when we know of the marker; before `queued_at_ms` where the topic was held back."""
     started_at_ms: int | None = None
     """When its partitions were first taken out of service."""
     asked_at_ms: int | None = None
@@ -207,8 +236,6 @@ class SetAside(NamedTuple):
     path: str
     reason: str
     since_ms: int
-    marked_since_ms: int | None = None
-    """Since when a topic of which nothing can be understood is known to be marked for deletion; None: it is not."""
 
 
 class Awaited(NamedTuple):
@@ -253,6 +280,12 @@ class Context:
     """Partitions that are being reassigned, from the write that begins it to the write that says that it is done."""
     deletions: dict[str, Deletion] = field(default_factory=dict)
     """Topics queued for deletion, oldest first."""
+    marks: dict[str, Mark] = field(default_factory=dict)
+    """Topics that are marked for deletion and not queued."""
+    refused_marks: dict[str, RefusedMark] = field(default_factory=dict)
+    """Topics whose marker was removed without them, oldest first; of very many the latest. Outlives the tenure."""
+    paused: DeletionsPaused | None = None
+    """Since when (always told) and why nothing is deleted; None: deletions go on."""
     set_aside_topics: dict[str, SetAside] = field(default_factory=dict)
     set_aside_brokers: dict[BrokerId, SetAside] = field(default_factory=dict)
     outstanding: dict[int, Outstanding] = field(default_factory=dict)
@@ -302,6 +335,15 @@ class Context:
 
     def is_queued(self, topic: str) -> bool:
         return topic in self.deletions
+
+    @property
+    def delete_topic_enable(self) -> bool:
+        return self.config.delete_topic_enable
+
+    def reassigned_topics(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """Those of these topics of which a partition is being moved."""
+        moving = {topic_partition.topic: None for topic_partition in self.reassignments}
+        return tuple(name for name in topics if name in moving)
 
     def partition(self, topic_partition: TopicPartition) -> Partition | None:
         topic = self.topics.get(topic_partition.topic)

@@ -164,6 +164,11 @@ class DeletionsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseRead:
+    loading: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MarkersRemoved:
     topics: tuple[str, ...]
     with_config: bool = False
@@ -209,6 +214,7 @@ Continuation = (
     | IsrShrunk
     | StatesReread
     | DeletionsListed
+    | PauseRead
     | MarkersRemoved
     | TopicsRemoved
     | TopicTreesSearched

@@ -23,6 +23,7 @@ from controller.core import (
     failover,
     leadership,
     leadership_first,
+    marks,
     partition_machine,
     removal,
     replica_machine,
@@ -61,7 +62,7 @@ def after_fault(context: Context, reason: str, now_ms: int) -> list[Effect]:
     return turn.effects
 
 
-def _external(turn: Turn, event: External) -> None:
+def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `_run`
     match event:
         case events.SessionEstablished(session_id=session_id, entropy=entropy):
             tenure.session_established(turn, session_id, entropy)
@@ -84,6 +85,8 @@ def _external(turn: Turn, event: External) -> None:
             expansion.topics_modified(turn, topics)
         case events.TopicDeletionsRequested():
             turn.do(agenda.ListDeletions())
+        case events.DeletionsPauseChanged():
+            turn.do(agenda.ReadPause())
         case events.LeaderAndIsrAnswered() | events.UpdateMetadataAnswered() | events.StopReplicaAnswered():
             answers.received(turn, event)
         case events.ResignationRequested(reason=reason):
@@ -155,9 +158,13 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
         case agenda.ShrinkIsr():
             leadership.shrink(turn, task)
         case agenda.ListDeletions():
-            removal.list_deletions(turn, task)
+            marks.list_deletions(turn, task)
+        case agenda.ReadPause():
+            marks.read_pause(turn, task)
+        case agenda.QueueDeletions():
+            marks.queue(turn, task)
         case agenda.SettleUnknownMarkers():
-            removal.settle_unknown(turn, task)
+            marks.settle_unknown(turn, task)
         case agenda.ResumeDeletions():
             deletion.resume(turn, task)
         case agenda.FailReplicaDeletions():
@@ -207,7 +214,7 @@ def _unreadable(event: ZnodesRead) -> ZkError | None:
     return next((error for error in errors if error is not ZkError.NO_NODE), None)
 
 
-def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> None:
+def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> None:  # noqa: C901 - as flat as `_run`
     outcomes = event.outcomes
     match then:
         case continuations.ElectionLookedUp():
@@ -233,7 +240,9 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
         case continuations.StatesReread():
             leadership.reread(turn, then, outcomes)
         case continuations.DeletionsListed():
-            removal.listed(turn, then, outcomes)
+            marks.listed(turn, then, outcomes)
+        case continuations.PauseRead():
+            marks.pause_read(turn, then, outcomes)
         case continuations.TopicTreesSearched():
             removal.searched(turn, then, outcomes)
         case _:
@@ -269,7 +278,7 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
         case continuations.IsrShrunk():
             leadership.isr_shrunk(turn, then, outcomes)
         case continuations.MarkersRemoved():
-            removal.markers_removed(turn, then, outcomes)
+            marks.markers_removed(turn, then, outcomes)
         case continuations.TopicsRemoved():
             removal.removed(turn, then, outcomes)
         case _:

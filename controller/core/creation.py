@@ -143,8 +143,7 @@ def _set_aside(turn: Turn, name: str, problem: str) -> None:
     context = turn.context
     known = context.set_aside_topics.get(name)
     if known is None or known.reason != problem:
-        marked_since_ms = None if known is None else known.marked_since_ms
-        context.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms, marked_since_ms)
+        context.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms)
         turn.record(FactType.SET_ASIDE, f"topic/{name}", path=paths.topic(name), reason=problem)
 
 

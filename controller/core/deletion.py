@@ -29,7 +29,7 @@ from controller.core.replica_machine import move
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
-from protocol.journal import FactType
+from protocol.journal import FactType, JsonValue
 from protocol.vocabulary import BrokerId, PartitionReplica, topic_id_to_text
 
 _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
@@ -45,6 +45,10 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
     for name in task.topics:
         deletion = context.deletions.get(name)
         if deletion is None or name not in context.topics:
+            continue
+        if context.paused is not None:
+            if deletion.all_acknowledged:
+                _note_acknowledged(turn, name, deletion)
             continue
         if task.unblock:
             deletion.ineligible, deletion.retry_at_ms = False, None
@@ -213,6 +217,9 @@ def retry_later(turn: Turn, name: str, attempts: int) -> None:
 def retries_due(turn: Turn) -> None:
     """The timer fired: try again what is due, and set the timer for what is not."""
     context = turn.context
+    if context.paused is not None:
+        # Everything is tried again when deletions go on.
+        return
     due: list[tuple[str, int]] = []
     later: list[tuple[str, int]] = []
     for name, deletion in context.deletions.items():
@@ -224,7 +231,7 @@ def retries_due(turn: Turn) -> None:
         turn.do(ResumeDeletions(tuple(name for name, _ in due), unblock=True))
 
 
-def phase(turn: Turn, name: str, what: str, *, since_ms: int) -> None:
+def phase(turn: Turn, name: str, what: str, *, since_ms: int, **data: JsonValue) -> None:
     """Record that a deletion has reached a phase, and how long the step to it took."""
     topic = turn.context.topics.get(name)
     replicas = sum(len(p.assignment.replicas) for p in topic.partitions.values()) if topic else 0
@@ -236,4 +243,5 @@ def phase(turn: Turn, name: str, what: str, *, since_ms: int) -> None:
         topic_id=None if topic is None or topic.id is None else topic_id_to_text(topic.id),
         partitions=len(topic.partitions) if topic else 0,
         replicas=replicas,
+        **data,
     )

@@ -75,6 +75,11 @@ class TopicDeletionsRequested:
     """The children of `/admin/delete_topics` changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeletionsPauseChanged:
+    """`/lethe/deletions_paused` was created, rewritten or removed."""
+
+
 # --- answers of brokers -------------------------------------------------------------------------------------------
 
 
@@ -149,6 +154,7 @@ External = (
     | TopicsChanged
     | TopicsModified
     | TopicDeletionsRequested
+    | DeletionsPauseChanged
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
     | StopReplicaAnswered
@@ -180,7 +186,7 @@ def state_of(event: External) -> ControllerState:
             return ControllerState.BROKER_CHANGE
         case TopicsChanged() | TopicsModified():
             return ControllerState.TOPIC_CHANGE
-        case TopicDeletionsRequested() | StopReplicaAnswered():
+        case TopicDeletionsRequested() | DeletionsPauseChanged() | StopReplicaAnswered():
             return ControllerState.TOPIC_DELETION
         case LeaderAndIsrAnswered():
             return ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED
@@ -208,6 +214,8 @@ def from_watch(fired: WatchFired) -> External | None:
         return TopicsChanged()
     if path == paths.delete_topics():
         return TopicDeletionsRequested()
+    if path == paths.deletions_paused():
+        return DeletionsPauseChanged()
     broker = paths.broker_of(path)
     if broker is not None:
         return BrokerModified(broker) if kind is WatchKind.DATA_CHANGED else None

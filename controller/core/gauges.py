@@ -10,7 +10,7 @@ from controller.core.transitions import ReplicaState
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Names are Kafka's, in snake case; `set_aside_topic_count` is ours."""
+    """Names are Kafka's, in snake case; the last three are ours."""
 
     active_controller_count: int = 0
     offline_partitions_count: int = 0
@@ -24,6 +24,8 @@ class Gauges:
     active_broker_count: int = 0
     fenced_broker_count: int = 0
     set_aside_topic_count: int = 0
+    held_topic_count: int = 0
+    deletions_paused: int = 0
 
 
 def gauges(context: Context) -> Gauges:
@@ -50,4 +52,6 @@ def gauges(context: Context) -> Gauges:
         ),
         active_broker_count=len(context.brokers),
         set_aside_topic_count=len(context.set_aside_topics),
+        held_topic_count=len(context.marks),
+        deletions_paused=int(context.paused is not None),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.context import Context, Partition
+from controller.core.context import Context, HeldBy, Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPartition
 
@@ -17,7 +17,8 @@ def violations(context: Context) -> list[str]:
     found = [*_counts(context), *_deletions(context)]
     for topic_partition, partition in context.all_partitions():
         found.extend(_partition(topic_partition, partition))
-    if not context.is_leading and (context.topics or context.brokers or context.deletions or context.outstanding):
+    known = context.topics or context.brokers or context.deletions or context.marks or context.outstanding
+    if not context.is_leading and known:
         found.append(f"not leading ({context.role.value}), and yet the cluster is remembered")
     return found
 
@@ -58,6 +59,11 @@ def _counts(context: Context) -> Iterator[str]:
 
 
 def _deletions(context: Context) -> Iterator[str]:
+    for topic, mark in context.marks.items():
+        if topic in context.deletions:
+            yield f"{topic}: held back ({mark.held_by.name}), and yet queued for deletion"
+        if mark.held_by is HeldBy.PAUSED and context.paused is None:
+            yield f"{topic}: held back by a pause that is over"
     for topic, deletion in context.deletions.items():
         if topic not in context.topics:
             yield f"{topic}: queued for deletion, and yet unknown"

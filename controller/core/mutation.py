@@ -83,6 +83,7 @@ def remove_topic(context: Context, name: str) -> None:
         context.reassignments.pop(topic_partition, None)
     context.topics.pop(name, None)
     context.deletions.pop(name, None)
+    context.marks.pop(name, None)
 
 
 def set_leadership(context: Context, topic_partition: TopicPartition, leadership: LeaderAndIsr) -> None:
@@ -198,7 +199,8 @@ def queue_deletion(context: Context, name: str, now_ms: int) -> None:
     for _, partition in context.partitions_of(name):
         if _is_imbalanced(partition):
             context.preferred_imbalance -= 1
-    deletion = Deletion(queued_at_ms=now_ms)
+    mark = context.marks.pop(name, None)
+    deletion = Deletion(queued_at_ms=now_ms, marked_at_ms=now_ms if mark is None else mark.since_ms)
     for _, partition in context.partitions_of(name):
         for broker in partition.assignment.replicas:
             state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
@@ -262,6 +264,8 @@ def reset_cluster(context: Context) -> None:
         "offline_dirs",
         "reassignments",
         "deletions",
+        "marks",
+        "paused",
         "set_aside_topics",
         "set_aside_brokers",
         "outstanding",

@@ -1,4 +1,4 @@
-"""The last act of a deletion: markers read, znodes removed, markers removed.
+"""The last act of a deletion: the znodes go, the marker with them.
 
 A topic's znodes go in one multi, the marker last in it, so that a crash leaves either all or none. A topic too large
 for one multi loses its partitions first and everything else in a second one: what remains in between is a topic whose
@@ -11,108 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from controller.core.agenda import (
-    ListDeletions,
-    ListTopics,
-    RemoveTopics,
-    ResumeDeletions,
-    SearchTopicTrees,
-    SettleUnknownMarkers,
-    TopicTree,
-)
+from controller.core.agenda import RemoveTopics, SearchTopicTrees, TopicTree
 from controller.core.context import Context, Problem
-from controller.core.continuations import (
-    DeletionsListed,
-    MarkersRemoved,
-    TopicsRemoved,
-    TopicTreesSearched,
-)
+from controller.core.continuations import TopicsRemoved, TopicTreesSearched
 from controller.core.deletion import phase, retry_later
-from controller.core.mutation import queue_deletion, remove_topic
+from controller.core.mutation import remove_topic
 from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Children, Delete, GetChildren, Operation, ReadFailed, ReadOutcome, ZkError
 from protocol.zookeeper.packing import GroupFailed, GroupOutcome
-
-# --- markers ------------------------------------------------------------------------------------------------------
-
-
-def list_deletions(turn: Turn, task: ListDeletions) -> None:
-    """Read which topics are marked, and be told when that changes."""
-    turn.read((GetChildren(paths.delete_topics(), watch=True),), DeletionsListed(task.loading))
-
-
-def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -> None:
-    """Queue the topics we know; look again for those we do not; with deletion disabled, remove every marker."""
-    context = turn.context
-    marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
-    _note_marks_of_unreadable(turn, marked)
-    if not marked:
-        return
-    if not context.config.delete_topic_enable:
-        for name in marked:
-            turn.refuse(f"topic/{name}", "deleting the topic", "delete.topic.enable is false")
-        _remove_markers(turn, marked, with_config=False)
-        return
-    known = tuple(name for name in marked if name in context.topics)
-    for name in known:
-        if not context.is_queued(name):
-            queue_deletion(context, name, turn.now_ms)
-            phase(turn, name, "queued", since_ms=turn.now_ms)
-    unknown = tuple(n for n in marked if n not in context.topics and n not in context.set_aside_topics)
-    settling = (ListTopics(), SettleUnknownMarkers(unknown, task.loading)) if unknown else ()
-    if task.loading:
-        # After the takeover: by then the topics have been read later than these markers were.
-        context.agenda.extend(settling)
-    else:
-        turn.do(ResumeDeletions(known), *settling)
-
-
-def _note_marks_of_unreadable(turn: Turn, marked: Sequence[str]) -> None:
-    """A topic that cannot be understood is not deleted; that somebody wants it to be is remembered as a wait."""
-    topics = turn.context.set_aside_topics
-    doomed = frozenset(marked)
-    for name, aside in topics.items():
-        if name not in doomed:
-            topics[name] = aside._replace(marked_since_ms=None)
-        elif aside.marked_since_ms is None:
-            topics[name] = aside._replace(marked_since_ms=turn.now_ms)
-
-
-def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:
-    """A marker of a topic that does not exist goes; one whose topic has appeared meanwhile is taken up."""
-    context = turn.context
-    ghosts = tuple(n for n in task.topics if n not in context.topics and n not in context.set_aside_topics)
-    for name in ghosts:
-        turn.refuse(f"topic/{name}", "deleting the topic", "there is no such topic; its marker is removed")
-    if ghosts:
-        _remove_markers(turn, ghosts, with_config=task.with_config)
-    if any(name in context.topics and not context.is_queued(name) for name in task.topics):
-        turn.do(ListDeletions())
-
-
-def _remove_markers(turn: Turn, names: Sequence[str], *, with_config: bool) -> None:
-    groups: list[tuple[Operation, ...]] = []
-    for name in names:
-        config: tuple[Operation, ...] = (Delete(paths.config_topic(name)),) if with_config else ()
-        groups.append((*config, Delete(paths.delete_topic(name))))
-    turn.write(groups, MarkersRemoved(tuple(names), with_config))
-
-
-def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOutcome]) -> None:
-    """Where there was no configuration beside the marker, remove the marker alone."""
-    alone = []
-    for name, outcome in zip(task.topics, outcomes, strict=True):
-        if not isinstance(outcome, GroupFailed):
-            continue
-        if task.with_config and outcome == GroupFailed(0, ZkError.NO_NODE):
-            alone.append(name)
-        elif outcome.error is not ZkError.NO_NODE:
-            turn.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
-    if alone:
-        _remove_markers(turn, alone, with_config=False)
-
 
 # --- znodes, as memory believes them to be --------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from controller.core.agenda import (
     ListDeletions,
     ListNotifications,
     ListTopics,
+    ReadPause,
     ReadStates,
     Stand,
     TakeOver,
@@ -225,6 +226,7 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
         ListBrokers(loading=True),
         ListTopics(loading=True),
         ReadStates(),
+        ReadPause(loading=True),
         ListDeletions(loading=True),
         TakeOver(),
     )

@@ -7,10 +7,12 @@ the last error, and when it is tried again (None where that depends on the cause
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
-from controller.core.context import METADATA_CACHE, Context, Deletion, Partition
+from controller.core.context import METADATA_CACHE, Context, Deletion, HeldBy, Partition
 from controller.core.transitions import ReplicaState
 from protocol.vocabulary import BrokerId, TopicPartition
 
@@ -28,6 +30,20 @@ class WaitingFor(enum.Enum):
     TURN = "the controller has not come to it yet"
     ZNODES = "the topic's znodes are being removed"
     READABLE_ZNODE = "the topic's znode cannot be understood; repair it or remove it"
+    RESUMPTION = "deletions are paused"
+    REASSIGNMENT = "a reassignment of the topic is ended first"
+    MARKER_REMOVAL = "the marker is being removed: there is nothing that it may delete"
+
+
+_HELD: Final[Mapping[HeldBy, WaitingFor]] = MappingProxyType(
+    {
+        HeldBy.PAUSED: WaitingFor.RESUMPTION,
+        HeldBy.REASSIGNMENT: WaitingFor.REASSIGNMENT,
+        HeldBy.UNREADABLE: WaitingFor.READABLE_ZNODE,
+        HeldBy.DISABLED: WaitingFor.MARKER_REMOVAL,
+        HeldBy.NO_TOPIC: WaitingFor.MARKER_REMOVAL,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +65,13 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
     deletion = context.deletions.get(topic)
     if deletion is not None:
         return tuple(_causes(context, topic, deletion))
-    aside = context.set_aside_topics.get(topic)
-    if aside is not None and aside.marked_since_ms is not None:
-        since_ms = max(aside.since_ms, aside.marked_since_ms)
-        return (Wait(topic, WaitingFor.READABLE_ZNODE, since_ms, last_error=aside.reason),)
-    return ()
+    mark = context.marks.get(topic)
+    return () if mark is None else (Wait(topic, _HELD[mark.held_by], mark.since_ms, last_error=mark.last_error),)
 
 
 def marked_topics(context: Context) -> tuple[str, ...]:
-    """Every topic that is marked for deletion: those that cannot be understood, then the queue, oldest first."""
-    unreadable = (topic for topic, aside in context.set_aside_topics.items() if aside.marked_since_ms is not None)
-    return (*unreadable, *context.deletions)
+    """Every topic that is marked for deletion: those that are held back, then the queue, oldest first."""
+    return (*context.marks, *context.deletions)
 
 
 def all_waits(context: Context, at_most: int | None = None) -> dict[str, tuple[Wait, ...]]:

@@ -69,6 +69,12 @@ CONTROLLER_GAUGES: Final = {
     "set_aside_topic_count": Metric(
         "lethe_controller_set_aside_topics", Kind.GAUGE, "Topics whose znode cannot be understood; they are left alone"
     ),
+    "held_topic_count": Metric(
+        "lethe_controller_held_topics", Kind.GAUGE, "Topics that are marked for deletion and held back; not yet queued"
+    ),
+    "deletions_paused": Metric(
+        "lethe_controller_deletions_paused", Kind.GAUGE, "1 while deletions are paused by /lethe/deletions_paused"
+    ),
 }
 """Field of `controller.core.gauges.Gauges` to its metric; all are 0 where this controller is not the active one."""
 

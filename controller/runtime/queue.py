@@ -23,6 +23,7 @@ from controller.core.events import (
     BrokersChanged,
     ControllerChanged,
     ControllerDeleted,
+    DeletionsPauseChanged,
     External,
     LeaderAndIsrAnswered,
     SessionEstablished,
@@ -47,6 +48,7 @@ _MERGED: Final = (
     BrokerModified,
     TopicsChanged,
     TopicDeletionsRequested,
+    DeletionsPauseChanged,
     TimerFired,
 )
 _SESSIONS: Final = (SessionEstablished, SessionLost)

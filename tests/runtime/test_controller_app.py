@@ -208,7 +208,7 @@ async def test_what_all_marked_topics_wait_for_can_be_asked() -> None:
         for name in ("orders", "garbled"):
             await session.multi([Create(paths.delete_topic(name), None)])
         await reach(lambda: "orders" in one.context.deletions)
-        await reach(lambda: one.context.set_aside_topics["garbled"].marked_since_ms is not None)
+        await reach(lambda: "garbled" in one.context.marks)
         status, text = await one.get("/waits")
         assert status == 200
         shown = json.loads(text)

@@ -47,6 +47,7 @@ _MERGED = (
     events.TopicsChanged,
     events.TopicsModified,
     events.TopicDeletionsRequested,
+    events.DeletionsPauseChanged,
     events.TimerFired,
 )
 

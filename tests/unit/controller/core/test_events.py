@@ -24,6 +24,9 @@ ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
         (WatchKind.CHILDREN_CHANGED, paths.broker_ids(), events.BrokersChanged()),
         (WatchKind.CHILDREN_CHANGED, paths.broker_topics(), events.TopicsChanged()),
         (WatchKind.CHILDREN_CHANGED, paths.delete_topics(), events.TopicDeletionsRequested()),
+        (WatchKind.CREATED, paths.deletions_paused(), events.DeletionsPauseChanged()),
+        (WatchKind.DATA_CHANGED, paths.deletions_paused(), events.DeletionsPauseChanged()),
+        (WatchKind.DELETED, paths.deletions_paused(), events.DeletionsPauseChanged()),
         (WatchKind.DATA_CHANGED, paths.broker_id(7), events.BrokerModified(BrokerId(7))),
         (WatchKind.DATA_CHANGED, paths.topic("orders"), events.TopicsModified(("orders",))),
         (WatchKind.DELETED, paths.broker_id(7), None),
@@ -48,6 +51,7 @@ def test_event_that_a_watch_stands_for(kind: WatchKind, path: str, event: Extern
         (events.TopicsChanged(), ControllerState.TOPIC_CHANGE),
         (events.TopicsModified(("t",)), ControllerState.TOPIC_CHANGE),
         (events.TopicDeletionsRequested(), ControllerState.TOPIC_DELETION),
+        (events.DeletionsPauseChanged(), ControllerState.TOPIC_DELETION),
         (events.StopReplicaAnswered(*ANSWER, StopReplicaResponse(0, ())), ControllerState.TOPIC_DELETION),
         (
             events.LeaderAndIsrAnswered(*ANSWER, LeaderAndIsrResponse(0, ())),

@@ -1,0 +1,236 @@
+"""Deletion markers: which topics somebody wants gone, which of them are queued, and which are held back, and why.
+
+Theory of operation. The children of `/admin/delete_topics` are read whenever they change, and everything follows from
+the list, never from what changed in it. A marked topic that we know is *queued*, and from then on it is `deletion`'s.
+One that must not be queued yet is *held*: it has a `Mark` that names the reason, and stays in service as if nobody had
+marked it. It is held while deletions are paused, while its partitions are being moved (that is ended first), and while
+its znode cannot be understood. A held topic whose marker somebody removes is let go of, untouched. Once it is queued
+the marker is no longer looked at: its replicas may be gone already, and half a topic is of use to nobody.
+
+A marker goes at once where deletion is disabled and nothing of the topic has been deleted yet, and where there is no
+such topic; that it was refused, and why, is remembered for who asks.
+
+Paused means: nothing new is queued, and nothing is sent or removed for what is queued. Answers that are on their way
+are taken in, and brokers that return are told what they host. The pause is a znode, so that it outlives controllers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from controller.core.agenda import (
+    ListDeletions,
+    ListTopics,
+    QueueDeletions,
+    ReadPause,
+    ResumeDeletions,
+    SettleUnknownMarkers,
+)
+from controller.core.context import HeldBy, Mark, RefusedMark
+from controller.core.continuations import DeletionsListed, MarkersRemoved, PauseRead
+from controller.core.deletion import phase
+from controller.core.mutation import queue_deletion
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Operation,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+)
+from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+
+MAX_REFUSED: Final = 1_000
+"""Of more refused markers than this, the oldest are forgotten."""
+DISABLED: Final = "delete.topic.enable is false"
+NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
+_REFUSED: Final = (HeldBy.DISABLED, HeldBy.NO_TOPIC)
+"""These last until the marker is removed, and are recorded as refusals."""
+
+
+# --- which are marked ---------------------------------------------------------------------------------------------
+
+
+def list_deletions(turn: Turn, task: ListDeletions) -> None:
+    """Read which topics are marked, and be told when that changes."""
+    turn.read((GetChildren(paths.delete_topics(), watch=True),), DeletionsListed(task.loading))
+
+
+def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -> None:
+    """Queue the topics we know; look again for those we do not; with deletion disabled, remove every marker."""
+    context = turn.context
+    marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    _let_go(turn, marked)
+    if not context.delete_topic_enable:
+        # What has been started ends: some of its replicas are gone.
+        refused = tuple(name for name in marked if not context.is_queued(name))
+        _refuse(turn, refused, HeldBy.DISABLED, DISABLED)
+        _remove_markers(turn, refused, with_config=False)
+        return
+    known = tuple(name for name in marked if name in context.topics)
+    unknown: list[str] = []
+    for name in marked:
+        if name in context.topics:
+            continue
+        aside = context.set_aside_topics.get(name)
+        if aside is not None:
+            _hold(turn, name, HeldBy.UNREADABLE, aside.reason)
+        else:
+            unknown.append(name)
+            _hold(turn, name, HeldBy.NO_TOPIC)
+    settling = (ListTopics(), SettleUnknownMarkers(tuple(unknown), task.loading)) if unknown else ()
+    if task.loading:
+        # After the takeover: by then the topics have been read later than these markers were.
+        context.agenda.extend(settling)
+        turn.do(QueueDeletions(known, loading=True))
+    elif marked:
+        turn.do(QueueDeletions(known), *settling)
+
+
+def _let_go(turn: Turn, marked: Sequence[str]) -> None:
+    """Topics whose marker is gone, and that were not queued, are nobody's business here any more."""
+    context = turn.context
+    if not context.marks:
+        return
+    present = frozenset(marked)
+    for name in [name for name in context.marks if name not in present]:
+        mark = context.marks.pop(name)
+        if name in context.topics or name in context.set_aside_topics:
+            phase(turn, name, "let go", since_ms=mark.since_ms)
+
+
+def _hold(turn: Turn, name: str, held_by: HeldBy, last_error: str | None = None) -> None:
+    context = turn.context
+    known = context.marks.get(name)
+    mark = Mark(turn.now_ms if known is None else known.since_ms, held_by, last_error)
+    if known == mark:
+        return
+    context.marks[name] = mark
+    if held_by not in _REFUSED and (known is None or known.held_by is not held_by):
+        phase(turn, name, "held", since_ms=mark.since_ms, held_by=held_by.name)
+
+
+# --- which are queued ---------------------------------------------------------------------------------------------
+
+
+def queue(turn: Turn, task: QueueDeletions) -> None:
+    """Put these marked topics into the queue, those that may go now, and go on with those that are in it."""
+    context = turn.context
+    waiting = tuple(name for name in task.topics if name in context.topics and not context.is_queued(name))
+    if context.paused is not None:
+        for name in waiting:
+            _hold(turn, name, HeldBy.PAUSED)
+        return
+    moving = context.reassigned_topics(waiting)
+    for name in moving:
+        _hold(turn, name, HeldBy.REASSIGNMENT)
+    for name in waiting:
+        if name not in moving:
+            context.refused_marks.pop(name, None)
+            queue_deletion(context, name, turn.now_ms)
+            phase(turn, name, "queued", since_ms=turn.now_ms)
+    if not task.loading:
+        turn.do(ResumeDeletions(task.topics))
+
+
+# --- paused -------------------------------------------------------------------------------------------------------
+
+
+def read_pause(turn: Turn, task: ReadPause) -> None:
+    """Read whether deletions are paused, and be told when that changes."""
+    path = paths.deletions_paused()
+    turn.read((Exists(path, watch=True), GetData(path, watch=True)), PauseRead(task.loading))
+
+
+def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Hold on, or queue what was held and go on with what was queued."""
+    context = turn.context
+    before, now = context.paused, _paused(outcomes, turn.now_ms)
+    if before is not None and now is not None and now.since_ms is None:
+        now = replace(now, since_ms=before.since_ms)
+    context.paused = now
+    if (before is None) is (now is None):
+        return
+    turn.record(
+        FactType.EVENT,
+        f"controller/{context.config.controller_id}",
+        what="deletions are paused" if now is not None else "deletions go on",
+        reason=now.reason if now is not None else "",
+        topics=len(context.deletions),
+        partitions=sum(len(context.topics[name].partitions) for name in context.deletions if name in context.topics),
+    )
+    if now is None and not task.loading:
+        turn.do(ResumeDeletions(tuple(context.deletions), unblock=True), ListDeletions())
+
+
+def _paused(outcomes: Sequence[ReadOutcome], now_ms: int) -> znodes.DeletionsPaused | None:
+    """That the znode is there is what counts, whatever it says and whether or not it may be read."""
+    exists, content = outcomes
+    if isinstance(exists, ReadFailed) and exists.error is ZkError.NO_NODE and not isinstance(content, Data):
+        return None
+    if isinstance(content, Data):
+        said = znodes.decode_deletions_paused(content.data)
+    else:
+        error = content.error.name if isinstance(content, ReadFailed) else "nothing"
+        said = znodes.DeletionsPaused(None, f"unreadable: reading it failed with {error}")
+    return said if said.since_ms is not None else replace(said, since_ms=now_ms)
+
+
+# --- which are refused --------------------------------------------------------------------------------------------
+
+
+def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:
+    """A marker of a topic that does not exist goes; one whose topic has appeared meanwhile is taken up."""
+    context = turn.context
+    ghosts = tuple(n for n in task.topics if n not in context.topics and n not in context.set_aside_topics)
+    _refuse(turn, ghosts, HeldBy.NO_TOPIC, NO_SUCH_TOPIC)
+    _remove_markers(turn, ghosts, with_config=task.with_config)
+    if any(name in context.topics and not context.is_queued(name) for name in task.topics):
+        context.agenda.append(ListDeletions())
+
+
+def _refuse(turn: Turn, names: Sequence[str], held_by: HeldBy, why: str) -> None:
+    refused = turn.context.refused_marks
+    for name in names:
+        turn.refuse(f"topic/{name}", "deleting the topic", why)
+        _hold(turn, name, held_by)
+        refused.pop(name, None)
+        refused[name] = RefusedMark(turn.now_ms, why)
+    for name in list(refused)[: max(0, len(refused) - MAX_REFUSED)]:
+        del refused[name]
+
+
+def _remove_markers(turn: Turn, names: Sequence[str], *, with_config: bool) -> None:
+    if not names:
+        return
+    groups: list[tuple[Operation, ...]] = []
+    for name in names:
+        config: tuple[Operation, ...] = (Delete(paths.config_topic(name)),) if with_config else ()
+        groups.append((*config, Delete(paths.delete_topic(name))))
+    turn.write(groups, MarkersRemoved(tuple(names), with_config))
+
+
+def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOutcome]) -> None:
+    """Where there was no configuration beside the marker, remove the marker alone."""
+    context = turn.context
+    alone: list[str] = []
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        if task.with_config and outcome == GroupFailed(0, ZkError.NO_NODE):
+            alone.append(name)
+        elif not isinstance(outcome, GroupFailed) or outcome.error is ZkError.NO_NODE:
+            context.marks.pop(name, None)
+        else:
+            turn.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
+            mark = context.marks.get(name)
+            if mark is not None:
+                context.marks[name] = mark._replace(last_error=outcome.error.name)
+    _remove_markers(turn, alone, with_config=False)

@@ -1,0 +1,273 @@
+"""Which marked topics are queued, which are held back and why, and which markers are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core import mutation
+from controller.core.agenda import ListDeletions, QueueDeletions, ReadPause
+from controller.core.context import Context, HeldBy, Mark
+from controller.core.effects import Effect, Record, Send
+from controller.core.marks import DISABLED, MAX_REFUSED, NO_SUCH_TOPIC
+from protocol.journal import FactType
+from protocol.vocabulary import ReplicaAssignment, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Delete,
+    Exists,
+    GetData,
+    Present,
+    ReadFailed,
+    ReadOutcome,
+    Stat,
+    ZkError,
+)
+from protocol.zookeeper.znodes import DeletionsPaused, encode_deletions_paused
+from tests.unit.controller.core.stage import (
+    NOW_MS,
+    add_topic,
+    answered,
+    leading,
+    perform,
+    read_in,
+    refusals,
+    write_in,
+    written,
+)
+
+STAT = Stat(1, 1, 0, 0)
+GONE = ReadFailed(ZkError.NO_NODE)
+
+
+def with_topics(*names: str) -> Context:
+    context = leading(1, 2)
+    for name in names:
+        add_topic(context, name, [(1, 2)], led=True)
+    return context
+
+
+def listing(context: Context, *marked: str) -> list[Effect]:
+    """What follows from these being the children of `/admin/delete_topics`."""
+    return answered(context, perform(context, ListDeletions()), Children(marked))
+
+
+def pause(context: Context, *outcomes: ReadOutcome) -> list[Effect]:
+    effects = perform(context, ReadPause())
+    path = paths.deletions_paused()
+    assert read_in(effects).reads == (Exists(path, watch=True), GetData(path, watch=True))
+    return answered(context, effects, *outcomes)
+
+
+def paused(context: Context, reason: str = "maintenance") -> None:
+    data = encode_deletions_paused(DeletionsPaused(1_234, reason))
+    pause(context, Present(STAT), Data(data, STAT))
+
+
+def is_paused(context: Context) -> bool:
+    return context.paused is not None
+
+
+# --- queued and held ----------------------------------------------------------------------------------------------
+
+
+def test_marked_topics_that_are_known_are_queued_and_started() -> None:
+    context = with_topics("a", "b", "c")
+    listing(context, "a", "b")
+    assert list(context.deletions) == ["a", "b"]
+    assert context.marks == {}
+    assert all(deletion.started_at_ms == NOW_MS for deletion in context.deletions.values())
+
+
+def test_while_loading_topics_are_queued_and_nothing_is_sent() -> None:
+    context = with_topics("a")
+    effects = answered(context, perform(context, ListDeletions(loading=True)), Children(("a",)))
+    assert list(context.deletions) == ["a"]
+    assert not [effect for effect in effects if isinstance(effect, Send)]
+
+
+def test_topic_with_a_partition_that_is_being_moved_is_held_and_the_others_go() -> None:
+    context = with_topics("moving", "still")
+    mutation.begin_reassignment(
+        context, TopicPartition("moving", 0), ReplicaAssignment((2, 1), (2,), (1,)), now_ms=NOW_MS
+    )
+    listing(context, "moving", "still")
+    assert list(context.deletions) == ["still"]
+    assert context.marks == {"moving": Mark(NOW_MS, HeldBy.REASSIGNMENT)}
+
+
+def test_held_topic_is_queued_later_and_its_mark_is_as_old_as_before() -> None:
+    context = with_topics("a")
+    context.marks["a"] = Mark(17, HeldBy.REASSIGNMENT)
+    perform(context, QueueDeletions(("a",)))
+    assert context.marks == {}
+    assert (context.deletions["a"].marked_at_ms, context.deletions["a"].queued_at_ms) == (17, NOW_MS)
+
+
+def test_unknown_names_are_not_queued() -> None:
+    context = with_topics("a")
+    perform(context, QueueDeletions(("a", "stranger")))
+    assert list(context.deletions) == ["a"]
+
+
+def test_mark_is_dropped_with_its_marker_and_with_its_topic() -> None:
+    context = with_topics("a", "b")
+    paused(context)
+    listing(context, "a", "b")
+    assert list(context.marks) == ["a", "b"]
+    effects = listing(context, "b")
+    assert list(context.marks) == ["b"]
+    assert "let go" in phases(effects)
+    mutation.remove_topic(context, "b")
+    assert context.marks == {}
+
+
+def phases(effects: list[Effect]) -> list[object]:
+    facts = [effect.fact for effect in effects if isinstance(effect, Record)]
+    return [fact.data["phase"] for fact in facts if fact.type is FactType.DELETION_PHASE]
+
+
+def test_queued_topic_stays_queued_without_its_marker() -> None:
+    context = with_topics("a")
+    listing(context, "a")
+    listing(context)
+    assert list(context.deletions) == ["a"]
+
+
+# --- paused -------------------------------------------------------------------------------------------------------
+
+
+def test_while_paused_marked_topics_are_held_and_queued_when_it_is_over() -> None:
+    context = with_topics("a")
+    paused(context)
+    assert context.paused == DeletionsPaused(1_234, "maintenance")
+    effects = listing(context, "a")
+    assert context.marks == {"a": Mark(NOW_MS, HeldBy.PAUSED)}
+    assert phases(effects) == ["held"]
+    assert phases(listing(context, "a")) == [], "it is told once"
+    effects = pause(context, GONE, GONE)
+    assert not is_paused(context)
+    answered(context, effects, Children(("a",)))
+    assert list(context.deletions) == ["a"]
+    assert context.marks == {}
+
+
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        (Data(b"?", STAT), "unreadable"),
+        (Data(None, STAT), "unreadable"),
+        (ReadFailed(ZkError.NO_AUTH), "NO_AUTH"),
+        (GONE, "NO_NODE"),
+    ],
+)
+def test_a_pause_that_says_nothing_pauses_all_the_same_since_it_was_seen(content: ReadOutcome, reason: str) -> None:
+    context = with_topics("a")
+    pause(context, Present(STAT), content)
+    assert context.paused is not None
+    assert context.paused.since_ms == NOW_MS
+    assert reason in context.paused.reason
+
+
+def test_a_pause_that_appears_between_the_two_reads_counts() -> None:
+    context = with_topics("a")
+    pause(context, GONE, Data(b"{}", STAT))
+    assert context.paused is not None
+
+
+def test_a_pause_that_may_not_even_be_looked_for_is_assumed() -> None:
+    context = with_topics("a")
+    pause(context, ReadFailed(ZkError.OTHER), ReadFailed(ZkError.OTHER))
+    assert context.paused is not None
+
+
+def test_a_rewritten_pause_is_the_same_pause_with_another_reason() -> None:
+    context = with_topics("a")
+    pause(context, Present(STAT), Data(b"{}", STAT))
+    effects = rewritten(context, b'{"version":1,"reason":"later"}')
+    assert context.paused == DeletionsPaused(NOW_MS, "later")
+    assert effects == []
+
+
+def rewritten(context: Context, data: bytes) -> list[Effect]:
+    return pause(context, Present(STAT), Data(data, STAT))
+
+
+# --- refused ------------------------------------------------------------------------------------------------------
+
+
+def disabled(*names: str) -> Context:
+    context = with_topics(*names)
+    context.config = replace(context.config, delete_topic_enable=False)
+    return context
+
+
+def test_disabled_removes_markers_of_what_was_not_started_and_remembers_that() -> None:
+    context = disabled("held", "new", "started")
+    mutation.queue_deletion(context, "started", NOW_MS)
+    context.marks["held"] = Mark(3, HeldBy.PAUSED)
+    effects = listing(context, "held", "new", "started")
+    assert list(write_in(effects).groups) == [
+        (Delete(paths.delete_topic("held")),),
+        (Delete(paths.delete_topic("new")),),
+    ]
+    assert {name: mark.held_by for name, mark in context.marks.items()} == dict.fromkeys(
+        ("held", "new"), HeldBy.DISABLED
+    )
+    written(context, effects)
+    assert context.marks == {}
+    assert {name: refused.why for name, refused in context.refused_marks.items()} == dict.fromkeys(
+        ("held", "new"), DISABLED
+    )
+    assert list(context.deletions) == ["started"]
+
+
+def test_marker_that_may_not_be_removed_stays_a_mark_that_says_so() -> None:
+    context = disabled("a")
+    effects = written(context, listing(context, "a"), {0: ZkError.NO_AUTH})
+    assert context.marks == {"a": Mark(NOW_MS, HeldBy.DISABLED, "NO_AUTH")}
+    assert [fact.data["why"] for fact in refusals(effects)] == ["NO_AUTH"]
+
+
+def test_marker_that_somebody_else_removed_first_is_gone_as_well() -> None:
+    context = disabled("a")
+    written(context, listing(context, "a"), {0: ZkError.NO_NODE})
+    assert context.marks == {}
+
+
+def test_marker_without_topic_is_shown_until_it_is_removed() -> None:
+    context = with_topics()
+    effects = listing(context, "ghost")
+    assert context.marks["ghost"].held_by is HeldBy.NO_TOPIC
+    effects = answered(context, effects, Children(()))
+    assert write_in(effects).groups == ((Delete(paths.delete_topic("ghost")),),)
+    written(context, effects)
+    assert context.marks == {}
+    assert context.refused_marks["ghost"].why == NO_SUCH_TOPIC
+
+
+def test_refused_marks_are_bounded_and_the_oldest_go_first() -> None:
+    context = disabled()
+    names = tuple(f"t{n}" for n in range(MAX_REFUSED))
+    written(context, listing(context, "first", "second"))
+    written(context, listing(context, *names))
+    assert tuple(context.refused_marks) == names
+    written(context, listing(context, names[0], "another"))
+    assert tuple(context.refused_marks) == (*names[2:], names[0], "another")
+
+
+def test_refusal_is_forgotten_when_the_topic_is_queued_after_all() -> None:
+    context = disabled("a")
+    written(context, listing(context, "a"))
+    context.config = replace(context.config, delete_topic_enable=True)
+    listing(context, "a")
+    assert list(context.deletions) == ["a"]
+    assert context.refused_marks == {}
+
+
+def test_no_marker_means_nothing_to_do() -> None:
+    context = with_topics("a")
+    assert listing(context) == []
