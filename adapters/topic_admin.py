@@ -20,7 +20,7 @@ from protocol.topic_plans import (
     deletion_operation,
     deletion_problem,
 )
-from protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
+from protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
     Children,
@@ -111,7 +111,7 @@ async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], t
     ids = sorted(broker for broker in named if broker is not None)
     brokers, malformed = [], []
     for broker, outcome in zip(ids, await session.read([GetData(paths.broker_id(b)) for b in ids]), strict=True):
-        data = _data(outcome, paths.broker_id(broker))
+        data = optional_data(outcome, paths.broker_id(broker))
         if data is None:
             continue  # it went away between the two reads
         try:
@@ -124,7 +124,7 @@ async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], t
 async def active_controller(session: ZooKeeperSession) -> ActiveController | None:
     """What `/controller` says; None where nobody is the controller. Raises MalformedZnode."""
     (outcome,) = await session.read([GetData(paths.CONTROLLER)])
-    data = _data(outcome, paths.CONTROLLER)
+    data = optional_data(outcome, paths.CONTROLLER)
     return None if data is None else ActiveController(decode_controller(data.data), data.stat)
 
 
@@ -135,9 +135,9 @@ async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iter
     outcomes = await session.read(reads)
     found = []
     for name, topic, config in zip(names, outcomes[::2], outcomes[1::2], strict=True):
-        data = _data(topic, paths.topic(name))
+        data = optional_data(topic, paths.topic(name))
         if data is not None:
-            found.append(_found(name, data, _data(config, paths.config_topic(name))))
+            found.append(_found(name, data, optional_data(config, paths.config_topic(name))))
     partitions = [(topic.name, p) for topic in found for p in topic.znode.assignments]
     states = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
     by_partition = dict(zip(partitions, states, strict=True))
@@ -162,8 +162,31 @@ async def read_states(
 async def requested_reassignments(session: ZooKeeperSession) -> dict[TopicPartition, tuple[int, ...]]:
     """What `/admin/reassign_partitions` asks for; nothing where there is none. Raises MalformedZnode."""
     (outcome,) = await session.read([GetData(paths.REASSIGN_PARTITIONS)])
-    data = _data(outcome, paths.REASSIGN_PARTITIONS)
+    data = optional_data(outcome, paths.REASSIGN_PARTITIONS)
     return {} if data is None else decode_reassignment(data.data)
+
+
+async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the topics of which partitions are being reassigned, or are asked to be. What cannot be understood is
+    left out."""
+    try:
+        requested = {partition.topic for partition in await requested_reassignments(session)}
+    except MalformedZnode:
+        requested = set()
+    found = []
+    for name, outcome in zip(names, await session.read([GetData(paths.topic(name)) for name in names]), strict=True):
+        assignments = _assignments(name, outcome)
+        if name in requested or any(assignment.is_being_reassigned for assignment in assignments):
+            found.append(name)
+    return tuple(found)
+
+
+def _assignments(name: str, outcome: ReadOutcome) -> Iterable[ReplicaAssignment]:
+    try:
+        data = optional_data(outcome, paths.topic(name))
+        return () if data is None else decode_topic(name, data.data).assignments.values()
+    except MalformedZnode:
+        return ()
 
 
 async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> list[Outcome]:
@@ -249,7 +272,7 @@ def _found(name: str, topic: Data, config: Data | None) -> _Found:
 
 
 def _state(topic: str, partition: int, outcome: ReadOutcome) -> LeaderAndIsr | None:
-    data = _data(outcome, paths.partition_state(topic, partition))
+    data = optional_data(outcome, paths.partition_state(topic, partition))
     return None if data is None else decode_state(topic, partition, data.data, data.stat.version)
 
 
@@ -304,7 +327,8 @@ def _names(outcome: ReadOutcome, path: str) -> tuple[str, ...]:
             raise ZnodeUnreadable(f"ZooKeeper does not list the children of {path}: {_why(outcome)}")
 
 
-def _data(outcome: ReadOutcome, path: str) -> Data | None:
+def optional_data(outcome: ReadOutcome, path: str) -> Data | None:
+    """The data that was read; None where there is no such znode. Raises ZnodeUnreadable for any other answer."""
     match outcome:
         case Data():
             return outcome

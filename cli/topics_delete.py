@@ -14,14 +14,17 @@ import typer
 
 from adapters import topic_admin
 from adapters.broker_views import brokers_asked
+from adapters.deletion_admin import deletions_paused
 from adapters.deletion_progress import AskBroker, Progress, targets
 from adapters.topic_admin import Outcome, Topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal, Table
+from cli.asking import ask_user
 from cli.deletion_wait import Waited, wait_until_gone
 from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
 from cli.render import note
 from cli.running import finish
+from cli.topics_delete_unreadable import unreadable_deletion
 from cli.zookeeper_access import with_session
 from protocol.journal import JsonValue
 from protocol.topic_names import topics_matching
@@ -34,7 +37,16 @@ TopicsOption = Annotated[
     ),
 ]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where a topic does not exist.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Delete what a regular expression hits without asking.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Delete what a regular expression hits, or what is --unreadable, without asking.")
+]
+Unreadable = Annotated[
+    bool,
+    typer.Option(
+        "--unreadable",
+        help="Delete topics whose znode cannot be understood, by their exact names. Asks first.",
+    ),
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until nothing of the topics is left, and show how far it is.")]
 
 Confirm = Callable[[Sequence[str]], bool]
@@ -46,6 +58,7 @@ def delete(
     topic: TopicsOption,
     if_exists: IfExists = False,
     yes: Yes = False,
+    unreadable: Unreadable = False,
     dry_run: DryRun = False,
     wait: Wait = False,
     timeout_ms: TimeoutMs = 300_000,
@@ -54,6 +67,10 @@ def delete(
     """Delete topics. Exit code 1 where one does not exist or is internal, 4 where --wait did not see the end."""
 
     async def command(session: ZooKeeperSession) -> Answer:
+        if unreadable:
+            if wait:
+                raise ValueError("--wait cannot follow what is --unreadable: nobody knows where it lies")
+            return await unreadable_deletion(session, topic, confirm=None if yes else ask_user, dry_run=dry_run)
         names = await selected(session, topic, if_exists=if_exists, confirm=None if yes or dry_run else _ask_user)
         if dry_run:
             return Answer([*names], tuple(f"Would delete topic {name}." for name in names))
@@ -112,6 +129,9 @@ async def deletion(
     outcomes = await topic_admin.mark_for_deletion(session, [target.name for target in wanted if target.czxid])
     if outcomes and await topic_admin.active_controller(session) is None:
         note("note: no controller is active; the deletion begins when there is one")
+    if outcomes and (paused := await deletions_paused(session)) is not None:
+        reason = f" ({paused.reason})" if paused.reason else ""
+        note(f"note: deletions are paused{reason}; this one begins after `lethe topics resume-deletions`")
     failed = [outcome for outcome in outcomes if outcome.problem is not None]
     if ask is None or failed:
         return _marked(outcomes)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from adapters import topic_admin
+from adapters.deletion_admin import deletions_paused
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
 from cli.options import AsJson, ExcludeInternal, Expression, ZooKeeper
@@ -66,6 +67,7 @@ async def description(
     if expression is not None and not names and not if_exists:
         raise Refusal(f"topic {expression!r} does not exist")
     topics = await topic_admin.describe(session, names, there.marked)
+    is_paused = await deletions_paused(session) is not None
     brokers, _ = await topic_admin.live_brokers(session)
     live = {int(broker.id) for broker in brokers}
     filtered = under_replicated or unavailable
@@ -82,22 +84,29 @@ async def description(
         if filtered and not partitions:
             continue
         if not filtered:
-            lines.append(_head(topic))
+            lines.append(_head(topic, is_paused=is_paused))
         lines += [_line(topic, partition) for partition in partitions]
-        data.append(_as_json(topic, partitions, live))
+        data.append(_as_json(topic, partitions, live, is_paused=is_paused))
     unreadable = [topic for topic in topics if topic.problem is not None]
     lines += [f"Topic: {topic.name}\tProblem: {topic.problem}" for topic in unreadable]
     return Answer(data, tuple(lines), exit=Exit.NO if unreadable else Exit.OK)
 
 
-def _head(topic: TopicDescription) -> str:
+def _head(topic: TopicDescription, *, is_paused: bool) -> str:
     fields = [f"Topic: {topic.name}"]
     if topic.topic_id is not None:
         fields.append(f"TopicId: {topic_id_to_text(topic.topic_id)}")
     fields.append(f"PartitionCount: {len(topic.partitions)}")
     fields.append(f"ReplicationFactor: {topic.replication_factor}")
     fields.append("Configs: " + ",".join(f"{name}={value}" for name, value in sorted(topic.config.items())))
-    return "\t".join(fields + (["MarkedForDeletion: true"] if topic.is_marked else []))
+    moving = sum(partition.assignment.is_being_reassigned for partition in topic.partitions)
+    if moving:
+        fields.append(f"BeingReassigned: {moving}")
+    if topic.is_marked:
+        fields.append("MarkedForDeletion: true")
+    if topic.is_marked and is_paused:
+        fields.append("DeletionPaused: true")
+    return "\t".join(fields)
 
 
 def _line(topic: TopicDescription, partition: PartitionDescription) -> str:
@@ -119,11 +128,15 @@ def _ids(brokers: Collection[int]) -> str:
     return ",".join(str(broker) for broker in brokers)
 
 
-def _as_json(topic: TopicDescription, partitions: list[PartitionDescription], live: Collection[int]) -> JsonValue:
+def _as_json(
+    topic: TopicDescription, partitions: list[PartitionDescription], live: Collection[int], *, is_paused: bool
+) -> JsonValue:
     return {
         "topic": topic.name,
         "topic_id": None if topic.topic_id is None else topic_id_to_text(topic.topic_id),
         "marked_for_deletion": topic.is_marked,
+        "deletion_paused": topic.is_marked and is_paused,
+        "being_reassigned": any(partition.assignment.is_being_reassigned for partition in topic.partitions),
         "partition_count": len(topic.partitions),
         "replication_factor": topic.replication_factor,
         "config": {name: topic.config[name] for name in sorted(topic.config)},

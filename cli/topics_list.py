@@ -1,8 +1,9 @@
-"""`lethe topics list`: the names of the topics, and which of them are marked for deletion."""
+"""`lethe topics list`: the names of the topics; which are marked for deletion, and which are being reassigned."""
 
 from __future__ import annotations
 
 from adapters import topic_admin
+from adapters.deletion_admin import deletions_paused
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer
 from cli.options import AsJson, ExcludeInternal, Expression, ZooKeeper
@@ -25,12 +26,26 @@ def list_topics(
 async def listing(session: ZooKeeperSession, expression: str | None, *, exclude_internal: bool = False) -> Answer:
     """The topics that the expression means, and the marks of topics that are no longer there."""
     there = await topic_admin.list_topics(session)
+    is_paused = await deletions_paused(session) is not None
     meant = ".*" if expression is None else expression
     names = topics_matching(meant, there.names, exclude_internal=exclude_internal)
     marked = set(there.marked)
+    moving = set(await topic_admin.being_reassigned(session, names))
     gone = topics_matching(meant, [name for name in there.marked if name not in there.names])
-    lines = [f"{name} - marked for deletion" if name in marked else name for name in names]
+    mark = "marked for deletion, which is paused" if is_paused else "marked for deletion"
+    lines = []
+    for name in names:
+        remarks = [mark] * (name in marked) + ["being reassigned"] * (name in moving)
+        lines.append(f"{name} - {', '.join(remarks)}" if remarks else name)
     lines += [f"{name} - marked for deletion, but there is no such topic" for name in gone]
-    data: list[JsonValue] = [{"topic": name, "exists": True, "marked_for_deletion": name in marked} for name in names]
-    data += [{"topic": name, "exists": False, "marked_for_deletion": True} for name in gone]
+    data: list[JsonValue] = [
+        {
+            "topic": name,
+            "exists": name not in gone,
+            "marked_for_deletion": name in marked,
+            "deletion_paused": name in marked and is_paused and name not in gone,
+            "being_reassigned": name in moving,
+        }
+        for name in (*names, *gone)
+    ]
     return Answer(data, tuple(lines))

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from adapters.topic_admin import NoCluster, ZnodeUnreadable
-from adapters.zookeeper.interface import SessionLost, ZooKeeperSession, ZooKeeperUnavailable
+from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
 from cli.answer import Answer, Exit, Refusal
 from protocol.zookeeper.operations import Credentials
 
@@ -38,7 +38,7 @@ async def with_session(connect: str, command: Callable[[ZooKeeperSession], Await
             return await command(session)
     except (ZooKeeperUnavailable, SessionLost, ZnodeUnreadable) as error:
         raise Refusal(f"{error} (--zookeeper {connect})", Exit.UNREACHABLE) from error
-    except NoCluster as error:
+    except (NoCluster, WriteRefused) as error:
         raise Refusal(f"{error} (--zookeeper {connect})") from error
 
 

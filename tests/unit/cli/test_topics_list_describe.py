@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from adapters import topic_admin
+from adapters.deletion_admin import pause_deletions
 from cli.answer import Exit, Refusal
 from cli.topics_create import Wanted, creation
 from cli.topics_describe import description
 from cli.topics_list import listing
-from protocol.vocabulary import topic_id_to_text
+from protocol.vocabulary import TopicPartition, topic_id_to_text
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create
+from protocol.zookeeper.znodes import encode_reassignment
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
 
@@ -38,7 +40,15 @@ async def test_a_mark_without_a_topic_is_shown(cluster: FakeSession) -> None:
     await apply(cluster, Create(paths.delete_topic("ghost"), None))
     answer = await listing(cluster, "ghost")
     assert answer.lines == ("ghost - marked for deletion, but there is no such topic",)
-    assert answer.data == [{"topic": "ghost", "exists": False, "marked_for_deletion": True}]
+    assert answer.data == [
+        {
+            "topic": "ghost",
+            "exists": False,
+            "marked_for_deletion": True,
+            "deletion_paused": False,
+            "being_reassigned": False,
+        }
+    ]
 
 
 async def test_describe_has_the_lines_of_kafkas_tool(cluster: FakeSession) -> None:
@@ -80,3 +90,22 @@ async def test_a_poisoned_topic_is_told_and_hides_no_other(cluster: FakeSession)
     assert answer.exit is Exit.NO
     assert answer.lines[-1].startswith("Topic: poison\tProblem: znode /brokers/topics/poison cannot be understood")
     assert any(line.startswith("Topic: orders\t") for line in answer.lines)
+
+
+async def test_pause_and_reassignment_are_shown(cluster: FakeSession) -> None:
+    requested = encode_reassignment({TopicPartition("orders", 0): (3,)})
+    await pause_deletions(cluster, 7, "")
+    await apply(
+        cluster,
+        Create(paths.topic("moving"), b'{"version":3,"partitions":{"0":[1,2]},"removing_replicas":{"0":[2]}}'),
+        Create(paths.topic("poison"), b"\x00"),
+        Create(paths.REASSIGN_PARTITIONS, requested),
+    )
+    assert (await listing(cluster, None, exclude_internal=True)).lines == (
+        "bills - marked for deletion, which is paused",
+        "moving - being reassigned",
+        "orders - being reassigned",
+        "poison",
+    )
+    assert (await description(cluster, "moving")).lines[0].endswith("\tBeingReassigned: 1")
+    assert (await description(cluster, "bills")).lines[0].endswith("\tMarkedForDeletion: true\tDeletionPaused: true")

@@ -1,0 +1,75 @@
+"""`lethe topics delete --unreadable`: deletes topics whose own znodes cannot be understood, once a person says so.
+
+Nobody knows which brokers have replicas of such a topic, so that a controller leaves it alone until it is told
+otherwise: by an order in its marker, which this writes. Only topics that really cannot be understood are taken, by
+their exact names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adapters.deletion_admin import Unreadable, look_at_unreadable, order_unreadable
+from adapters.topic_admin import list_topics
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.acting_controller import acting_controller
+from cli.answer import Answer, Exit, Refusal
+from cli.asking import Confirm, demand_agreement
+from protocol.journal import JsonValue
+from protocol.vocabulary import INTERNAL_TOPICS
+
+
+async def unreadable_deletion(
+    session: ZooKeeperSession, names: Sequence[str], *, confirm: Confirm | None, dry_run: bool = False
+) -> Answer:
+    """Orders the deletion after it was agreed to. Raises Refusal where a topic is not there or can be understood."""
+    await list_topics(session)
+    found = {seen.name: seen for seen in await look_at_unreadable(session, names)}
+    for name in names:
+        if name in INTERNAL_TOPICS:
+            raise Refusal(f"topic {name} is internal to Kafka and is not deleted by this command")
+        if name not in found:
+            raise Refusal(f"topic {name!r} does not exist (--unreadable takes exact names)")
+        if found[name].problem is None:
+            raise Refusal(f"the znode of topic {name} can be understood: delete it without --unreadable")
+    chosen = [found[name] for name in dict.fromkeys(names)]
+    plan = [line for seen in chosen for line in _plan(seen)]
+    if dry_run:
+        return Answer([_as_json(seen, ordered=seen.is_ordered) for seen in chosen], tuple(plan))
+    demand_agreement(plan, f"Delete these {len(chosen)} topics?", confirm, {"topics": [seen.name for seen in chosen]})
+    outcomes = await order_unreadable(session, [seen.name for seen in chosen])
+    lines = [
+        outcome.problem or f"Topic {outcome.name} is {'already ' if outcome.was_done else ''}marked for deletion."
+        for outcome in outcomes
+    ]
+    acting = await acting_controller(session)
+    if not acting.is_lethe:
+        lines.append(f"WARNING: {acting.text}: only Lethe's deletes a topic that cannot be understood.")
+    lines.append("Directories of their replicas that are left on a disk are found by `lethe survey`.")
+    code = Exit.OK
+    if any(outcome.problem is not None for outcome in outcomes):
+        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in outcomes) else Exit.NO
+    data: list[JsonValue] = [
+        {**_as_json(seen, ordered=outcome.problem is None), "problem": outcome.problem}
+        for seen, outcome in zip(chosen, outcomes, strict=True)
+    ]
+    return Answer(data, tuple(lines), exit=code)
+
+
+def _plan(seen: Unreadable) -> list[str]:
+    known = f"state znodes of {len(seen.partitions)} partitions" if seen.partitions else "no partition"
+    return [
+        f"Topic {seen.name}: {seen.problem}",
+        f"\t{known} below it; which brokers have its replicas is not known"
+        + ("; it is marked for deletion, and waits for this order" if seen.is_marked and not seen.is_ordered else ""),
+    ]
+
+
+def _as_json(seen: Unreadable, *, ordered: bool) -> dict[str, JsonValue]:
+    return {
+        "topic": seen.name,
+        "unreadable": seen.problem,
+        "partitions": [*seen.partitions],
+        "was_marked": seen.is_marked,
+        "ordered": ordered,
+    }

@@ -1,0 +1,93 @@
+"""`lethe topics pause-deletions`: keeps Lethe's controller from deleting, until `resume-deletions`.
+
+The pause is a znode, so that it holds for whichever Lethe leads. Kafka's own controller does not know it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from adapters import topic_admin
+from adapters.deletion_admin import deletions_paused, pause_deletions
+from adapters.topic_admin import Outcome
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.acting_controller import Acting, acting_controller
+from cli.answer import Answer, Exit, Refusal
+from cli.options import AsJson, DryRun, ZooKeeper
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from protocol.journal import JsonValue
+from protocol.zookeeper.znodes import DeletionsPaused
+
+Reason = Annotated[
+    str, typer.Option("--reason", help="Why, for everybody who wonders; shown wherever a deletion waits for it.")
+]
+
+
+def pause(zookeeper: ZooKeeper, reason: Reason = "", dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Pause all deletions of topics. Marked topics stay in service; deletions that have begun stop where they are.
+
+    It holds until `lethe topics resume-deletions`, also when another Lethe takes over. Kafka's own controller takes no
+    notice.
+    """
+
+    async def command(session: ZooKeeperSession) -> Answer:
+        return await pausing(session, reason, now_ms=time.time_ns() // 1_000_000, dry_run=dry_run)
+
+    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+
+
+async def pausing(session: ZooKeeperSession, reason: str, *, now_ms: int, dry_run: bool = False) -> Answer:
+    """Pauses deletions, or says what that would mean."""
+    marked = (await topic_admin.list_topics(session)).marked
+    if dry_run:
+        before = await deletions_paused(session)
+        line = "Would pause deletions." if before is None else f"Deletions are paused already{_since(before)}."
+        data: JsonValue = {"paused": before is not None, "dry_run": True, "marked": [*marked]}
+        return Answer(data, (line, _held(len(marked))))
+    paused, outcome = await pause_deletions(session, now_ms, reason)
+    demand_done(outcome)
+    acting = await acting_controller(session)
+    already = "already " if outcome.was_done else ""
+    lines = (f"Deletions are {already}paused{_since(paused)}.", _held(len(marked)), *kafka_takes_no_notice(acting))
+    return Answer(
+        {
+            "paused": True,
+            "dry_run": False,
+            "was_paused": outcome.was_done,
+            "since_ms": paused.since_ms,
+            "reason": paused.reason,
+            "marked": [*marked],
+            "heeded": acting.is_lethe,
+        },
+        lines,
+    )
+
+
+def demand_done(outcome: Outcome) -> None:
+    """Raises Refusal where it is not done, or nobody knows."""
+    if outcome.problem is not None:
+        raise Refusal(outcome.problem, Exit.UNREACHABLE if outcome.is_unknown else Exit.NO)
+
+
+def kafka_takes_no_notice(acting: Acting) -> tuple[str, ...]:
+    """A line where the active controller does not look at the pause."""
+    if acting.is_lethe:
+        return ()
+    if acting.broker_id is None:
+        return ("No controller is active: the pause holds for the next one, if it is Lethe's.",)
+    return (f"WARNING: {acting.text}: Kafka's controller does not look at the pause, and goes on deleting.",)
+
+
+def _since(paused: DeletionsPaused) -> str:
+    when = ""
+    if paused.since_ms is not None:
+        when = time.strftime(" since %Y-%m-%d %H:%M:%S UTC", time.gmtime(paused.since_ms / 1000))
+    return when + (f" ({paused.reason})" if paused.reason else "")
+
+
+def _held(marked: int) -> str:
+    return f"{marked} topics are marked for deletion." if marked != 1 else "1 topic is marked for deletion."

@@ -1,0 +1,86 @@
+"""`lethe topics pause-deletions` and `resume-deletions`: the znode, repetition, and who takes no notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters import topic_admin
+from adapters.deletion_admin import deletions_paused, pause_deletions
+from cli.answer import Exit, Refusal
+from cli.topics_create import Wanted, creation
+from cli.topics_delete import deletion
+from cli.topics_pause_deletions import pausing
+from cli.topics_resume_deletions import resuming
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, Data, GetData
+from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused, encode_controller
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply, elect
+
+
+async def test_pausing_and_resuming(session: FakeSession) -> None:
+    znode = ControllerZnode(BrokerId(1001), 7, admin="http://localhost:1")
+    await apply(session, Create(paths.CONTROLLER, encode_controller(znode), ephemeral=True))
+    await creation(session, Wanted("orders", assignment=((1,),)))
+    await topic_admin.mark_for_deletion(session, ["orders"])
+    paused = await pausing(session, "an audit", now_ms=1_700_000_000_000)
+    assert paused.lines == (
+        "Deletions are paused since 2023-11-14 22:13:20 UTC (an audit).",
+        "1 topic is marked for deletion.",
+    )
+    (znode_now,) = await session.read([GetData(paths.DELETIONS_PAUSED)])
+    assert isinstance(znode_now, Data)
+    assert znode_now.data == b'{"version":1,"since":"1700000000000","reason":"an audit"}'
+    resumed = await resuming(session)
+    assert resumed.lines == ("Deletions go on: 1 topics are marked.",)
+    assert await deletions_paused(session) is None
+    assert (await resuming(session)).lines == ("Deletions are not paused.",)
+
+
+async def test_a_dry_run_changes_nothing(session: FakeSession) -> None:
+    assert (await pausing(session, "", now_ms=5, dry_run=True)).lines[0] == "Would pause deletions."
+    assert await deletions_paused(session) is None
+    await pause_deletions(session, 5, "")
+    assert "Would resume" in (await resuming(session, dry_run=True)).lines[0]
+    assert await deletions_paused(session) == DeletionsPaused(5, "")
+
+
+async def test_pausing_again_keeps_the_time_and_takes_a_new_reason(session: FakeSession) -> None:
+    await pausing(session, "one", now_ms=5)
+    again = await pausing(session, "", now_ms=9)
+    assert again.lines[0].startswith("Deletions are already paused since 1970-01-01 00:00:00 UTC (one)")
+    await pausing(session, "two", now_ms=9)
+    assert await deletions_paused(session) == DeletionsPaused(5, "two")
+
+
+async def test_an_unreadable_pause_is_a_pause_and_can_be_ended(session: FakeSession) -> None:
+    await session.ensure_path(paths.DELETIONS_PAUSED)
+    assert (await pausing(session, "", now_ms=9)).lines[0].startswith("Deletions are already paused (unreadable")
+    await resuming(session)
+    assert await deletions_paused(session) is None
+
+
+async def test_kafkas_controller_takes_no_notice(session: FakeSession) -> None:
+    assert "No controller is active" in (await pausing(session, "", now_ms=5)).lines[-1]
+    await elect(session, 2)
+    warning = (await pausing(session, "", now_ms=5)).lines[-1]
+    assert warning.startswith("WARNING: the active controller 2 is not Lethe's")
+    assert "goes on deleting" in warning
+
+
+async def test_an_unknown_outcome_is_no_success(session: FakeSession) -> None:
+    await session.ensure_path(paths.LETHE)
+    session.lose_next_reply(applied=True)
+    with pytest.raises(Refusal, match="unknown") as refusal:
+        await pausing(session, "", now_ms=5)
+    assert refusal.value.exit is Exit.UNREACHABLE
+
+
+async def test_a_deletion_that_is_asked_for_meanwhile_says_so(
+    session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await creation(session, Wanted("orders", assignment=((1,),)))
+    await pausing(session, "an audit", now_ms=5)
+    await deletion(session, ["orders"])
+    assert "deletions are paused (an audit)" in capsys.readouterr().err
