@@ -76,7 +76,8 @@ BROKER: Final = (
         "lethe.fill.bytes",
         Kind.INTEGER,
         "4096",
-        "Bytes of segments that a new replica is filled with, so that there is something to reclaim.",
+        "Bytes of segments that a new replica is filled with once it leads or has caught up, so that there is "
+        "something to reclaim.",
         unit="bytes",
         minimum=0,
     ),
@@ -88,6 +89,15 @@ BROKER: Final = (
         unit="bytes",
         minimum=1,
         maximum=MAX_INT,
+    ),
+    Property(
+        "replica.catch.up.delay.ms",
+        Kind.INTEGER,
+        "1000",
+        "How long a follower takes to catch up: an agent moves no records, so this stands for the fetching. After it "
+        "an empty replica is filled, and a leader asks for the followers outside the ISR to be taken into it.",
+        unit="milliseconds",
+        minimum=0,
     ),
     Property(
         "lethe.delete.files.per.second",
@@ -124,6 +134,7 @@ class BrokerConfig:
     delete_delay_ms: int
     fill_bytes: int
     fill_segment_bytes: int
+    catch_up_delay_ms: int
     delete_files_per_second: int
     """0: no limit."""
     max_frame_bytes: int
@@ -150,6 +161,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         delete_delay_ms=values.integer("log.segment.delete.delay.ms"),
         fill_bytes=values.integer("lethe.fill.bytes"),
         fill_segment_bytes=values.integer("lethe.fill.segment.bytes"),
+        catch_up_delay_ms=values.integer("replica.catch.up.delay.ms"),
         delete_files_per_second=values.integer("lethe.delete.files.per.second"),
         max_frame_bytes=values.integer("socket.request.max.bytes"),
         warnings=tuple(values.warnings),

@@ -19,9 +19,9 @@ Driving contract, for the runtime and for a simulator alike:
     InventoryLoaded     the disk as found                               storage
     BrokerRegistered    a new broker epoch                              here
     ControlReceived     LeaderAndIsr, UpdateMetadata, StopReplica       epochs, then leader_and_isr, here, stop_replica
-    DiskPerformed       directories made, identified, renamed           leader_and_isr, stop_replica
+    DiskPerformed       directories made, identified, filled, renamed   leader_and_isr, stop_replica, catch_up
     TopicIdsAnswered    what ZooKeeper says about topics                stop_replica
-    TimerFired          directories are due for removal                 removal
+    TimerFired          directories are due for removal, or filling     removal, catch_up
     DirectoriesRemoved  bytes are gone, or not yet                      removal
     LogDirFailed        a log directory cannot be used any more         storage
 """
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from broker.core import leader_and_isr, stop_replica
+from broker.core import catch_up, leader_and_isr, stop_replica
 from broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
 from broker.core.epochs import check_epochs, refusal
 from broker.core.inputs import (
@@ -47,7 +47,7 @@ from broker.core.inputs import (
     TopicIdsAnswered,
 )
 from broker.core.records import record_answers, record_refusal, record_removals
-from broker.core.stages import DuplicatesStage, LeaderAndIsrStage, StopReplicaStage
+from broker.core.stages import DuplicatesStage, FillStage, LeaderAndIsrStage, StopReplicaStage
 from broker.core.state import AgentState
 from broker.core.storage import duplicates_set_aside, fail_log_dir, take_inventory
 from protocol.journal import Fact, FactType, JsonValue
@@ -73,7 +73,7 @@ def step(state: AgentState, happened: Input, now_ms: int) -> tuple[Effect, ...]:
     while state.stage is None and state.waiting and not state.halted:
         effects += _take(state, state.waiting.popleft())
     if not state.halted:
-        effects += _removals(state, now_ms)
+        effects += _what_is_due(state, now_ms)
     return tuple(effects)
 
 
@@ -137,7 +137,9 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
             state.incarnations[topic.topic] = topic.topic_id
         if any(row.leader == LEADER_DURING_DELETE for row in topic.partitions):
             state.note_tombstone(topic.topic, topic.topic_id)
+    live_before = frozenset(state.cache.brokers)
     removed = state.cache.apply(request)
+    catch_up.note_metadata(state, live_before)
     for topic_name in removed:
         state.forget_incarnation_if_gone(topic_name)
     for topic in request.topics:
@@ -172,6 +174,8 @@ def _disk_performed(state: AgentState, outcomes: tuple[DiskOutcome, ...], now_ms
             return stop_replica.resume_after_disk(state, stage, outcomes, now_ms)
         case DuplicatesStage():
             return duplicates_set_aside(state, stage, outcomes)
+        case FillStage():
+            return catch_up.filled(state, stage, outcomes)
         case None:
             raise TypeError("operations on disk were performed though nothing waits for them")
 
@@ -183,7 +187,7 @@ def _topic_ids_answered(state: AgentState, answers: tuple[TopicIdAnswer, ...]) -
     return stop_replica.resume_with_topic_ids(state, stage, answers)
 
 
-# --- removal ------------------------------------------------------------------------------------------------------
+# --- what has its time --------------------------------------------------------------------------------------------
 
 
 def _directories_removed(state: AgentState, happened: DirectoriesRemoved, now_ms: int) -> list[Effect]:
@@ -197,13 +201,21 @@ def _directories_removed(state: AgentState, happened: DirectoriesRemoved, now_ms
     return effects
 
 
-def _removals(state: AgentState, now_ms: int) -> list[Effect]:
-    """Start a round if one is due; else make sure that the timer is set for the next one."""
-    directories = state.removal.start_round(now_ms)
-    if directories:
-        return [RemoveDirectories(directories)]
-    due_ms = state.removal.next_due_ms()
-    if due_ms is None or due_ms == state.timer_ms:
-        return []
-    state.timer_ms = due_ms
-    return [SetTimer(due_ms)]
+def _what_is_due(state: AgentState, now_ms: int) -> list[Effect]:
+    """Start what has come due, and make sure that the timer is set for what comes next."""
+    effects: list[Effect] = []
+    if directories := state.removal.start_round(now_ms):
+        effects.append(RemoveDirectories(directories))
+    state.fills.end_step(now_ms + state.settings.catch_up_delay_ms)
+    if state.stage is None:
+        effects += catch_up.fill(state, now_ms)
+    dues_ms = [due_ms for due_ms in (state.removal.next_due_ms(), _next_fill_ms(state)) if due_ms is not None]
+    if dues_ms and min(dues_ms) != state.timer_ms:
+        state.timer_ms = min(dues_ms)
+        effects.append(SetTimer(state.timer_ms))
+    return effects
+
+
+def _next_fill_ms(state: AgentState) -> int | None:
+    """None while something is under way on disk: its result is the occasion to look again."""
+    return None if state.stage is not None else state.fills.next_due_ms()

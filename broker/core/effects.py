@@ -17,10 +17,19 @@ from protocol.vocabulary import TopicId, TopicPartition
 
 
 class CreateReplica(NamedTuple):
-    """Make the replica's directory, write its topic id durably where it has one, then fill it with segments.
+    """Make the replica's directory and write its topic id durably where it has one; it holds nothing else.
 
     A directory of that name that holds nothing but its `partition.metadata` is taken over; any other is a failure.
     """
+
+    log_dir: str
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+
+
+class FillReplica(NamedTuple):
+    """Fill a replica's directory with segments. It must hold nothing but its `partition.metadata`, which must say
+    `topic_id`. A crash may leave it filled in part, which counts as filled: the segments are ballast."""
 
     log_dir: str
     topic_partition: TopicPartition
@@ -52,7 +61,7 @@ class SetAside(NamedTuple):
     new_name: str
 
 
-DiskOperation = CreateReplica | AssignTopicId | RenameForDeletion | SetAside
+DiskOperation = CreateReplica | FillReplica | AssignTopicId | RenameForDeletion | SetAside
 
 
 class DirectoryRef(NamedTuple):

@@ -74,7 +74,7 @@ class DiskOutcome(NamedTuple):
     log_dir_failed: bool = False
     """The error says that the whole log directory cannot be used any more."""
     size_bytes: int = 0
-    """What CreateReplica or AssignTopicId put into the directory."""
+    """What CreateReplica, FillReplica or AssignTopicId put into the directory."""
     files: int = 0
     """The same, `partition.metadata` not counted."""
 

@@ -17,14 +17,25 @@ Per partition, the first rule that applies:
     leader epoch ours, otherwise                                     STALE_CONTROLLER_EPOCH
 
 The work on disk is done in two rounds, so that nothing is created where a directory could not be set aside: first what
-is set aside, then what is created and identified. A replica is hosted only after its round is known to have succeeded.
+is set aside, then what is created, identified and, where this broker leads, filled. A follower's replica stays empty
+until it has caught up (broker.core.catch_up). A replica is hosted only after its round is known to have succeeded.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.core.effects import AssignTopicId, CreateReplica, DiskOperation, Effect, PerformDisk, Reply, SetAside
+from broker.core.catch_up import begin_role
+from broker.core.effects import (
+    AssignTopicId,
+    CreateReplica,
+    DiskOperation,
+    Effect,
+    FillReplica,
+    PerformDisk,
+    Reply,
+    SetAside,
+)
 from broker.core.identity import OpenVerdict, judge_opening
 from broker.core.inputs import DiskOutcome
 from broker.core.naming import partition_problem, stray_name
@@ -169,18 +180,19 @@ def _creation_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]
         replica = state.replicas.get(opening.topic_partition)
         if replica is not None and replica.state is ReplicaState.OFFLINE:
             errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
-        elif replica is None:
+            continue
+        if replica is None:
             log_dir = choose_log_dir(planned)
             if log_dir is None or _may_be_elsewhere(state, opening):
                 state.put_replica(opening.topic_partition, offline_replica(opening.topic_partition, state))
                 errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
             planned[log_dir] += 1
-            operations.append(CreateReplica(log_dir, opening.topic_partition, opening.topic_id))
-            performed_for.append(index)
-        elif opening.verdict is OpenVerdict.ASSIGN_ID and replica.log_dir is not None and opening.topic_id is not None:
-            operations.append(AssignTopicId(replica.log_dir, opening.topic_partition, opening.topic_id))
-            performed_for.append(index)
+            wanted = _operations(state, opening, None, log_dir)
+        else:
+            wanted = _operations(state, opening, replica, replica.log_dir)
+        operations += wanted
+        performed_for += [index] * len(wanted)
     return _perform(
         state,
         replace(
@@ -193,33 +205,61 @@ def _creation_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]
     )
 
 
+def _operations(
+    state: AgentState, opening: Opening, replica: Replica | None, log_dir: str | None
+) -> list[DiskOperation]:
+    """What this replica needs on disk; `replica` is None where there is none yet."""
+    assert log_dir is not None
+    wanted: list[DiskOperation] = []
+    topic_id = opening.topic_id if replica is None else replica.topic_id
+    if replica is None:
+        wanted.append(CreateReplica(log_dir, opening.topic_partition, topic_id))
+    elif opening.verdict is OpenVerdict.ASSIGN_ID and opening.topic_id is not None:
+        topic_id = opening.topic_id
+        wanted.append(AssignTopicId(log_dir, opening.topic_partition, topic_id))
+    if opening.partition.leader == state.settings.broker_id and (replica is None or not replica.filled):
+        wanted.append(FillReplica(log_dir, opening.topic_partition, topic_id))
+    return wanted
+
+
 def _after_creation(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
     effects = _failed_log_dirs(state, stage, outcomes)
     errors = list(stage.errors)
-    by_opening = dict(zip(stage.performed_for, zip(stage.operations, outcomes, strict=True), strict=True))
-    for index, opening in enumerate(stage.openings):
-        if errors[opening.row] != ErrorCode.NONE:
-            continue
+    for index, operation, outcome in zip(stage.performed_for, stage.operations, outcomes, strict=True):
+        opening = stage.openings[index]
+        if errors[opening.row] == ErrorCode.NONE and _has_failed(state, opening, operation, outcome, effects):
+            errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
+        elif outcome.error is None and state.log_dirs[operation.log_dir] is None:
+            _book(state, operation, outcome)
+    for opening in stage.openings:
         replica = state.replicas.get(opening.topic_partition)
-        if index in by_opening:
-            operation, outcome = by_opening[index]
-            if _has_failed(state, opening, operation, outcome, effects):
-                errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
-                continue
-            if isinstance(operation, CreateReplica):
-                replica = _created(operation, outcome)
-            elif replica is not None:
-                replica = replica._replace(
-                    topic_id=opening.topic_id, size_bytes=replica.size_bytes + outcome.size_bytes
-                )
         if replica is None or replica.state is ReplicaState.OFFLINE:
             errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
-            continue
-        state.put_replica(opening.topic_partition, _hosted(replica, opening.partition))
+        elif errors[opening.row] == ErrorCode.NONE:
+            state.put_replica(opening.topic_partition, _hosted(replica, opening.partition))
+            begin_role(state, opening.topic_partition)
     rows = tuple(_rows(stage.request, errors))
     effects.append(Reply(stage.token, LeaderAndIsrResponse(ErrorCode.NONE, rows)))
     effects.append(record_answers(state, stage.request, count_errors(row.error for row in rows)))
     return effects
+
+
+def _book(state: AgentState, operation: DiskOperation, outcome: DiskOutcome) -> None:
+    """What is on disk now, whether the partition is taken up in the end or not."""
+    topic_partition = operation.topic_partition
+    replica = state.replicas.get(topic_partition)
+    match operation:
+        case CreateReplica(log_dir, _, topic_id):
+            made = Replica(ReplicaState.LOADED, log_dir, topic_id, True, outcome.size_bytes, outcome.files)
+            state.put_replica(topic_partition, made)
+        case AssignTopicId(topic_id=topic_id) if replica is not None:
+            size_bytes = replica.size_bytes + outcome.size_bytes
+            state.put_replica(topic_partition, replica._replace(topic_id=topic_id, size_bytes=size_bytes))
+        case FillReplica() if replica is not None:
+            state.put_replica(topic_partition, replica.with_segments(outcome.size_bytes, outcome.files))
+        case _:
+            # The making of the replica failed, so that there is nothing to book on.
+            return
 
 
 def _hosted(replica: Replica, partition: LeaderAndIsrPartition) -> Replica:
@@ -268,10 +308,6 @@ def _has_failed(
     if outcome.error is not None:
         effects.append(record_problem(state, "LEADER_AND_ISR", opening.topic_partition, outcome.error))
     return outcome.error is not None
-
-
-def _created(operation: CreateReplica, outcome: DiskOutcome) -> Replica:
-    return Replica(ReplicaState.LOADED, operation.log_dir, operation.topic_id, True, outcome.size_bytes, outcome.files)
 
 
 def _rows(request: LeaderAndIsrRequest, errors: list[int]) -> list[TopicIdError]:

@@ -32,3 +32,11 @@ class Replica(NamedTuple):
     leader: int = NO_BROKER
     leader_epoch: int = NO_CURRENT_LEADER_EPOCH
     partition_epoch: int = -1
+    filled: bool = False
+    """It holds what a replica of its partition holds. An empty one is filled when it leads or has caught up."""
+    fetches: bool = False
+    """It follows the leader that the last LeaderAndIsr named; ended by StopReplica."""
+
+    def with_segments(self, size_bytes: int, files: int) -> Replica:
+        """The same after it was filled with so much."""
+        return self._replace(size_bytes=self.size_bytes + size_bytes, files=self.files + files, filled=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.core.effects import DiskOperation, SetAside
+from broker.core.effects import DiskOperation, FillReplica, SetAside
 from broker.core.identity import OpenVerdict, StopVerdict
 from protocol.kafka.control import LeaderAndIsrPartition, LeaderAndIsrRequest, StopReplicaRequest
 from protocol.vocabulary import TopicId, TopicPartition
@@ -17,6 +17,13 @@ class DuplicatesStage:
 
     operations: tuple[SetAside, ...]
     sizes_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FillStage:
+    """Followers that have caught up are being filled."""
+
+    operations: tuple[FillReplica, ...]
 
 
 class Opening(NamedTuple):
@@ -41,7 +48,7 @@ class LeaderAndIsrStage:
     operations: tuple[DiskOperation, ...]
     """The round in flight."""
     performed_for: tuple[int, ...]
-    """For each operation the index of its opening."""
+    """For each operation the index of its opening; a replica that leads is made and filled by two operations."""
     setting_aside: bool
 
 

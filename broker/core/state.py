@@ -9,13 +9,14 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from broker.core.due import DueQueue
 from broker.core.effects import DirectoryRef
 from broker.core.inputs import ControlReceived
 from broker.core.metadata_cache import MetadataCache
 from broker.core.naming import unique_name
 from broker.core.removal import RemovalQueue
 from broker.core.replica import Replica, ReplicaState
-from broker.core.stages import DuplicatesStage, LeaderAndIsrStage, StopReplicaStage
+from broker.core.stages import DuplicatesStage, FillStage, LeaderAndIsrStage, StopReplicaStage
 from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 
 INITIAL_CONTROLLER_EPOCH: Final = ControllerEpoch(0)
@@ -39,6 +40,8 @@ class Settings:
     """From the rename of a directory to the begin of its removal."""
     naming_seed: str
     """Makes the names of renamed directories; must differ from run to run."""
+    catch_up_delay_ms: int = 1_000
+    """How long a follower takes to catch up with its leader."""
 
 
 @dataclass(slots=True)
@@ -63,9 +66,11 @@ class AgentState:
     cache_epoch: BrokerEpoch = NO_EPOCH
     """The registration that the cache was told of: the broker epoch of the last UpdateMetadata that named one."""
     removal: RemovalQueue = field(default_factory=RemovalQueue)
+    fills: DueQueue = field(default_factory=DueQueue)
+    """Followers whose replicas are empty, and when they have caught up."""
     strays: dict[DirectoryRef, Leftover] = field(default_factory=dict)
     unknown: dict[DirectoryRef, Leftover] = field(default_factory=dict)
-    stage: DuplicatesStage | LeaderAndIsrStage | StopReplicaStage | None = None
+    stage: DuplicatesStage | FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
     """What waits for a result of PerformDisk or AskTopicIds; control requests wait for it in their turn."""
     waiting: deque[ControlReceived] = field(default_factory=deque)
     names_made: int = 0
@@ -85,6 +90,7 @@ class AgentState:
             tombstoned=dict(self.tombstoned),
             cache=self.cache.copy(),
             removal=self.removal.copy(),
+            fills=self.fills.copy(),
             strays=dict(self.strays),
             unknown=dict(self.unknown),
             waiting=deque(self.waiting),

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from broker.core.catch_up import end_role
 from broker.core.effects import (
     AskTopicIds,
     DirectoryRef,
@@ -73,7 +74,10 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
                 problem = "the order to delete is an earlier incarnation's; the topic was made anew since"
                 effects.append(record_problem(state, "StopReplica", topic_partition, problem))
                 errors[topic_partition] = ErrorCode.FENCED_LEADER_EPOCH
-            if replica is None or not partition.delete or errors[topic_partition] != ErrorCode.NONE:
+            if replica is None or errors[topic_partition] != ErrorCode.NONE:
+                continue
+            end_role(state, topic_partition)
+            if not partition.delete:
                 continue
             verdict = judge_deletion(replica, state.incarnations.get(topic.topic))
             deletions.append(Deletion(topic_partition, verdict))

@@ -111,6 +111,7 @@ def _loaded(found: FoundLogDir, replica: FoundReplica) -> Replica:
         replica.id_readable,
         replica.size_bytes,
         replica.files,
+        filled=replica.files > 0,
     )
 
 

@@ -204,7 +204,10 @@ class AgentApp:
         """Read the directories and listen; the loop exists from here on."""
         assert self._tasks is not None
         inventory = await self._on_disk(functools.partial(self._log_dirs.load, found))
-        settings = Settings(self._config.broker_id, self._config.delete_delay_ms, secrets.token_hex(16))
+        config = self._config
+        settings = Settings(
+            config.broker_id, config.delete_delay_ms, secrets.token_hex(16), catch_up_delay_ms=config.catch_up_delay_ms
+        )
         state = AgentState(settings)
         loop = AgentLoop(state, self, self._clock, self._tasks, lambda why: self.stop(why, ExitCode.FAULT))
         loop.feed(InventoryLoaded(inventory))

@@ -32,25 +32,23 @@ from broker.core.effects import (
     CreateReplica,
     DirectoryRef,
     DiskOperation,
+    FillReplica,
     RenameForDeletion,
     SetAside,
 )
 from broker.core.formats import (
     CLEAN_SHUTDOWN_MARKER,
-    LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     RECORDS_PER_SEGMENT,
-    SEGMENT_SUFFIXES,
     TEMPORARY_SUFFIX,
-    encode_leader_epochs,
     encode_partition_metadata,
-    segment_name,
     segment_sizes,
 )
 from broker.core.inputs import DiskOutcome, FoundLogDir
 from broker.core.naming import DirectoryKind, directory_name, parse_directory_name
 from broker.runtime.checkpoints import Checkpoints
 from broker.runtime.disk import Disk, Refused
+from broker.runtime.filling import demand_empty, fill_with_segments
 from broker.runtime.inventory import count_stored, read_inventory, read_topic_id
 from broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
 
@@ -214,6 +212,8 @@ class LogDirs:
                 self._make_replica(fd, name)
                 if topic_id is not None:
                     self._write_topic_id(fd, name, encode_partition_metadata(topic_id))
+            case FillReplica(topic_id=topic_id):
+                demand_empty(self._disk, fd, name, topic_id)
             case AssignTopicId(topic_id=topic_id):
                 found, readable = read_topic_id(fd, name, self._disk)
                 if found is not None or not readable:
@@ -258,28 +258,18 @@ class LogDirs:
             with self._disk.directory(opened.fd, directory_name(operation.topic_partition)) as inside:
                 self._disk.sync_file(inside, PARTITION_METADATA)
                 self._disk.sync_directory(inside)
-        if done:
+        if not all(isinstance(op, FillReplica) for op in done):
             self._disk.sync_directory(opened.fd)
 
     def _complete(self, opened: _OpenDir, operation: DiskOperation) -> DiskOutcome:
-        """The part that comes after: a new replica is filled with segments, which are ballast and not synced."""
-        if not isinstance(operation, CreateReplica | AssignTopicId):
-            return DiskOutcome()
-        size_bytes = 0 if operation.topic_id is None else len(encode_partition_metadata(operation.topic_id))
-        if not self._segments or isinstance(operation, AssignTopicId):
-            return DiskOutcome(size_bytes=size_bytes)
-        files = 1
-        with self._disk.directory(opened.fd, directory_name(operation.topic_partition)) as inside:
-            epochs = encode_leader_epochs([(0, 0)])
-            self._disk.write(inside, LEADER_EPOCH_CHECKPOINT, epochs)
-            size_bytes += len(epochs)
-            for index, segment_bytes in enumerate(self._segments):
-                for suffix in SEGMENT_SUFFIXES:
-                    allocated = segment_bytes if suffix == ".log" else 0
-                    self._disk.allocate(inside, segment_name(index, suffix), allocated)
-                    size_bytes += allocated
-                    files += 1
-        return DiskOutcome(size_bytes=size_bytes, files=files)
+        """The part that comes after: segments, which are ballast and not synced, go where the id is on disk."""
+        match operation:
+            case CreateReplica(topic_id=topic_id) | AssignTopicId(topic_id=topic_id):
+                return DiskOutcome(size_bytes=0 if topic_id is None else len(encode_partition_metadata(topic_id)))
+            case FillReplica(topic_partition=topic_partition):
+                return fill_with_segments(self._disk, opened.fd, directory_name(topic_partition), self._segments)
+            case _:
+                return DiskOutcome()
 
     def _book(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
         """Bring the checkpoint files in line: what is gone at once, what is new with the next tick."""
@@ -287,8 +277,9 @@ class LogDirs:
         opened.checkpoints.drop(gone)
         end_offset = len(self._segments) * RECORDS_PER_SEGMENT
         for operation in done:
-            if isinstance(operation, CreateReplica):
-                opened.checkpoints.put(operation.topic_partition, end_offset)
+            if isinstance(operation, CreateReplica | FillReplica):
+                filled = isinstance(operation, FillReplica)
+                opened.checkpoints.put(operation.topic_partition, end_offset if filled else 0)
         if opened.checkpoints.owes_at_once:
             opened.checkpoints.write(opened.fd, self._disk, only_at_once=True)
 

@@ -18,6 +18,7 @@ from broker.core.effects import (
     DirectoryRef,
     DiskOperation,
     Effect,
+    FillReplica,
     PerformDisk,
     RenameForDeletion,
     SetAside,
@@ -74,12 +75,17 @@ def one(log_dirs: LogDirs, operation: DiskOperation) -> str | None:
     return outcome.error
 
 
+def created_and_filled(log_dir: Path) -> list[DiskOperation]:
+    """What a leader's new replica takes."""
+    return [CreateReplica(str(log_dir), T0, X), FillReplica(str(log_dir), T0, X)]
+
+
 # --- layout -------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_replica_in_kafkas_layout(opened: Opener, tmp_path: Path) -> None:
     log_dirs = loaded(opened)
-    (outcome,) = log_dirs.perform([CreateReplica(str(tmp_path / "a"), T0, X)])
+    made, outcome = log_dirs.perform(created_and_filled(tmp_path / "a"))
     directory = tmp_path / "a" / "t-0"
     assert sorted(path.name for path in directory.iterdir()) == [
         f"{base:020d}{suffix}" for base in (0, 1000, 2000) for suffix in (".index", ".log", ".timeindex")
@@ -89,7 +95,19 @@ def test_a_new_replica_in_kafkas_layout(opened: Opener, tmp_path: Path) -> None:
     logs = sorted(directory.glob("*.log"))
     assert [path.stat().st_size for path in logs] == [4, 4, 2]
     assert outcome.files == 10
-    assert outcome.size_bytes == sum(path.stat().st_size for path in directory.iterdir())
+    assert made.files == 0
+    assert made.size_bytes + outcome.size_bytes == sum(path.stat().st_size for path in directory.iterdir())
+
+
+def test_a_replica_is_made_empty_and_filled_once(opened: Opener, tmp_path: Path) -> None:
+    log_dirs = loaded(opened)
+    here, directory = str(tmp_path / "a"), tmp_path / "a" / "t-0"
+    assert one(log_dirs, CreateReplica(here, T0, X)) is None
+    assert [path.name for path in directory.iterdir()] == ["partition.metadata"]
+    assert "somebody has removed it" in (one(log_dirs, FillReplica(here, T1, X)) or "")
+    assert "is not the incarnation" in (one(log_dirs, FillReplica(here, T0, Y)) or "")
+    assert one(log_dirs, FillReplica(here, T0, X)) is None
+    assert "holds 10 files already" in (one(log_dirs, FillReplica(here, T0, X)) or "")
 
 
 def test_meta_properties_and_lock(opened: Opener, tmp_path: Path) -> None:
@@ -102,15 +120,15 @@ def test_checkpoints_follow_creation_with_the_tick_and_deletion_at_once(opened: 
     log_dirs = loaded(opened)
     here = str(tmp_path / "a")
     recovery, watermark = tmp_path / "a/recovery-point-offset-checkpoint", tmp_path / "a/replication-offset-checkpoint"
-    log_dirs.perform([CreateReplica(here, T0, X), CreateReplica(here, T1, X)])
+    log_dirs.perform([CreateReplica(here, T0, X), CreateReplica(here, T1, X), FillReplica(here, T0, X)])
     assert not recovery.exists()
     assert log_dirs.write_checkpoints() == {}
-    assert decode_checkpoint(recovery.read_bytes()) == {T0: 3000, T1: 3000}
+    assert decode_checkpoint(recovery.read_bytes()) == {T0: 3000, T1: 0}
     log_dirs.perform([RenameForDeletion(here, T0, X, deletion_name(T0, UNIQUE))])
-    assert decode_checkpoint(recovery.read_bytes()) == {T1: 3000}
-    assert decode_checkpoint(watermark.read_bytes()) == {T0: 3000, T1: 3000}
+    assert decode_checkpoint(recovery.read_bytes()) == {T1: 0}
+    assert decode_checkpoint(watermark.read_bytes()) == {T0: 3000, T1: 0}
     log_dirs.write_checkpoints()
-    assert decode_checkpoint(watermark.read_bytes()) == {T1: 3000}
+    assert decode_checkpoint(watermark.read_bytes()) == {T1: 0}
 
 
 def test_entries_that_kafka_left_in_its_checkpoints_are_kept(opened: Opener, tmp_path: Path) -> None:
@@ -170,7 +188,8 @@ def test_a_large_round_is_synced_at_once(opened: Opener, tmp_path: Path) -> None
     disk = FaultyDisk()
     log_dirs = loaded(opened, disk=disk)
     disk.calls.clear()
-    log_dirs.perform([CreateReplica(str(tmp_path / "a"), TopicPartition("t", n), X) for n in range(40)])
+    here, partitions = str(tmp_path / "a"), [TopicPartition("t", n) for n in range(40)]
+    log_dirs.perform([make(here, each, X) for each in partitions for make in (CreateReplica, FillReplica)])
     called = [call for call, _ in disk.calls]
     assert called.count("sync_file_system") == 1
     assert "sync_file" not in called
@@ -181,7 +200,7 @@ def test_a_small_round_is_synced_file_by_file(opened: Opener, tmp_path: Path) ->
     disk = FaultyDisk()
     log_dirs = loaded(opened, disk=disk)
     disk.calls.clear()
-    log_dirs.perform([CreateReplica(str(tmp_path / "a"), T0, X)])
+    log_dirs.perform(created_and_filled(tmp_path / "a"))
     called = [call for call, _ in disk.calls]
     assert called.index("sync_file") < called.index("allocate")
 
@@ -418,7 +437,7 @@ def test_a_directory_that_somebody_else_removed_is_deleted_enough(opened: Opener
 def test_removal_goes_in_slices(opened: Opener, tmp_path: Path) -> None:
     log_dirs = loaded(opened)
     here = str(tmp_path / "a")
-    log_dirs.perform([CreateReplica(here, T0, X)])
+    log_dirs.perform(created_and_filled(tmp_path / "a"))
     name = deletion_name(T0, UNIQUE)
     log_dirs.perform([RenameForDeletion(here, T0, X, name)])
     size_bytes = sum(path.stat().st_size for path in (tmp_path / "a" / name).iterdir())

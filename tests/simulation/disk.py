@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from broker.core.effects import AssignTopicId, CreateReplica, DirectoryRef, DiskOperation, RenameForDeletion, SetAside
+from broker.core.effects import (
+    AssignTopicId,
+    CreateReplica,
+    DirectoryRef,
+    DiskOperation,
+    FillReplica,
+    RenameForDeletion,
+    SetAside,
+)
 from broker.core.inputs import (
     DiskOutcome,
     FoundDirectory,
@@ -65,9 +73,12 @@ class Disk:
             case CreateReplica(_, topic_partition, topic_id):
                 if there is not None and there.files:
                     return DiskOutcome("the directory is there already")
-                made = Directory(topic_partition, topic_id, topic_id)
-                directories[name] = made
-                return DiskOutcome(size_bytes=made.size_bytes, files=made.files)
+                directories[name] = Directory(topic_partition, topic_id, topic_id, size_bytes=0, files=0)
+            case FillReplica(_, _, topic_id):
+                if there is None or there.topic_id != topic_id or there.files:
+                    return DiskOutcome("there is no such directory, or it has another id, or it holds something")
+                there.size_bytes, there.files = SEGMENT_BYTES, 4
+                return DiskOutcome(size_bytes=there.size_bytes, files=there.files)
             case AssignTopicId(_, _, topic_id):
                 if there is None or there.topic_id is not None:
                     return DiskOutcome("there is no such directory, or it has an id")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.core.effects import CreateReplica, DirectoryRef, DiskOperation, RenameForDeletion, SetAside
+from broker.core.effects import CreateReplica, DirectoryRef, DiskOperation, FillReplica, RenameForDeletion, SetAside
 from broker.core.naming import DirectoryKind
 from broker.core.replica import ReplicaState
 from protocol.kafka.control import Addressed, ControlResponse
@@ -169,7 +169,7 @@ def disk_operation_is_allowed(cluster: Cluster, agent: AgentProcess, operation: 
             s2_deletion_was_asked_for(cluster, where, directory)
         case SetAside() if directory is not None:
             s2_living_are_not_set_aside(cluster, where, directory)
-        case CreateReplica() if directory is not None and directory.files:
+        case CreateReplica() | FillReplica() if directory is not None and directory.files:
             raise Violation("S3", f"{where} is to be filled, and it holds something already")
         case _:
             pass

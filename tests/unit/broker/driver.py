@@ -15,6 +15,7 @@ from broker.core.effects import (
     CreateReplica,
     DiskOperation,
     Effect,
+    FillReplica,
     PerformDisk,
     RemoveDirectories,
     RenameForDeletion,
@@ -108,7 +109,11 @@ class FakeDisk:
         match operation:
             case CreateReplica(_, _, topic_id):
                 assert name not in entries or entries[name].files == 0
-                entries[name] = Entry(topic_id, 4096, 4)
+                entries[name] = Entry(topic_id, 0, 0)
+            case FillReplica(_, _, topic_id):
+                entry = entries[name]
+                assert (entry.topic_id, entry.files) == (topic_id, 0)
+                entry.size_bytes, entry.files = 4096, 4
                 return DiskOutcome(size_bytes=4096, files=4)
             case AssignTopicId(_, _, topic_id):
                 assert entries[name].topic_id is None

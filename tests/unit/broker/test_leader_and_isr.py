@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.effects import AssignTopicId, CreateReplica, NotifyLogDirFailure, PerformDisk, SetAside
+from broker.core.effects import (
+    AssignTopicId,
+    CreateReplica,
+    FillReplica,
+    NotifyLogDirFailure,
+    PerformDisk,
+    SetAside,
+)
 from broker.core.inputs import ControlReceived, DiskOutcome, DiskPerformed
 from broker.core.replica import ReplicaState
 from protocol.kafka.control import Addressed, LeaderAndIsrResponse
@@ -26,7 +33,7 @@ def only_error(response: LeaderAndIsrResponse) -> int:
 def test_a_new_replica_is_created_with_its_id_and_hosted() -> None:
     driver = Driver()
     assert only_error(driver.leader_and_isr(become(is_new=True))) == ErrorCode.NONE
-    assert driver.disk.performed == [CreateReplica(A, T0, X)]
+    assert driver.disk.performed == [CreateReplica(A, T0, X), FillReplica(A, T0, X)]
     replica = driver.state.replicas[T0]
     assert (replica.state, replica.topic_id, replica.leader_epoch) == (ReplicaState.HOSTED, X, 0)
 
@@ -116,7 +123,7 @@ def test_another_incarnation_whose_bytes_nobody_counts_on_is_set_aside(
 ) -> None:
     driver = Driver(found(topic_id, id_readable=id_readable))
     assert only_error(driver.leader_and_isr(become(isr=isr, is_new=is_new))) == ErrorCode.NONE
-    set_aside, created = driver.disk.performed
+    set_aside, created, _ = driver.disk.performed
     assert isinstance(set_aside, SetAside)
     assert set_aside.new_name.startswith("t-0.")
     assert set_aside.new_name.endswith("-stray")
@@ -139,13 +146,14 @@ def test_a_hosted_replica_of_another_incarnation_is_judged_in_the_same_way() -> 
 def test_a_directory_without_id_takes_the_id_where_it_is_empty_or_counted_on(files: int, isr: tuple[int, ...]) -> None:
     driver = Driver(found(None, files=files))
     assert only_error(driver.leader_and_isr(become(isr=isr))) == ErrorCode.NONE
-    assert driver.disk.performed == [AssignTopicId(A, T0, X)]
+    assert driver.disk.performed[0] == AssignTopicId(A, T0, X)
+    assert driver.disk.performed[1:] == ([] if files else [FillReplica(A, T0, X)])
 
 
 def test_without_ids_a_new_partition_never_opens_old_bytes() -> None:
     driver = Driver(found(None))
     assert only_error(driver.leader_and_isr(become(topic_id=None, is_new=True))) == ErrorCode.NONE
-    assert [type(operation) for operation in driver.disk.performed] == [SetAside, CreateReplica]
+    assert [type(operation) for operation in driver.disk.performed] == [SetAside, CreateReplica, FillReplica]
 
 
 def test_without_ids_an_old_partition_is_opened_by_name() -> None:
@@ -169,7 +177,7 @@ def test_where_setting_aside_fails_nothing_is_created() -> None:
 def test_replicas_go_to_the_log_directory_with_the_fewest() -> None:
     driver = Driver()
     driver.leader_and_isr(become(partitions=(0, 1, 2, 3)))
-    assert [operation.log_dir for operation in driver.disk.performed] == [A, B, A, B]
+    assert [each.log_dir for each in driver.disk.performed if isinstance(each, CreateReplica)] == [A, B, A, B]
 
 
 def test_a_replica_that_may_lie_in_a_failed_directory_is_not_made_anew() -> None:
@@ -183,7 +191,7 @@ def test_a_replica_that_may_lie_in_a_failed_directory_is_not_made_anew() -> None
 def test_a_new_replica_goes_to_a_good_directory() -> None:
     driver = Driver(FakeDisk(failures={A: "input/output error"}))
     assert only_error(driver.leader_and_isr(become(is_new=True))) == ErrorCode.NONE
-    assert driver.disk.performed == [CreateReplica(B, T0, X)]
+    assert driver.disk.performed == [CreateReplica(B, T0, X), FillReplica(B, T0, X)]
 
 
 def test_a_directory_that_fails_while_creating_takes_only_its_own_partitions_down() -> None:
@@ -226,7 +234,7 @@ def test_a_partition_named_twice_counts_once() -> None:
     driver = Driver()
     rows = driver.leader_and_isr(become(partitions=(0, 0))).partitions
     assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
-    assert len(driver.disk.performed) == 1
+    assert [type(operation) for operation in driver.disk.performed] == [CreateReplica, FillReplica]
 
 
 # --- one at a time ------------------------------------------------------------------------------------------------
@@ -253,12 +261,12 @@ def test_a_state_can_be_copied_in_the_middle_of_a_request() -> None:
     taken = []
     driver.before_disk = lambda index: taken.append(driver.state.copy())
     driver.send(become())
-    (copy,) = taken
+    copy, _ = taken
     assert copy.replicas == {}
     assert copy != driver.state
     from broker.core.agent import step
 
-    effects = step(copy, DiskPerformed((DiskOutcome(size_bytes=4096, files=4),)), 0)
+    effects = step(copy, DiskPerformed((DiskOutcome(), DiskOutcome(size_bytes=4096, files=4))), 0)
     assert [type(effect).__name__ for effect in effects] == ["Reply", "Record"]
     assert copy == driver.state
 

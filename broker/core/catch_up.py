@@ -1,0 +1,98 @@
+"""Catching up: when a replica that was made empty is filled.
+
+An agent moves no records, so what a follower would have fetched is put into its directory after a delay. When that may
+happen is as with Kafka, whose follower holds nothing before it has fetched it:
+
+* A leader's replica is filled when the LeaderAndIsr that names it is taken in (broker.core.leader_and_isr).
+* A follower's is filled a delay after the LeaderAndIsr that named its leader, if that broker is then among the live
+  ones of the metadata cache; otherwise the delay begins again when that broker comes back.
+* With leader -1 or less nobody leads, and nothing is filled; nor is it after a StopReplica, which ends the fetching.
+
+So an agent that is told to host what is about to be deleted, as it must be before it can be told to delete it, puts no
+bytes on its disk for that. A directory that held anything when the agent started counts as filled.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.core.effects import Effect, FillReplica, PerformDisk
+from broker.core.inputs import DiskOutcome
+from broker.core.records import record_problem
+from broker.core.replica import ReplicaState
+from broker.core.stages import FillStage
+from broker.core.state import AgentState
+from broker.core.storage import fail_log_dir
+from protocol.vocabulary import TopicPartition
+
+MAX_FILLS_PER_ROUND: Final = 256
+"""Control requests wait for a round, so it must not take long."""
+
+
+def begin_role(state: AgentState, topic_partition: TopicPartition) -> None:
+    """A LeaderAndIsr for this replica has been taken in: what it had to do for the one before is over."""
+    state.fills.drop(topic_partition)
+    replica = state.replicas[topic_partition]
+    follows = replica.leader >= 0 and replica.leader != state.settings.broker_id
+    state.replicas[topic_partition] = replica._replace(fetches=follows)
+    if follows and not replica.filled:
+        state.fills.enter(topic_partition)
+
+
+def end_role(state: AgentState, topic_partition: TopicPartition) -> None:
+    """A StopReplica for it has been accepted."""
+    state.fills.drop(topic_partition)
+    replica = state.replicas.get(topic_partition)
+    if replica is not None and replica.fetches:
+        state.replicas[topic_partition] = replica._replace(fetches=False)
+
+
+def note_metadata(state: AgentState, live_before: frozenset[int]) -> None:
+    """The metadata cache has taken a request in; these were the live brokers before."""
+    if all(broker in live_before for broker in state.cache.brokers):
+        return
+    for topic_partition, replica in state.replicas.items():
+        if replica.fetches and not replica.filled and replica.leader not in live_before:
+            state.fills.enter(topic_partition)
+
+
+# --- filling ------------------------------------------------------------------------------------------------------
+
+
+def fill(state: AgentState, now_ms: int) -> list[Effect]:
+    """Begin a round of those whose time has come. To be called while nothing is under way on disk."""
+    operations: list[FillReplica] = []
+    while not operations and (due := state.fills.take(now_ms, MAX_FILLS_PER_ROUND)):
+        for topic_partition in due:
+            replica = state.replicas.get(topic_partition)
+            if (
+                replica is not None
+                and replica.state is ReplicaState.HOSTED
+                and replica.fetches
+                and not replica.filled
+                and replica.leader in state.cache.brokers
+                and replica.log_dir is not None
+            ):
+                operations.append(FillReplica(replica.log_dir, topic_partition, replica.topic_id))
+    if not operations:
+        return []
+    state.stage = FillStage(tuple(operations))
+    return [PerformDisk(state.stage.operations)]
+
+
+def filled(state: AgentState, stage: FillStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
+    """Book the round. One that could not be filled is shown, and is filled when a LeaderAndIsr names it again."""
+    effects: list[Effect] = []
+    for operation, outcome in zip(stage.operations, outcomes, strict=True):
+        if outcome.error is not None and outcome.log_dir_failed:
+            effects += fail_log_dir(state, operation.log_dir, outcome.error)
+    for operation, outcome in zip(stage.operations, outcomes, strict=True):
+        replica = state.replicas.get(operation.topic_partition)
+        if replica is None or replica.state is ReplicaState.OFFLINE:
+            continue
+        if outcome.error is not None:
+            effects.append(record_problem(state, "CATCH_UP", operation.topic_partition, outcome.error))
+        else:
+            filled_one = replica.with_segments(outcome.size_bytes, outcome.files)
+            state.put_replica(operation.topic_partition, filled_one)
+    return effects

@@ -1,0 +1,42 @@
+"""Segments for a replica that was made empty: files in Kafka's layout that occupy their bytes and hold no records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.core.formats import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES, encode_leader_epochs, segment_name
+from broker.core.inputs import DiskOutcome
+from broker.runtime.disk import Disk, Refused
+from broker.runtime.inventory import count_stored, read_topic_id
+from protocol.vocabulary import TopicId
+
+
+def demand_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> None:
+    """See that the directory is that incarnation's and that nothing is stored in it. Raises Refused, OSError."""
+    if not disk.exists(fd, name):
+        raise Refused(f"{name} was to be filled, but somebody has removed it")
+    found, readable = read_topic_id(fd, name, disk)
+    if not readable or found != topic_id:
+        raise Refused(f"{name} is not the incarnation that it was: it says {found}, known was {topic_id}")
+    with disk.directory(fd, name) as inside:
+        stored = count_stored(disk.entries(inside))
+    if stored:
+        raise Refused(f"{name} was to be filled, but it holds {stored} files already")
+
+
+def fill_with_segments(disk: Disk, fd: int, name: str, segments: Sequence[int]) -> DiskOutcome:
+    """Make segments of these sizes; with none of them nothing at all is made. Raises OSError."""
+    if not segments:
+        return DiskOutcome()
+    size_bytes, files = 0, 1
+    with disk.directory(fd, name) as inside:
+        epochs = encode_leader_epochs([(0, 0)])
+        disk.write(inside, LEADER_EPOCH_CHECKPOINT, epochs)
+        size_bytes += len(epochs)
+        for index, segment_bytes in enumerate(segments):
+            for suffix in SEGMENT_SUFFIXES:
+                allocated = segment_bytes if suffix == ".log" else 0
+                disk.allocate(inside, segment_name(index, suffix), allocated)
+                size_bytes += allocated
+                files += 1
+    return DiskOutcome(size_bytes=size_bytes, files=files)
