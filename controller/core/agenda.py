@@ -185,6 +185,44 @@ class ShrinkIsr:
     replicas: Replicas
 
 
+# --- requests of brokers ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ControlShutdown:
+    """Relieve the broker that asks, under this key, to stop."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopFollowers:
+    """The leaving broker is to fetch no more for these replicas, before they leave their ISRs."""
+
+    replicas: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitions:
+    """Write the ISRs that the leader that asks, under this key, wants for its partitions."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshStates:
+    """Somebody else has written these partitions' states: read them again and tell everybody."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerControlledShutdown:
+    """Tell the leaving broker what it still leads."""
+
+    key: int
+
+
 # --- deletion -----------------------------------------------------------------------------------------------------
 
 
@@ -283,6 +321,11 @@ Task = (
     | ElectLeaders
     | MoveReplicas
     | ShrinkIsr
+    | ControlShutdown
+    | StopFollowers
+    | AnswerControlledShutdown
+    | AlterPartitions
+    | RefreshStates
     | ListDeletions
     | ReadPause
     | QueueDeletions

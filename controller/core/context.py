@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from controller.core.effects import Timer
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import ControlRequest
+from protocol.kafka.to_controller import ControllerRequest
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import (
     NO_BROKER,
@@ -230,6 +231,13 @@ class Reassignment:
     last_error: str | None = None
 
 
+class Asked(NamedTuple):
+    """A request of a broker that is being worked on, and the version in which it came."""
+
+    request: ControllerRequest
+    version: int
+
+
 class SetAside(NamedTuple):
     """A znode that cannot be understood: left alone, shown, and read again when it changes."""
 
@@ -290,6 +298,8 @@ class Context:
     set_aside_brokers: dict[BrokerId, SetAside] = field(default_factory=dict)
     outstanding: dict[int, Outstanding] = field(default_factory=dict)
     """Requests not answered yet, by request id."""
+    unanswered: dict[int, Asked] = field(default_factory=dict)
+    """What brokers have asked of us and are still to be told, by the key of the request."""
     elections: int = 0
     """Leaders elected during this tenure."""
     unclean_elections: int = 0

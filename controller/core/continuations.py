@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from controller.core.agenda import ElectLeaders, Partitions, Replicas, ShrinkIsr, TopicTree
 from controller.core.election import Strategy
+from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, ControllerEpoch, LeaderAndIsr, TopicId
 from protocol.zookeeper.operations import Operation
 
@@ -155,6 +156,25 @@ class StatesReread:
     again: ElectLeaders | ShrinkIsr
 
 
+# --- requests of brokers ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class IsrsAltered:
+    """`verdicts`: what is to be answered where nothing had to be written; None: what the write says."""
+
+    key: int
+    partitions: Partitions
+    verdicts: tuple[LeaderAndIsr | ErrorCode | None, ...]
+    written: tuple[LeaderAndIsr, ...]
+    """The states written, for the partitions without a verdict, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatesRefreshed:
+    partitions: Partitions
+
+
 # --- deletion -----------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +233,8 @@ Continuation = (
     | UncleanConfigsRead
     | IsrShrunk
     | StatesReread
+    | IsrsAltered
+    | StatesRefreshed
     | DeletionsListed
     | PauseRead
     | MarkersRemoved

@@ -16,17 +16,20 @@ from controller.core import (
     answers,
     brokers,
     continuations,
+    controlled_shutdown,
     creation,
     deletion,
     events,
     expansion,
     failover,
+    isr,
     leadership,
     leadership_first,
     marks,
     partition_machine,
     removal,
     replica_machine,
+    requests,
     tenure,
 )
 from controller.core.context import Context
@@ -73,6 +76,8 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
                 turn.do(agenda.Stand())
         case events.TimerFired(timer=timer):
             _timer(turn, timer)
+        case events.BrokerRequested():
+            requests.received(turn, event)
         case _ if not turn.context.is_leading:
             pass
         case events.BrokersChanged():
@@ -157,6 +162,16 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             replica_machine.move(turn, task)
         case agenda.ShrinkIsr():
             leadership.shrink(turn, task)
+        case agenda.ControlShutdown():
+            controlled_shutdown.begin(turn, task)
+        case agenda.StopFollowers():
+            controlled_shutdown.stop_followers(turn, task)
+        case agenda.AlterPartitions():
+            isr.alter(turn, task)
+        case agenda.RefreshStates():
+            isr.refresh(turn, task)
+        case agenda.AnswerControlledShutdown():
+            controlled_shutdown.answer(turn, task)
         case agenda.ListDeletions():
             marks.list_deletions(turn, task)
         case agenda.ReadPause():
@@ -239,6 +254,8 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             leadership.configs_read(turn, then, outcomes)
         case continuations.StatesReread():
             leadership.reread(turn, then, outcomes)
+        case continuations.StatesRefreshed():
+            isr.refreshed(turn, then, outcomes)
         case continuations.DeletionsListed():
             marks.listed(turn, then, outcomes)
         case continuations.PauseRead():
@@ -249,7 +266,7 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             raise RuntimeError(f"{then} waits for a write, and a read came back")
 
 
-def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten) -> None:
+def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten) -> None:  # noqa: C901 - as flat as `_run`
     outcomes = event.outcomes
     if isinstance(then, continuations.ElectionWritten):
         tenure.election_written(turn, then, outcomes[0])
@@ -277,6 +294,8 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             leadership.elected(turn, then, outcomes)
         case continuations.IsrShrunk():
             leadership.isr_shrunk(turn, then, outcomes)
+        case continuations.IsrsAltered():
+            isr.altered(turn, then, outcomes)
         case continuations.MarkersRemoved():
             marks.markers_removed(turn, then, outcomes)
         case continuations.TopicsRemoved():

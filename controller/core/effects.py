@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from protocol.journal import Fact
 from protocol.kafka.control import ControlRequest
+from protocol.kafka.to_controller import ControllerResponse
 from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 from protocol.zookeeper.operations import Check, Operation, Read
 
@@ -62,6 +63,14 @@ class Send(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer the request that came as `events.BrokerRequested` with this key; exactly one is given per key."""
+
+    key: int
+    response: ControllerResponse
+
+
+@dataclass(frozen=True, slots=True)
 class RenewSession:
     """Close the ZooKeeper session, which removes our ephemeral znodes, and open another one."""
 
@@ -97,4 +106,4 @@ class Record:
     fact: Fact
 
 
-Effect = ReadZnodes | WriteZnodes | OpenChannel | CloseChannel | Send | RenewSession | SetTimer | Record
+Effect = ReadZnodes | WriteZnodes | OpenChannel | CloseChannel | Send | Reply | RenewSession | SetTimer | Record

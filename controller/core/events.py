@@ -12,6 +12,7 @@ from typing import assert_never
 
 from controller.core.effects import Timer
 from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest, ControllerRequest
 from protocol.vocabulary import BrokerEpoch, BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ReadOutcome, WatchFired, WatchKind
@@ -107,6 +108,21 @@ class StopReplicaAnswered:
     response: StopReplicaResponse
 
 
+# --- requests of brokers ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRequested:
+    """A broker asks its controller for something. Exactly one `effects.Reply` with this key follows, unless the
+    process ends; whoever drops the event from a queue has to answer it as `requests.refused` says."""
+
+    key: int
+    """Names the connection and the request on it; no two requests that are not answered have the same."""
+    request: ControllerRequest
+    version: int
+    """In which the request came and the answer will go."""
+
+
 # --- our own ------------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +174,7 @@ External = (
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
     | StopReplicaAnswered
+    | BrokerRequested
     | TimerFired
     | ResignationRequested
 )
@@ -172,6 +189,8 @@ class ControllerState(enum.IntEnum):
     BROKER_CHANGE = 2
     TOPIC_CHANGE = 3
     TOPIC_DELETION = 4
+    CONTROLLED_SHUTDOWN = 8
+    ISR_CHANGE = 9
     LEADER_AND_ISR_RESPONSE_RECEIVED = 10
     CONTROLLER_SHUTDOWN = 12
     UPDATE_METADATA_RESPONSE_RECEIVED = 16
@@ -180,6 +199,8 @@ class ControllerState(enum.IntEnum):
 def state_of(event: External) -> ControllerState:
     """The state that Kafka's gauge shows while the event is handled."""
     match event:
+        case BrokerRequested(request=request):
+            return _state_of_request(request)
         case SessionEstablished() | SessionLost() | ControllerChanged() | ControllerDeleted():
             return ControllerState.CONTROLLER_CHANGE
         case BrokersChanged() | BrokerModified():
@@ -198,6 +219,16 @@ def state_of(event: External) -> ControllerState:
             return ControllerState.IDLE
         case _:
             assert_never(event)
+
+
+def _state_of_request(request: ControllerRequest) -> ControllerState:
+    match request:
+        case ControlledShutdownRequest():
+            return ControllerState.CONTROLLED_SHUTDOWN
+        case AlterPartitionRequest():
+            return ControllerState.ISR_CHANGE
+        case _:
+            assert_never(request)
 
 
 def from_watch(fired: WatchFired) -> External | None:

@@ -88,7 +88,7 @@ def elect(turn: Turn, task: ElectLeaders) -> None:
         leaders = tuple(result.leadership for result in elected)
         unclean_ones = tuple(result.unclean for result in elected)
         turn.write(
-            [_set_state(topic_partition, state) for topic_partition, state in zip(chosen, leaders, strict=True)],
+            [set_state(topic_partition, state) for topic_partition, state in zip(chosen, leaders, strict=True)],
             LeadersElected(tuple(chosen), leaders, unclean_ones, task.strategy),
         )
 
@@ -153,7 +153,7 @@ def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) 
     rows = zip(task.partitions, task.leadership, task.unclean, outcomes, strict=True)
     for topic_partition, leadership, unclean, outcome in rows:
         if isinstance(outcome, GroupDone):
-            written = _written(leadership)
+            written = with_next_version(leadership)
             set_leadership(context, topic_partition, written)
             partition = context.partition(topic_partition)
             if partition is not None:
@@ -162,7 +162,7 @@ def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) 
             context.elections += 1
             context.unclean_elections += unclean
             done.append(topic_partition)
-        elif _is_stale(outcome):
+        elif is_stale(outcome):
             stale.append(topic_partition)
         else:
             refuse_write(turn, topic_partition, _WHAT[task.strategy], outcome)
@@ -216,7 +216,7 @@ def shrink(turn: Turn, task: ShrinkIsr) -> None:
             replicas.append(tuple(gone))
     if chosen:
         turn.write(
-            [_set_state(topic_partition, state) for topic_partition, state in zip(chosen, leadership, strict=True)],
+            [set_state(topic_partition, state) for topic_partition, state in zip(chosen, leadership, strict=True)],
             IsrShrunk(tuple(chosen), tuple(leadership), tuple(replicas), tuple(unchanged)),
         )
     elif unchanged:
@@ -232,9 +232,9 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
         task.partitions, task.leadership, task.replicas, outcomes, strict=True
     ):
         if isinstance(outcome, GroupDone):
-            set_leadership(turn.context, topic_partition, _written(leadership))
+            set_leadership(turn.context, topic_partition, with_next_version(leadership))
             offline.extend(replicas)
-        elif _is_stale(outcome):
+        elif is_stale(outcome):
             stale.append(topic_partition)
             again.extend(replicas)
         else:
@@ -297,16 +297,18 @@ def online(context: Context, topic_partition: TopicPartition) -> election.IsOnli
     return lambda broker: context.is_online(topic_partition, broker)
 
 
-def _set_state(topic_partition: TopicPartition, state: LeaderAndIsr) -> tuple[Operation, ...]:
+def set_state(topic_partition: TopicPartition, state: LeaderAndIsr) -> tuple[Operation, ...]:
+    """Write the state where it is still at the version that `state` was computed from."""
     return (SetData(paths.partition_state(*topic_partition), znodes.encode_state(state), state.partition_epoch),)
 
 
-def _written(state: LeaderAndIsr) -> LeaderAndIsr:
+def with_next_version(state: LeaderAndIsr) -> LeaderAndIsr:
     """ZooKeeper raises a znode's version by one for each write."""
     return state._replace(partition_epoch=state.partition_epoch + 1)
 
 
-def _is_stale(outcome: GroupOutcome) -> bool:
+def is_stale(outcome: GroupOutcome) -> bool:
+    """Somebody else has written the state since we read it."""
     return isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION
 
 

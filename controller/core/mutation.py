@@ -269,6 +269,7 @@ def reset_cluster(context: Context) -> None:
         "set_aside_topics",
         "set_aside_brokers",
         "outstanding",
+        "unanswered",
         "offline_partitions",
         "preferred_imbalance",
         "partitions_with_leadership",

@@ -32,6 +32,7 @@ from controller.core.context import Role
 from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated, GivenUp
 from controller.core.effects import CloseChannel, RenewSession, StandAgain, Timer
 from controller.core.mutation import reset_cluster
+from controller.core.requests import refuse_all
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
 from protocol.journal import FactType
@@ -236,7 +237,8 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
 
 
 def resign(turn: Turn, reason: str) -> None:
-    """Stop at once: channels closed, what was planned dropped, the cluster forgotten. Brokers are told nothing."""
+    """Stop at once: channels closed, what was planned dropped, the cluster forgotten. Brokers are told nothing, but
+    for those that wait for an answer: they are to look for another controller."""
     context = turn.context
     if context.is_leading:
         turn.record(
@@ -250,6 +252,7 @@ def resign(turn: Turn, reason: str) -> None:
         if turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
             context.faults_in_a_row = 0
         context.role = Role.STANDING_BY
+    refuse_all(turn)
     for broker in context.brokers:
         turn.emit(CloseChannel(broker))
     timers: dict[Timer, int] = {timer: at for timer, at in context.timers.items() if isinstance(timer, StandAgain)}

@@ -12,10 +12,11 @@ from controller.core.agenda import Task
 from controller.core.batching import RequestBatch
 from controller.core.context import Awaited, Context, Outstanding
 from controller.core.continuations import Continuation
-from controller.core.effects import Effect, ReadZnodes, Record, Send, SetTimer, Timer, WriteZnodes
+from controller.core.effects import Effect, ReadZnodes, Record, Reply, Send, SetTimer, Timer, WriteZnodes
 from controller.core.mutation import note_sent
 from protocol.journal import Fact, FactType, JsonValue, partition_ranges
 from protocol.kafka.control import ControlRequest, api_of
+from protocol.kafka.to_controller import ControllerResponse
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Check, Operation, Read
@@ -81,6 +82,11 @@ class Turn:
             topics=len(request.topics),
             partitions=sum(len(topic.partitions) for topic in request.topics),
         )
+
+    def reply(self, key: int, response: ControllerResponse) -> None:
+        """Answer a broker's request. Raises KeyError where it has been answered already."""
+        del self.context.unanswered[key]
+        self.effects.append(Reply(key, response))
 
     def set_timer(self, timer: Timer, at_ms: int) -> None:
         self.context.timers[timer] = at_ms

@@ -115,6 +115,8 @@ _STATE_TIMERS: Final = {
     ControllerState.BROKER_CHANGE: "LeaderElectionRateAndTimeMs",
     ControllerState.TOPIC_CHANGE: "TopicChangeRateAndTimeMs",
     ControllerState.TOPIC_DELETION: "TopicDeletionRateAndTimeMs",
+    ControllerState.CONTROLLED_SHUTDOWN: "ControlledShutdownRateAndTimeMs",
+    ControllerState.ISR_CHANGE: "IsrChangeRateAndTimeMs",
     ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED: "LeaderAndIsrResponseReceivedRateAndTimeMs",
     ControllerState.CONTROLLER_SHUTDOWN: "ControllerShutdownRateAndTimeMs",
 }

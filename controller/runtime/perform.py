@@ -23,6 +23,7 @@ from controller.core.effects import (
     ReadZnodes,
     Record,
     RenewSession,
+    Reply,
     Send,
     SetTimer,
     WriteZnodes,
@@ -62,6 +63,7 @@ class Performer:
         record: Callable[[Fact], None],
         note_latency: Callable[[str, float], None],
         subject: str,
+        reply: Callable[[Reply], None] | None = None,
     ) -> None:
         self._sessions = sessions
         self._channels = channels
@@ -69,6 +71,7 @@ class Performer:
         self._record = record
         self._note_latency = note_latency
         self._subject = subject
+        self._reply = reply
         self._asked: ReadZnodes | WriteZnodes | None = None
         self._session: ZooKeeperSession | None = None
 
@@ -78,6 +81,10 @@ class Performer:
             match effect:
                 case Send():
                     self._channels.send(effect)
+                case Reply():
+                    if self._reply is None:
+                        raise LookupError(f"request {effect.key} is answered, and nobody listens for requests")
+                    self._reply(effect)
                 case Record(fact=fact):
                     self._record(fact)
                 case ReadZnodes() | WriteZnodes():

@@ -21,6 +21,7 @@ from controller.core.effects import (
     ReadZnodes,
     Record,
     RenewSession,
+    Reply,
     Send,
     SetTimer,
     WriteZnodes,
@@ -38,6 +39,7 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from protocol.kafka.to_controller import ControllerRequest, ControllerResponse
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, TopicId
 from protocol.zookeeper import paths, znodes
@@ -58,7 +60,7 @@ from protocol.zookeeper.operations import (
     ZkError,
 )
 from protocol.zookeeper.packing import MultiPlan
-from tests.fakes.story import in_short, told_event, told_sends, told_write
+from tests.fakes.story import in_short, told_event, told_reply, told_sends, told_write
 from tests.fakes.zookeeper_model import ZooKeeperModel
 
 CONTROLLER_ID = BrokerId(1000)
@@ -136,6 +138,8 @@ class OneController:
         self.facts: list[Fact] = []
         self.channels: dict[BrokerId, OpenChannel] = {}
         self.renewals: list[str] = []
+        self.replies: dict[int, list[ControllerResponse]] = {}
+        """What brokers' requests were answered, by key."""
         self.sessions: dict[int, int] = {}
         self.session = 0
         self.silent: dict[int, None] = {}
@@ -207,6 +211,15 @@ class OneController:
         """Queue an event; `run` handles it."""
         self._events.append(event)
 
+    def ask(self, request: ControllerRequest, version: int = 3) -> ControllerResponse:
+        """A broker's request, worked on to the end; what it was answered."""
+        key = len(self.replies) + 1
+        self.replies[key] = []
+        self.feed(events.BrokerRequested(key, request, version))
+        self.run()
+        (response,) = self.replies[key]
+        return response
+
     def run(self) -> None:
         """Everything that follows from what has happened, timers excepted."""
         for _ in range(10_000):
@@ -274,6 +287,9 @@ class OneController:
                     self.renewals.append(reason)
                     self.zookeeper.close_session(self.session)
                     self.open_session()
+                case Reply(key=key, response=response):
+                    self.story.append(told_reply(effect))
+                    self.replies.setdefault(key, []).append(response)
                 case Record(fact=fact):
                     self.facts.append(fact)
                 case SetTimer():

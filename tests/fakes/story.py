@@ -4,6 +4,8 @@
     zk delete /admin/delete_topics/orders                  an operation of a write
     -> 1,2,3 UpdateMetadata orders-0 leader -2             a request, to all brokers that get the same one in a row
     <- 2 StopReplica orders-0 KAFKA_STORAGE_ERROR          an answer; `ok` where nothing went wrong
+    ? 3 ControlledShutdown                                 a broker's request
+    ! ControlledShutdown still leads: nothing              its answer
 
 Reads, channels, timers and facts are left out: a story tells what others see of a controller. So is the news of a
 topic's changed znode where nothing follows from it, as after each of the controller's own writes.
@@ -14,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from controller.core import events
-from controller.core.effects import Send, WriteZnodes
+from controller.core.effects import Reply, Send, WriteZnodes
 from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from protocol.kafka.control import ControlRequest, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from protocol.kafka.errors import error_name
+from protocol.kafka.to_controller import AlterPartitionResponse, ControlledShutdownResponse
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 
@@ -32,6 +35,8 @@ def told_event(event: Event) -> str | None:
             return None
         case LeaderAndIsrAnswered() | UpdateMetadataAnswered() | StopReplicaAnswered():
             return f"<- {event.broker} {type(event).__name__.removesuffix('Answered')} {_verdict(event)}"
+        case events.BrokerRequested(request=request):
+            return f"? {request.broker_id} {type(request).__name__.removesuffix('Request')}"
         case events.BrokerModified(broker=broker):
             return f"* BrokerModified {broker}"
         case events.TopicsModified(topics=topics):
@@ -48,6 +53,29 @@ def _verdict(answer: Answer) -> str:
     rows = () if isinstance(answer, UpdateMetadataAnswered) else answer.response.partitions
     wrong = [f"{row.topic}-{row.partition} {error_name(row.error)}" for row in rows if row.error]
     return ", ".join(wrong) or "ok"
+
+
+def told_reply(reply: Reply) -> str:
+    """What a broker is answered, without its key."""
+    return f"! {_told_response(reply.response)}"
+
+
+def _told_response(response: ControlledShutdownResponse | AlterPartitionResponse) -> str:
+    name = type(response).__name__.removesuffix("Response")
+    if response.error:
+        return f"{name} {error_name(response.error)}"
+    match response:
+        case ControlledShutdownResponse(remaining=remaining):
+            rows = [f"{topic}-{partition}" for topic, partition in remaining]
+            return f"{name} still leads: {', '.join(rows) or 'nothing'}"
+        case AlterPartitionResponse(topics=topics):
+            rows = [
+                f"{topic.topic or topic.topic_id}-{row.partition} "
+                + (error_name(row.error) if row.error else f"isr {_ids(row.isr)} version {row.partition_epoch}")
+                for topic in topics
+                for row in topic.partitions
+            ]
+            return f"{name} {', '.join(rows)}"
 
 
 def told_write(write: WriteZnodes) -> Iterator[str]:

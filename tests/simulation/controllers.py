@@ -19,6 +19,7 @@ from controller.core.effects import (
     ReadZnodes,
     Record,
     RenewSession,
+    Reply,
     Send,
     SetTimer,
     Timer,
@@ -281,6 +282,8 @@ class ControllerProcess:
                 self._close(broker)
             case SetTimer(timer=timer, at_ms=at_ms):
                 self._set_timer(timer, at_ms)
+            case Reply(key=key):
+                raise Violation("replies", f"{self.name}: request {key} is answered, and nobody asked")
             case RenewSession(reason=reason):
                 self._renew(reason)
 

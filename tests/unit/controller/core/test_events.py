@@ -8,6 +8,7 @@ from controller.core import events
 from controller.core.effects import StandAgain
 from controller.core.events import ControllerState, External, from_watch, state_of
 from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest
 from protocol.vocabulary import BrokerEpoch, BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import WatchFired, WatchKind
@@ -61,6 +62,14 @@ def test_event_that_a_watch_stands_for(kind: WatchKind, path: str, event: Extern
             events.UpdateMetadataAnswered(*ANSWER, UpdateMetadataResponse(0)),
             ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED,
         ),
+        (
+            events.BrokerRequested(1, ControlledShutdownRequest(BrokerId(1), BrokerEpoch(2)), 3),
+            ControllerState.CONTROLLED_SHUTDOWN,
+        ),
+        (
+            events.BrokerRequested(1, AlterPartitionRequest(BrokerId(1), BrokerEpoch(2), ()), 3),
+            ControllerState.ISR_CHANGE,
+        ),
         (events.ResignationRequested("x"), ControllerState.CONTROLLER_SHUTDOWN),
         (events.TimerFired(StandAgain()), ControllerState.IDLE),
     ],
@@ -77,6 +86,8 @@ def test_numbers_are_those_of_kafkas_gauge() -> None:
         "BROKER_CHANGE": 2,
         "TOPIC_CHANGE": 3,
         "TOPIC_DELETION": 4,
+        "CONTROLLED_SHUTDOWN": 8,
+        "ISR_CHANGE": 9,
         "LEADER_AND_ISR_RESPONSE_RECEIVED": 10,
         "CONTROLLER_SHUTDOWN": 12,
         "UPDATE_METADATA_RESPONSE_RECEIVED": 16,

@@ -1,0 +1,108 @@
+"""A broker asks to be relieved before it stops, so that its partitions are without a leader for as short as can be.
+
+What it leads and somebody else can lead, gets another leader; where it follows, it is told to fetch no more and leaves
+the ISR. The broker is told what it still leads, and goes when that is nothing; else it asks again, a few times. From
+the first request until its registration goes it counts as shutting down: nothing is given to it any more.
+
+Two kinds of partitions never hold a broker up: those of which it has the only replica, since nobody could take over,
+and those of topics queued for deletion, since nobody leads what is being deleted. A shutdown never waits for a
+deletion; a deletion uses the time there is, and goes on when the broker is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.core.agenda import (
+    AnswerControlledShutdown,
+    ControlShutdown,
+    ElectLeaders,
+    MoveReplicas,
+    StopFollowers,
+)
+from controller.core.context import Context
+from controller.core.election import Strategy
+from controller.core.transitions import ReplicaState
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
+from protocol.vocabulary import NO_EPOCH, BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
+
+
+def begin(turn: Turn, task: ControlShutdown) -> None:
+    """Leaders first, then the ISRs, then the answer."""
+    context = turn.context
+    request = _request(context, task.key)
+    problem = _problem(context, request)
+    if problem is not None:
+        turn.refuse(f"broker/{request.broker_id}", "controlled shutdown", error_name(problem))
+        turn.reply(task.key, ControlledShutdownResponse(problem))
+        return
+    leaving = request.broker_id
+    if leaving not in context.shutting_down:
+        context.shutting_down[leaving] = None
+        epoch = context.brokers[leaving].epoch
+        turn.record(FactType.BROKER, f"broker/{leaving}", what="shutting down", broker_epoch=epoch)
+    led: list[TopicPartition] = []
+    followed: list[PartitionReplica] = []
+    for topic_partition, leadership in _concerned(context, leaving):
+        if leadership.leader == leaving:
+            led.append(topic_partition)
+        else:
+            followed.append(PartitionReplica(topic_partition.topic, topic_partition.partition, leaving))
+    replicas = tuple(followed)
+    turn.do(
+        ElectLeaders(tuple(led), strategy=Strategy.CONTROLLED_SHUTDOWN),
+        StopFollowers(replicas),
+        MoveReplicas(replicas, ReplicaState.OFFLINE),
+        AnswerControlledShutdown(task.key),
+    )
+
+
+def _request(context: Context, key: int) -> ControlledShutdownRequest:
+    request = context.unanswered[key].request
+    if not isinstance(request, ControlledShutdownRequest):
+        raise TypeError(f"request {key} is no controlled shutdown: {request}")
+    return request
+
+
+def _problem(context: Context, request: ControlledShutdownRequest) -> ErrorCode | None:
+    """Kafka's answers: one that does not know its epoch is not asked for it."""
+    broker = context.brokers.get(request.broker_id)
+    if broker is None:
+        return ErrorCode.BROKER_NOT_AVAILABLE if request.broker_epoch == NO_EPOCH else ErrorCode.UNKNOWN_SERVER_ERROR
+    if request.broker_epoch != NO_EPOCH and request.broker_epoch < broker.epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    return None
+
+
+def _concerned(context: Context, leaving: BrokerId) -> Iterator[tuple[TopicPartition, LeaderAndIsr]]:
+    """Partitions with a replica on the broker that somebody else can serve."""
+    for topic_partition, partition in context.all_partitions():
+        replicas = partition.assignment.replicas
+        if leaving not in replicas or len(replicas) < 2 or context.is_queued(topic_partition.topic):
+            continue
+        if partition.leadership is not None:
+            yield topic_partition, partition.leadership
+
+
+def stop_followers(turn: Turn, task: StopFollowers) -> None:
+    """Before the ISR is written: a replica that goes on fetching would be taken in again."""
+    batch = turn.batch()
+    for replica in task.replicas:
+        batch.add_stop_replica(replica.broker, replica.topic_partition, delete=False)
+    turn.flush(batch)
+
+
+def answer(turn: Turn, task: AnswerControlledShutdown) -> None:
+    """What the broker still leads; nothing means that it may go."""
+    context = turn.context
+    leaving = _request(context, task.key).broker_id
+    remaining = tuple(
+        RemainingPartition(*topic_partition)
+        for topic_partition, leadership in _concerned(context, leaving)
+        if leadership.leader == leaving
+    )
+    turn.record(FactType.BROKER, f"broker/{leaving}", what="relieved", remaining=len(remaining))
+    turn.reply(task.key, ControlledShutdownResponse(ErrorCode.NONE, remaining))

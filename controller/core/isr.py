@@ -1,0 +1,270 @@
+"""In-sync replicas as the leaders report them.
+
+A leader of protocol 2.7-IV2 or later asks us to write its ISR (AlterPartition). Whether it may is decided from memory,
+in Kafka's order of precedence; all that may be written goes in one write, conditional on the version that the leader
+knows. Leaders of older protocols write the state themselves and leave a notification: then the states are read again.
+
+Stricter than Kafka, because a state that no controller would write by itself helps nobody: a broker that does not lead
+the partition, an ISR without its leader and a replica that is not assigned are refused; so are partitions of topics
+queued for deletion, which nobody leads any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from controller.core.agenda import AlterPartitions, RefreshStates
+from controller.core.context import Context, Partition
+from controller.core.continuations import IsrsAltered, StatesRefreshed
+from controller.core.leadership import is_stale, set_state, take_in_state, with_next_version
+from controller.core.mutation import set_leadership
+from controller.core.turn import Turn
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.kafka.to_controller import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+)
+from protocol.vocabulary import BrokerId, LeaderAndIsr, RecoveryState, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import GetData, Operation, ReadOutcome, ZkError
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+
+FIRST_ALTER_PARTITION_WITH_TOPIC_IDS = 2
+
+Verdict = LeaderAndIsr | ErrorCode
+"""The state that a partition has, or why the request was refused for it."""
+
+
+# --- AlterPartition -----------------------------------------------------------------------------------------------
+
+
+def alter(turn: Turn, task: AlterPartitions) -> None:
+    """Judge every partition, and write those that may be written in one go."""
+    context = turn.context
+    request, version = _request(context, task.key)
+    problem = _problem(context, request)
+    if problem is not None:
+        turn.refuse(f"broker/{request.broker_id}", "altering ISRs", error_name(problem))
+        turn.reply(task.key, AlterPartitionResponse(problem))
+        return
+    partitions: list[TopicPartition] = []
+    verdicts: list[Verdict | None] = []
+    written: list[LeaderAndIsr] = []
+    groups: list[tuple[Operation, ...]] = []
+    for topic_partition, wanted in _asked(context, request, version):
+        verdict = _verdict(context, request.broker_id, topic_partition, wanted, version)
+        if verdict is None:
+            state = LeaderAndIsr(
+                request.broker_id,
+                wanted.leader_epoch,
+                wanted.new_isr,
+                context.epoch,
+                wanted.partition_epoch,
+                wanted.recovery_state,
+            )
+            written.append(state)
+            groups.append(set_state(topic_partition, state))
+        partitions.append(topic_partition)
+        verdicts.append(verdict)
+    plan = IsrsAltered(task.key, tuple(partitions), tuple(verdicts), tuple(written))
+    if groups:
+        turn.write(groups, plan)
+    else:
+        altered(turn, plan, ())
+
+
+def _request(context: Context, key: int) -> tuple[AlterPartitionRequest, int]:
+    request, version = context.unanswered[key]
+    if not isinstance(request, AlterPartitionRequest):
+        raise TypeError(f"request {key} does not alter partitions: {request}")
+    return request, version
+
+
+def _problem(context: Context, request: AlterPartitionRequest) -> ErrorCode | None:
+    """Why nothing of the request is done."""
+    broker = context.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    states = (wanted.recovery_state for topic in request.topics for wanted in topic.partitions)
+    if any(state not in (RecoveryState.RECOVERED, RecoveryState.RECOVERING) for state in states):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return None
+
+
+def _asked(
+    context: Context, request: AlterPartitionRequest, version: int
+) -> Iterator[tuple[TopicPartition, AlterPartition]]:
+    """The known partitions that are asked for; of one that is named twice, what is said last."""
+    names = _names(context, request, version)
+    rows: dict[TopicPartition, AlterPartition] = {}
+    for topic in request.topics:
+        name = _name(topic, names, version)
+        if name is not None:
+            rows.update((TopicPartition(name, wanted.partition), wanted) for wanted in topic.partitions)
+    yield from rows.items()
+
+
+Names = dict[object, str]
+
+
+def _names(context: Context, request: AlterPartitionRequest, version: int) -> Names:
+    """Topic id to name, for the topics of the request."""
+    if version < FIRST_ALTER_PARTITION_WITH_TOPIC_IDS:
+        return {}
+    wanted = frozenset(topic.topic_id for topic in request.topics)
+    return {topic.id: name for name, topic in context.topics.items() if topic.id is not None and topic.id in wanted}
+
+
+def _name(topic: AlterPartitionTopic, names: Names, version: int) -> str | None:
+    return topic.topic if version < FIRST_ALTER_PARTITION_WITH_TOPIC_IDS else names.get(topic.topic_id)
+
+
+def _verdict(
+    context: Context, broker: BrokerId, topic_partition: TopicPartition, wanted: AlterPartition, version: int
+) -> Verdict | None:
+    """What the leader is told without a write; None: its ISR may be written. The first rule that applies decides."""
+    partition = context.partition(topic_partition)
+    current = None if partition is None else partition.leadership
+    if partition is None or current is None or context.is_queued(topic_partition.topic):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if wanted.partition_epoch > current.partition_epoch or wanted.leader_epoch > current.leader_epoch:
+        # The leader has heard of something later than we have: somebody else must be controller.
+        return ErrorCode.NOT_CONTROLLER
+    if wanted.leader_epoch < current.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    is_there_already = (broker, wanted.new_isr, wanted.recovery_state) == (
+        current.leader,
+        current.isr,
+        current.recovery_state,
+    )
+    if is_there_already:
+        return current
+    if wanted.partition_epoch < current.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    return _impossible(context, broker, partition, current, wanted, version)
+
+
+def _impossible(
+    context: Context,
+    broker: BrokerId,
+    partition: Partition,
+    current: LeaderAndIsr,
+    wanted: AlterPartition,
+    version: int,
+) -> ErrorCode | None:
+    """What is wrong with the ISR itself, asked for by a leader that knows the present state."""
+    recovering = wanted.recovery_state == RecoveryState.RECOVERING
+    if recovering and (len(wanted.new_isr) > 1 or current.recovery_state == RecoveryState.RECOVERED):
+        return ErrorCode.INVALID_REQUEST
+    if current.leader != broker or broker not in wanted.new_isr:
+        return ErrorCode.INVALID_REQUEST
+    if any(b not in partition.assignment.replicas or not context.is_live(b) for b in wanted.new_isr):
+        has_error = version >= FIRST_ALTER_PARTITION_WITH_TOPIC_IDS
+        return ErrorCode.INELIGIBLE_REPLICA if has_error else ErrorCode.OPERATION_NOT_ATTEMPTED
+    return None
+
+
+def altered(turn: Turn, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> None:
+    """Take in what was written, tell everybody, answer; look again where somebody else had written."""
+    context = turn.context
+    results = iter(zip(task.written, outcomes, strict=True))
+    verdicts: dict[TopicPartition, Verdict] = {}
+    stale: list[TopicPartition] = []
+    for topic_partition, verdict in zip(task.partitions, task.verdicts, strict=True):
+        if verdict is not None:
+            verdicts[topic_partition] = verdict
+            continue
+        state, outcome = next(results)
+        if isinstance(outcome, GroupDone):
+            verdicts[topic_partition] = now = with_next_version(state)
+            set_leadership(context, topic_partition, now)
+            continue
+        verdicts[topic_partition] = _error_of(outcome)
+        if is_stale(outcome):
+            stale.append(topic_partition)
+    request, version = _request(context, task.key)
+    _record_refusals(turn, request.broker_id, verdicts)
+    _tell_everybody(turn, task.partitions)
+    turn.reply(task.key, _response(context, request, version, verdicts))
+    if stale:
+        turn.do(RefreshStates(tuple(stale)))
+
+
+def _error_of(outcome: GroupOutcome) -> ErrorCode:
+    match outcome:
+        case GroupFailed(error=ZkError.BAD_VERSION):
+            return ErrorCode.INVALID_UPDATE_VERSION
+        case GroupFailed(error=ZkError.NO_NODE):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        case _:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _record_refusals(turn: Turn, broker: BrokerId, verdicts: dict[TopicPartition, Verdict]) -> None:
+    refused: dict[ErrorCode, list[TopicPartition]] = {}
+    for topic_partition, verdict in verdicts.items():
+        if isinstance(verdict, ErrorCode):
+            refused.setdefault(verdict, []).append(topic_partition)
+    for error, partitions in refused.items():
+        turn.refuse_partitions(partitions, f"altering the ISR as broker {broker} asked", error.name)
+
+
+def _response(
+    context: Context, request: AlterPartitionRequest, version: int, verdicts: dict[TopicPartition, Verdict]
+) -> AlterPartitionResponse:
+    """A row for each partition of the request, in its order."""
+    names = _names(context, request, version)
+    topics = []
+    for topic in request.topics:
+        name = _name(topic, names, version)
+        numbers = dict.fromkeys(wanted.partition for wanted in topic.partitions)
+        if name is None:
+            rows = tuple(AlteredPartition(number, ErrorCode.UNKNOWN_TOPIC_ID) for number in numbers)
+        else:
+            rows = tuple(_row(number, verdicts[TopicPartition(name, number)]) for number in numbers)
+        topics.append(AlteredTopic(topic.topic, topic.topic_id, rows))
+    return AlterPartitionResponse(ErrorCode.NONE, tuple(topics))
+
+
+def _row(number: int, verdict: Verdict) -> AlteredPartition:
+    if isinstance(verdict, ErrorCode):
+        return AlteredPartition(number, verdict)
+    leader, leader_epoch, isr, _, partition_epoch, recovery_state = verdict
+    return AlteredPartition(number, ErrorCode.NONE, leader, leader_epoch, isr, recovery_state, partition_epoch)
+
+
+# --- what leaders wrote themselves --------------------------------------------------------------------------------
+
+
+def refresh(turn: Turn, task: RefreshStates) -> None:
+    """Read the states of these partitions, all in one go; those of queued topics matter to nobody."""
+    context = turn.context
+    partitions = tuple(
+        tp for tp in task.partitions if context.partition(tp) is not None and not context.is_queued(tp.topic)
+    )
+    if partitions:
+        turn.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRefreshed(partitions))
+
+
+def refreshed(turn: Turn, task: StatesRefreshed, outcomes: Sequence[ReadOutcome]) -> None:
+    """Take the states in, and tell all brokers."""
+    context = turn.context
+    for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
+        problem = take_in_state(context, topic_partition, outcome)
+        if problem is not None:
+            turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
+    _tell_everybody(turn, task.partitions)
+
+
+def _tell_everybody(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
+    """UpdateMetadata for those that are in service; none where none is."""
+    context = turn.context
+    told = [tp for tp in partitions if context.partition(tp) is not None and not context.is_queued(tp.topic)]
+    if told:
+        batch = turn.batch()
+        batch.add_update_metadata(context.brokers, told)
+        turn.flush(batch)

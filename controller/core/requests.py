@@ -1,0 +1,59 @@
+"""What brokers ask of their controller: taken in, kept until it is answered, answered exactly once.
+
+A request is worked on like any other event, and its answer is an effect of the step that knows the outcome. Who does
+not lead, or ceases to, says so: then the broker looks for the controller again and repeats its request there. Kafka's
+controller lets some requests time out instead.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from controller.core.agenda import AlterPartitions, ControlShutdown
+from controller.core.context import Asked
+from controller.core.effects import Reply
+from controller.core.events import BrokerRequested
+from controller.core.turn import Turn
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.to_controller import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ControllerRequest,
+    ControllerResponse,
+)
+
+
+def received(turn: Turn, event: BrokerRequested) -> None:
+    """Work on the request, or say at once that we are not the controller."""
+    context = turn.context
+    if not context.is_leading:
+        turn.emit(Reply(event.key, refused(event.request)))
+        return
+    context.unanswered[event.key] = Asked(event.request, event.version)
+    match event.request:
+        case ControlledShutdownRequest():
+            turn.do(ControlShutdown(event.key))
+        case AlterPartitionRequest():
+            turn.do(AlterPartitions(event.key))
+        case _:
+            assert_never(event.request)
+
+
+def refused(request: ControllerRequest) -> ControllerResponse:
+    """The answer of one that is not, or no longer, the controller; the error is the one that makes a broker of any
+    version look for the controller again."""
+    match request:
+        case ControlledShutdownRequest():
+            return ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
+        case AlterPartitionRequest():
+            return AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)
+        case _:
+            assert_never(request)
+
+
+def refuse_all(turn: Turn) -> None:
+    """Our tenure ends: nothing that is not answered yet will be done by us."""
+    for key, asked in list(turn.context.unanswered.items()):
+        turn.reply(key, refused(asked.request))

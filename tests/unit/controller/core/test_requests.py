@@ -1,0 +1,108 @@
+"""Every request of a broker is answered exactly once, whatever becomes of the tenure."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.context import Context, CoreConfig
+from controller.core.controller import after_fault
+from controller.core.effects import Effect, Reply
+from controller.core.events import BrokerRequested, SessionLost, ZnodesWritten
+from controller.core.mutation import queue_deletion
+from controller.core.requests import refused
+from controller.core.transitions import PartitionState, ReplicaState
+from controller.core.turn import Turn
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.to_controller import (
+    AlterPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ControllerRequest,
+    ControllerResponse,
+)
+from protocol.kafka.versions import LATEST
+from protocol.vocabulary import BrokerEpoch, BrokerId
+from protocol.zookeeper.packing import GroupUnknown
+from tests.unit.controller.core.stage import NOW_MS, add_topic, feed, leading, write_in
+
+SHUTDOWN = ControlledShutdownRequest(BrokerId(1), BrokerEpoch(101))
+ALTER = AlterPartitionRequest(
+    BrokerId(1), BrokerEpoch(101), (AlterPartitionTopic("t", None, (AlterPartition(0, 0, (1,), 0, 0),)),)
+)
+NO_CONTROLLER: list[tuple[ControllerRequest, ControllerResponse]] = [
+    (SHUTDOWN, ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)),
+    (ALTER, AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)),
+]
+named = pytest.mark.parametrize("request_, answer", NO_CONTROLLER, ids=["ControlledShutdown", "AlterPartition"])
+
+
+def led() -> Context:
+    context = leading(1, 2)
+    add_topic(
+        context, "t", [(1, 2)], led=True, partition_state=PartitionState.ONLINE, replica_state=ReplicaState.ONLINE
+    )
+    return context
+
+
+def replies(effects: list[Effect]) -> list[Reply]:
+    return [effect for effect in effects if isinstance(effect, Reply)]
+
+
+@named
+def test_who_does_not_lead_says_so_at_once(request_: ControllerRequest, answer: ControllerResponse) -> None:
+    context = Context(CoreConfig(BrokerId(1000), LATEST))
+    assert feed(context, BrokerRequested(7, request_, 0)) == [Reply(7, answer)]
+    assert context.unanswered == {}
+    assert refused(request_) == answer
+
+
+@named
+def test_request_in_progress_is_kept_until_it_is_answered(
+    request_: ControllerRequest, answer: ControllerResponse
+) -> None:
+    context = led()
+    effects = feed(context, BrokerRequested(7, request_, 0))
+    assert replies(effects) == []
+    assert context.unanswered[7].request == request_
+    write_in(effects)
+
+
+@named
+def test_lost_session_answers_what_is_in_progress(request_: ControllerRequest, answer: ControllerResponse) -> None:
+    context = led()
+    feed(context, BrokerRequested(7, request_, 0))
+    assert replies(feed(context, SessionLost("gone"))) == [Reply(7, answer)]
+    assert context.unanswered == {}
+
+
+@named
+def test_lost_control_answers_what_is_in_progress(request_: ControllerRequest, answer: ControllerResponse) -> None:
+    context = led()
+    write = write_in(feed(context, BrokerRequested(7, request_, 0)))
+    after = feed(context, ZnodesWritten(write.id, (GroupUnknown("?"),) * len(write.groups), controller_moved=True))
+    assert replies(after) == [Reply(7, answer)]
+
+
+@named
+def test_unknown_outcome_and_fault_answer_what_is_in_progress(
+    request_: ControllerRequest, answer: ControllerResponse
+) -> None:
+    context = led()
+    write = write_in(feed(context, BrokerRequested(7, request_, 0)))
+    unknown = feed(context, ZnodesWritten(write.id, (GroupUnknown("?"),) * len(write.groups)))
+    assert replies(unknown) == [Reply(7, answer)]
+    context = led()
+    feed(context, BrokerRequested(8, request_, 0))
+    assert replies(after_fault(context, "broken", NOW_MS)) == [Reply(8, answer)]
+
+
+def test_answer_to_a_request_that_was_answered_is_a_fault() -> None:
+    context = led()
+    queue_deletion(context, "t", 0)
+    (reply,) = replies(feed(context, BrokerRequested(7, SHUTDOWN, 3)))
+    assert reply.response == ControlledShutdownResponse(ErrorCode.NONE)
+    with pytest.raises(KeyError):
+        Turn(context, NOW_MS).reply(7, reply.response)
