@@ -5,8 +5,9 @@ partition in a LeaderAndIsr is also in the UpdateMetadata, which goes to all bro
 Partitions without leadership are left out of UpdateMetadata. A topic queued for deletion goes out with leader -2 (the
 tombstone) there and with leader epoch -2 in StopReplica. Brokers that are not registered are dropped silently.
 
-One difference: a queued topic's partition that never had leadership is announced with leader -2 all the same, since a
-broker may remember it from before a crash in the middle of its removal.
+Two differences. A queued topic's partition that never had leadership is announced with leader -2 all the same, since a
+broker may remember it from before a crash in the middle of its removal. And LeaderAndIsr names no leader (-1) for a
+queued topic: it asks whether the broker can reach the replica, and is no order to fill one.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class RequestBatch:
                 row = shared.get((topic_partition, is_new))
                 if row is None:
                     row = shared[topic_partition, is_new] = _leader_and_isr_row(
-                        context, topic_partition.partition, partition, is_new
+                        context, topic_partition, partition, is_new
                     )
                 leaders[row.leader] = None
                 topics.setdefault(topic_partition.topic, []).append(row)
@@ -165,17 +166,21 @@ class RequestBatch:
         )
 
 
-def _leader_and_isr_row(context: Context, number: int, partition: Partition, is_new: bool) -> LeaderAndIsrPartition:
+def _leader_and_isr_row(
+    context: Context, topic_partition: TopicPartition, partition: Partition, is_new: bool
+) -> LeaderAndIsrPartition:
     assignment = partition.assignment
     # Only a partition that is being deleted is ever announced without leadership: so that its broker says whether it
     # can reach the replica's directory before it is asked to delete it.
     leadership = partition.leadership or LeaderAndIsr(
         LEADER_NONE, INITIAL_LEADER_EPOCH, assignment.replicas, context.epoch
     )
+    # Nobody leads what is about to be deleted: a broker that holds nothing of it opens an empty log and stops there.
+    leader = LEADER_NONE if context.is_queued(topic_partition.topic) else leadership.leader
     return LeaderAndIsrPartition(
-        number,
+        topic_partition.partition,
         leadership.controller_epoch,
-        leadership.leader,
+        leader,
         leadership.leader_epoch,
         leadership.isr,
         leadership.partition_epoch,

@@ -335,10 +335,18 @@ class Context:
         """The broker's present incarnation answered KAFKA_STORAGE_ERROR for the partition."""
         return topic_partition in self.offline_dirs.get(BrokerId(broker), {})
 
-    def is_replica_online(self, replica: PartitionReplica) -> bool:
-        """As `is_online`, without making a TopicPartition for each of hundreds of thousands of replicas."""
+    def is_reachable(self, topic_partition: TopicPartition, broker: int) -> bool:
+        """The broker can be asked to delete the replica: it is registered, if only until it has shut down, and its log
+        directory is not known to have failed."""
+        if broker not in self.brokers:
+            return False
+        offline = self.offline_dirs.get(BrokerId(broker))
+        return not offline or topic_partition not in offline
+
+    def is_replica_reachable(self, replica: PartitionReplica) -> bool:
+        """As `is_reachable`, without making a TopicPartition for each of hundreds of thousands of replicas."""
         broker = replica.broker
-        if broker not in self.brokers or broker in self.shutting_down:
+        if broker not in self.brokers:
             return False
         offline = self.offline_dirs.get(broker)
         return not offline or replica.topic_partition not in offline

@@ -1,8 +1,9 @@
 """Topic deletion: from the marker to the moment when nothing is left but the brokers' paced removal of bytes.
 
 Theory of operation. A marked topic is *queued*. It is *started* as soon as nothing forbids it: its partitions leave
-service, every broker is sent the tombstone (UpdateMetadata with leader -2), and every replica on a live broker is
-stopped and then deleted (StopReplica twice, as Kafka does). Replicas that cannot be reached make the topic
+service, every broker is sent the tombstone (UpdateMetadata with leader -2), and every replica on a registered broker is
+stopped and then deleted (StopReplica twice, as Kafka does); a broker that is shutting down is asked while it is there,
+and its shutdown does not wait for that. Replicas that cannot be reached make the topic
 *ineligible*: nothing more is sent for it until what it waits for has changed, a broker's return or a timer. Its other
 replicas are deleted meanwhile. When every replica is DeletionSuccessful and every broker that was sent the tombstone
 has answered it, the znodes go (`removal`).
@@ -122,7 +123,7 @@ def _start(turn: Turn, names: list[str]) -> None:
         for replica in context.replicas_of(name):
             if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
                 continue
-            if context.is_replica_online(replica):
+            if context.is_replica_reachable(replica):
                 alive.append(replica)
             else:
                 dead.append(replica)
@@ -153,7 +154,7 @@ def _send_tombstones(turn: Turn, names: list[str]) -> None:
             batch.add_update_metadata(context.brokers, (topic_partition,))
             for broker in partition.assignment.replicas:
                 state = partition.replicas.get(broker)
-                if state is ReplicaState.DELETION_SUCCESSFUL or not context.is_online(topic_partition, broker):
+                if state is ReplicaState.DELETION_SUCCESSFUL or not context.is_reachable(topic_partition, broker):
                     continue
                 if not _was_asked(context, partition.hosting.get(broker), broker):
                     batch.add_leader_and_isr((broker,), topic_partition, is_new=False)

@@ -21,7 +21,7 @@ class WaitingFor(enum.Enum):
     """What has to happen, in words an operator can act on."""
 
     BROKER_TO_RETURN = "the broker is not registered in ZooKeeper; start it, or one with its id"
-    BROKER_TO_FINISH_SHUTDOWN = "the broker is shutting down; it goes on when the broker is back"
+    BROKER_TO_FINISH_SHUTDOWN = "the broker is shutting down and has not answered; if it goes, start it again"
     LOG_DIRECTORY = "the broker's log directory has failed; repair it and restart the broker"
     ANSWER = "the broker has been asked to delete the replica and has not answered"
     NEXT_TRY = "the broker answered with an error; it is asked again"

@@ -61,7 +61,7 @@ def test_broker_down_the_others_delete_and_the_topic_says_whom_it_waits_for_unti
     assert world.take_story() == text(f"""
         * BrokersChanged
         -> 1,2,3 UpdateMetadata brokers 1,2,3
-        -> 3 LeaderAndIsr: orders-0 leader 1 epoch 1 isr 1,2
+        -> 3 LeaderAndIsr: orders-0 leader -1 epoch 1 isr 1,2
         -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader -2
         -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader -2
         -> 3 StopReplica: orders-0 epoch -2
@@ -90,7 +90,7 @@ def test_failover_in_the_middle_starts_again_on_the_live_replicas_and_finishes_w
         zk create /controller (ephemeral)
         zk set /controller_epoch at version 1: 2
         -> 1,2 UpdateMetadata brokers 1,2
-        -> 1,2 LeaderAndIsr: orders-0 leader 1 epoch 1 isr 1,2
+        -> 1,2 LeaderAndIsr: orders-0 leader -1 epoch 1 isr 1,2
         -> 1,2 UpdateMetadata brokers 1,2: orders-0 leader -2 offline 3
         -> 1,2 UpdateMetadata brokers 1,2: orders-0 leader -2 offline 3
         -> 1,2 StopReplica: orders-0 epoch -2
@@ -125,7 +125,7 @@ def test_bounce_while_asked_the_new_incarnation_is_announced_to_and_asked_again(
         * BrokersChanged
         -> 1,3 UpdateMetadata brokers 1,3
         -> 1,3,2 UpdateMetadata brokers 1,3,2
-        -> 2 LeaderAndIsr: orders-0 leader 1 epoch 0 isr 1,2,3
+        -> 2 LeaderAndIsr: orders-0 leader -1 epoch 0 isr 1,2,3
         -> 1,3,2 UpdateMetadata brokers 1,3,2: orders-0 leader -2
         -> 1,3,2 UpdateMetadata brokers 1,3,2: orders-0 leader -2
         -> 2 StopReplica: orders-0 epoch -2
@@ -440,13 +440,63 @@ def test_acknowledgement_of_what_was_asked_before_the_replica_was_announced_agai
     assert world.exists(paths.topic("orders"))
 
 
-def test_broker_that_was_shutting_down_counts_as_live_when_it_comes_back() -> None:
+def test_broker_that_is_shutting_down_is_asked_to_delete_while_it_is_there() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
     world.context.shutting_down[BrokerId(2)] = None
     world.mark("orders")
     world.run()
+    assert is_gone(world, "orders")
+
+
+def test_broker_that_has_shut_down_without_an_answer_is_asked_again_when_it_is_back() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.context.shutting_down[BrokerId(2)] = None
+    world.silent = {2: None}
+    world.mark("orders")
+    world.run()
     assert causes(world, "orders") == [(0, 2, "BROKER_TO_FINISH_SHUTDOWN")]
     world.stop_broker(2)
+    world.run()
+    assert causes(world, "orders") == [(0, 2, "BROKER_TO_RETURN")]
+    world.silent = {}
     world.start_broker(2)
     world.run()
+    assert is_gone(world, "orders")
+
+
+@pytest.mark.parametrize("when", ["while leading", "at failover"])
+def test_topic_that_never_had_a_leader_is_deleted_when_its_brokers_are_there(when: str) -> None:
+    """Kafka's DeleteTopics does not even know such a topic, and its controller stops at replicas without leadership."""
+    world = cluster(3)
+    with_topic(world, "orders", (1, 2))
+    world.mark("orders")
+    world.run()
+    assert causes(world, "orders") == [(0, 1, "BROKER_TO_RETURN"), (0, 2, "BROKER_TO_RETURN")]
+    world.start_broker(1)
+    world.run()
+    if when == "at failover":
+        world.crash()
+    world.start_broker(2)
+    if when == "at failover":
+        world.elect()
+    world.run()
+    assert is_gone(world, "orders")
+
+
+def test_equal_leader_epoch_which_a_broker_refuses_still_proves_that_it_reaches_the_replica() -> None:
+    """A broker that has the leader epoch already says STALE_CONTROLLER_EPOCH for the partition, and looks at its disk
+    before that: the announcement with no leader raises no epoch, so this is what a restarted controller hears."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.crash()
+
+    def known(send: Send) -> Answer:
+        answer = consent(send)
+        if isinstance(answer, LeaderAndIsrAnswered):
+            rows = tuple(r._replace(error=ErrorCode.STALE_CONTROLLER_EPOCH) for r in answer.response.partitions)
+            return LeaderAndIsrAnswered(*send[:3], LeaderAndIsrResponse(0, rows))
+        return answer
+
+    world.answer = known
+    world.mark("orders")
+    world.elect()
     assert is_gone(world, "orders")

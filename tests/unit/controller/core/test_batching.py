@@ -107,6 +107,21 @@ def test_leader_and_isr_is_one_request_with_leaders_isr_and_ids_and_tells_everyb
     assert (request.controller_id, request.controller_epoch) == (1000, EPOCH)
 
 
+def test_leader_and_isr_for_a_queued_topic_names_no_leader_and_keeps_the_epoch() -> None:
+    context = cluster()
+    queue_deletion(context, "foo", NOW_MS)
+    batch = Turn(context, NOW_MS).batch()
+    for name in ("foo-0", "bar-0"):
+        batch.add_leader_and_isr((1,), tp(name), is_new=False)
+    request = of_kind(batch, LeaderAndIsrRequest)[1]
+    rows = rows_of(request)
+    assert {name: (row.leader, row.leader_epoch, row.isr) for name, row in rows.items()} == {
+        "foo-0": (-1, 0, (1, 2, 3)),
+        "bar-0": (1, 0, (1, 2, 3)),
+    }
+    assert [node.id for node in request.live_leaders] == [1]
+
+
 def test_leader_and_isr_answer_is_taken_once() -> None:
     context = cluster()
     turn = Turn(context, NOW_MS)

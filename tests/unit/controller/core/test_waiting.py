@@ -61,6 +61,7 @@ def test_broker_to_return_that_was_gone_before_we_were_elected_since_then() -> N
 def test_broker_that_is_shutting_down() -> None:
     world = doomed()
     world.context.shutting_down[BrokerId(2)] = None
+    world.silent = {2: None}
     world.mark("t")
     world.run()
     assert [wait.waiting_for for wait in waits(world.context, "t")] == [W.BROKER_TO_FINISH_SHUTDOWN]
