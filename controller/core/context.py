@@ -64,6 +64,8 @@ class CoreConfig:
     stand_back_off_max_ms: int = 30_000
     max_operations_per_group: int = 800
     """A topic whose znodes are more than this is removed in several multis, the topic's own znode in the last."""
+    admin: str | None = None
+    """URL of our HTTP server, which `/controller` tells to tools."""
 
 
 class Role(enum.Enum):

@@ -179,7 +179,7 @@ def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
         _refuse_cluster(turn, f"{paths.controller_epoch()} holds {number}, after which there is no epoch")
         return
     new_epoch = ControllerEpoch(number + 1)
-    znode = znodes.ControllerZnode(context.config.controller_id, turn.now_ms)
+    znode = znodes.ControllerZnode(context.config.controller_id, turn.now_ms, admin=context.config.admin)
     version = 2 if context.config.ibp.has_kraft_controller_epoch else 1
     group = (
         Create(paths.controller(), znodes.encode_controller(znode, version=version), ephemeral=True),

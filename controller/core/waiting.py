@@ -32,7 +32,10 @@ class WaitingFor(enum.Enum):
     READABLE_ZNODE = "the topic's znode cannot be understood; repair it or remove it"
     RESUMPTION = "deletions are paused"
     REASSIGNMENT = "a reassignment of the topic is ended first"
-    MARKER_REMOVAL = "the marker is being removed: there is nothing that it may delete"
+    DISABLED = "deletion is disabled (delete.topic.enable); the marker is being removed"
+    MARKER_WITHOUT_TOPIC = "there is no such topic; the marker is being removed"
+    HALF_DELETED = "partitions of the topic have no state znode: it was half deleted, or never had a leader"
+    DONE = "nothing: the replica is deleted"
 
 
 _HELD: Final[Mapping[HeldBy, WaitingFor]] = MappingProxyType(
@@ -40,8 +43,8 @@ _HELD: Final[Mapping[HeldBy, WaitingFor]] = MappingProxyType(
         HeldBy.PAUSED: WaitingFor.RESUMPTION,
         HeldBy.REASSIGNMENT: WaitingFor.REASSIGNMENT,
         HeldBy.UNREADABLE: WaitingFor.READABLE_ZNODE,
-        HeldBy.DISABLED: WaitingFor.MARKER_REMOVAL,
-        HeldBy.NO_TOPIC: WaitingFor.MARKER_REMOVAL,
+        HeldBy.DISABLED: WaitingFor.DISABLED,
+        HeldBy.NO_TOPIC: WaitingFor.MARKER_WITHOUT_TOPIC,
     }
 )
 
@@ -64,9 +67,15 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
     """Every cause for which this topic is not gone yet; empty where it is not marked for deletion."""
     deletion = context.deletions.get(topic)
     if deletion is not None:
-        return tuple(_causes(context, topic, deletion))
+        return tuple(wait for wait in _causes(context, topic, deletion) if wait.waiting_for is not WaitingFor.DONE)
     mark = context.marks.get(topic)
     return () if mark is None else (Wait(topic, _HELD[mark.held_by], mark.since_ms, last_error=mark.last_error),)
+
+
+def all_rows(context: Context, topic: str) -> tuple[Wait, ...]:
+    """As `waits`, and the replicas that are deleted as well: these wait for nothing (`DONE`)."""
+    deletion = context.deletions.get(topic)
+    return waits(context, topic) if deletion is None else tuple(_causes(context, topic, deletion))
 
 
 def marked_topics(context: Context) -> tuple[str, ...]:
@@ -81,15 +90,17 @@ def all_waits(context: Context, at_most: int | None = None) -> dict[str, tuple[W
 
 def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
     if deletion.all_acknowledged:
-        yield from _after_acknowledgement(deletion, topic)
-        return
+        yield from _after_acknowledgement(context, deletion, topic)
     for topic_partition, partition in context.partitions_of(topic):
         for broker in partition.assignment.replicas:
-            if partition.replicas.get(broker) is not ReplicaState.DELETION_SUCCESSFUL:
+            if partition.replicas.get(broker) is ReplicaState.DELETION_SUCCESSFUL:
+                at_ms = deletion.asked_at_ms or deletion.queued_at_ms
+                yield Wait(topic, WaitingFor.DONE, at_ms, topic_partition.partition, BrokerId(broker))
+            else:
                 yield _replica(context, deletion, topic_partition, partition, BrokerId(broker))
 
 
-def _after_acknowledgement(deletion: Deletion, topic: str) -> Iterator[Wait]:
+def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> Iterator[Wait]:
     since_ms = deletion.acknowledged_at_ms or deletion.queued_at_ms
     owing = deletion.owing_tombstone
     for broker in owing:
@@ -101,17 +112,17 @@ def _after_acknowledgement(deletion: Deletion, topic: str) -> Iterator[Wait]:
             broker=broker,
             attempts=problem.attempts if problem else 1,
             last_error=problem.what if problem else None,
-            next_try_ms=deletion.retry_at_ms,
+            next_try_ms=None if context.paused else deletion.retry_at_ms,
         )
     if not owing:
         problem = deletion.znode_problem
         yield Wait(
             topic,
-            WaitingFor.ZNODES,
+            WaitingFor.ZNODES if context.paused is None else WaitingFor.RESUMPTION,
             since_ms,
             attempts=problem.attempts if problem else 1,
             last_error=problem.what if problem else None,
-            next_try_ms=deletion.retry_at_ms,
+            next_try_ms=None if context.paused else deletion.retry_at_ms,
         )
 
 
@@ -145,6 +156,8 @@ def _reason(
         return WaitingFor.LOG_DIRECTORY, queued_ms
     if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED:
         return WaitingFor.ANSWER, deletion.asked_at_ms or queued_ms
+    if context.paused is not None:
+        return WaitingFor.RESUMPTION, max(context.paused.since_ms or queued_ms, queued_ms)
     problem = deletion.problems.get((topic_partition.partition, broker))
     if problem is not None:
         return WaitingFor.NEXT_TRY, problem.since_ms

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from adapters.clock import Clock
 from adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
 from controller.core.context import Role
 from controller.core.waiting import Wait, all_waits, marked_topics, waits
+from controller.runtime.explanation import DEFAULT_TOPICS, Problems, explain_all, explain_topic, not_marked
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
 from controller.runtime.sessions import SessionKeeper
@@ -15,23 +17,35 @@ from controller.runtime.sessions import SessionKeeper
 STUCK_AFTER_S: Final = 300.0
 """An event that takes longer than this means that something is wrong with the process."""
 MAX_TOPICS_SHOWN: Final = 1000
+_NOT_ACTIVE: Final = {"error": "this controller is not active; ask the active one"}
 _READY: Final = (Role.STANDING_BY, Role.ACTIVE)
 
 
 class AdminPages:
     """The handlers, over one loop and its session."""
 
-    def __init__(self, loop: ControllerLoop, sessions: SessionKeeper, metrics: ControllerMetrics, clock: Clock) -> None:
+    def __init__(
+        self,
+        loop: ControllerLoop,
+        sessions: SessionKeeper,
+        metrics: ControllerMetrics,
+        clock: Clock,
+        problems: Callable[[], Problems],
+    ) -> None:
         self._loop = loop
+        self._problems = problems
         self._sessions = sessions
         self._metrics = metrics
         self._clock = clock
 
     def routes(self) -> tuple[Route, ...]:
-        """`/metrics`, `/healthz`, `/readyz`, `/state`, `/waits` and `/deletions/{topic}`."""
+        """`/metrics`, `/healthz`, `/readyz`, `/state`, `/explain`, `/explain/{topic}`, `/waits`,
+        `/deletions/{topic}`."""
         return (
             *standard_routes(self._metrics.text, self.health, self.readiness),
             Route("/state", self._state),
+            Route("/explain", self._explain),
+            Route("/explain/{topic}", self._explain_topic),
             Route("/waits", self._waits),
             Route("/deletions/{topic}", self._deletion),
         )
@@ -90,12 +104,32 @@ class AdminPages:
             }
         )
 
+    async def _explain(self, request: Request) -> Reply:
+        """Why the marked topics are not gone yet; `?at_most=` so many of them."""
+        asked = request.query.get("at_most", str(DEFAULT_TOPICS))
+        if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
+            return json_reply({"error": f"at_most must be a whole number, not {asked!r}"}, 400)
+        await self._loop.steps.between_steps()
+        context = self._loop.context
+        if not context.is_leading:
+            return json_reply(_NOT_ACTIVE, 409)
+        return json_reply(explain_all(context, self._problems(), self._clock.now_ms(), int(asked)))
+
+    async def _explain_topic(self, request: Request) -> Reply:
+        """Why one topic is not gone yet; 404 where it is not marked, with what is known of it all the same."""
+        await self._loop.steps.between_steps()
+        context, topic, now_ms = self._loop.context, request.parts["topic"], self._clock.now_ms()
+        if not context.is_leading:
+            return json_reply(_NOT_ACTIVE, 409)
+        document = explain_topic(context, topic, self._problems(), now_ms)
+        return json_reply(not_marked(context, topic, now_ms), 404) if document is None else json_reply(document)
+
     async def _waits(self, _: Request) -> Reply:
         """What every topic that is marked for deletion waits for; of very many, the oldest."""
         await self._loop.steps.between_steps()
         context = self._loop.context
         if not context.is_leading:
-            return json_reply({"error": "this controller is not active; ask the active one"}, 409)
+            return json_reply(_NOT_ACTIVE, 409)
         shown = all_waits(context, MAX_TOPICS_SHOWN)
         return json_reply(
             {
@@ -110,7 +144,7 @@ class AdminPages:
         topic = request.parts["topic"]
         context = self._loop.context
         if not context.is_leading:
-            return json_reply({"error": "this controller is not active; ask the active one"}, 409)
+            return json_reply(_NOT_ACTIVE, 409)
         found = waits(context, topic)
         if not found and topic not in context.deletions:
             return json_reply({"error": f"topic {topic!r} is not queued for deletion"}, 404)

@@ -16,6 +16,8 @@ import functools
 import gc
 import logging
 import os
+import socket
+from dataclasses import replace
 from typing import Final
 
 from adapters.clock import Clock, SystemClock
@@ -51,6 +53,7 @@ logger = logging.getLogger(__name__)
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 """A step over a large cluster makes millions of small values and no cycles: with Python's default of 700 the collector
 takes a third of the time in looking for some."""
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")
 STEP_DOWN_LIMIT_S: Final = 5.0
 """How long a stopping controller tries to give `/controller` up in good order; ending the session does it anyway."""
 
@@ -82,6 +85,12 @@ async def ensure_roots(session: ZooKeeperSession) -> None:
     for path, outcome in zip(PERSISTENT_ROOTS, found, strict=True):
         if not isinstance(outcome, Present):
             await session.ensure_path(path)
+
+
+def reachable_url(http: HttpServer) -> str:
+    """Where others find the server: one that listens everywhere is found under the machine's name."""
+    host = socket.gethostname() if http.host in _EVERYWHERE else http.host
+    return HttpServer(host, http.port).url
 
 
 class ControllerApp:
@@ -159,8 +168,10 @@ class ControllerApp:
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
             metrics.sources = _sources(context, loop, sessions, channels, journal)
-            pages = AdminPages(loop, sessions, metrics, self._clock)
+            pages = AdminPages(loop, sessions, metrics, self._clock, channels.problems)
             async with serve_http(self._config.http.host, self._config.http.port, pages.routes()) as self.http:
+                # Before anything can be elected: the port is known only now.
+                context.config = replace(context.config, admin=reachable_url(self.http))
                 consumer = tasks.create_task(loop.run(), name="controller-loop")
                 keeper = tasks.create_task(sessions.run(), name="zookeeper-sessions")
                 self._loop = loop

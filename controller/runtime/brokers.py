@@ -25,7 +25,7 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol, assert_never
+from typing import Final, NamedTuple, Protocol, assert_never
 
 from adapters.kafka.client import ConnectionFailed, RequestTimedOut
 from adapters.logs import fields
@@ -52,6 +52,7 @@ logger = logging.getLogger(__name__)
 ESTIMATED_PARTITION_BYTES: Final = 64
 """What a partition takes in a request that has not been encoded yet, about."""
 FIRST_WARNING_BYTES: Final = 64 * 1024 * 1024
+MAX_PROBLEM_CHARS: Final = 300
 DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
 
 
@@ -110,6 +111,16 @@ class SharedBody:
         return self._encoded
 
 
+class ChannelProblem(NamedTuple):
+    """Why a broker's channel does not get through at present."""
+
+    reason: str
+    """`unreachable`, `lost`, `timeout` or `garbage`."""
+    what: str
+    attempts: int
+    lasts_ms: int
+
+
 @dataclass(slots=True)
 class _Waiting:
     send: Send
@@ -140,6 +151,8 @@ class _Channel:
         self._filled = asyncio.Event()
         self._wire: Wire | None = None
         self._failures = 0
+        self._problem: tuple[str, str] | None = None
+        self._failing_since_s = 0.0
         self._logged_at_s = 0.0
         self._warn_bytes = FIRST_WARNING_BYTES
 
@@ -159,6 +172,12 @@ class _Channel:
                 self.counts.backlog_bytes >> 20,
                 extra=fields(broker=self.effect.broker),
             )
+
+    def problem(self) -> ChannelProblem | None:
+        """What went wrong last, as long as nothing has been answered since."""
+        if self._problem is None:
+            return None
+        return ChannelProblem(*self._problem, self._failures, int((time.monotonic() - self._failing_since_s) * 1000))
 
     def view(self) -> ChannelView:
         """What metrics show of it."""
@@ -203,7 +222,7 @@ class _Channel:
             except ConnectionFailed as error:
                 reason, problem = "unreachable" if self._wire is None else "lost", str(error)
             else:
-                self._failures = 0
+                self._failures, self._problem = 0, None
                 return response
             await self._back_off(body, reason, problem)
 
@@ -222,6 +241,8 @@ class _Channel:
         self._failures += 1
         self.counts.note_retry(reason)
         now_s = time.monotonic()
+        self._failing_since_s = now_s if self._problem is None else self._failing_since_s
+        self._problem = (reason, problem[:MAX_PROBLEM_CHARS])
         if not self._logged_at_s or (now_s - self._logged_at_s) * 1000 >= self._settings.log_every_ms:
             self._logged_at_s = now_s
             endpoint = self.effect.endpoint
@@ -281,6 +302,11 @@ class Channels:
     def views(self) -> Iterator[ChannelView]:
         """What metrics show of each open channel, in the order in which they were opened."""
         return (channel.view() for channel in self._channels.values())
+
+    def problems(self) -> dict[BrokerId, ChannelProblem]:
+        """The channels that do not get through at present, and why."""
+        found = ((broker, channel.problem()) for broker, channel in self._channels.items())
+        return {broker: problem for broker, problem in found if problem is not None}
 
     def open(self, effect: OpenChannel) -> None:
         """Start a sender; one that is open for that broker is closed first."""

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,10 +13,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from adapters.http import serve_http
+from adapters.http import HttpServer, serve_http
 from adapters.kafka.client import KafkaConnection
 from controller.core.context import Context, Role
-from controller.runtime.app import ControllerApp, ExitCode, run
+from controller.runtime.app import ControllerApp, ExitCode, reachable_url, run
 from controller.runtime.brokers import Wire
 from protocol.journal import Entry, Fact, FactType, decode_lines
 from protocol.journal_schema import schema_problems
@@ -220,6 +221,55 @@ async def test_what_all_marked_topics_wait_for_can_be_asked() -> None:
         async with controller(zookeeper, 1002) as two:
             await two.becomes(Role.STANDING_BY)
             assert (await two.get("/waits"))[0] == 409
+
+
+async def test_why_topics_are_not_gone_is_explained_with_what_the_channels_met() -> None:
+    zookeeper = FakeZooKeeper()
+    async with FakeBroker() as broker, observer(zookeeper) as session, controller(zookeeper) as one:
+        await register(session, 1, broker.endpoint)
+        await one.becomes(Role.ACTIVE)
+        await create_topic(session, "orders", (1, 2))
+        await reach(lambda: one.context.partitions_with_leadership == 1)
+        async with FakeBroker() as other:
+            nobody_there = other.endpoint
+        await register(session, 2, nobody_there)
+        await session.multi([Create(paths.delete_topic("orders"), None)])
+        await reach(lambda: "orders" in one.context.deletions)
+
+        async def last_error() -> str:
+            status, text = await one.get("/explain/orders")
+            assert status == 200
+            rows = json.loads(text)["topics"][0]["replicas"]
+            return next((row["last_error"] or "" for row in rows if row["broker"] == 2), "")
+
+        async with asyncio.timeout(10):
+            while "unreachable" not in await last_error():
+                await asyncio.sleep(0.01)
+        status, text = await one.get("/explain?at_most=0")
+        assert (status, json.loads(text)["not_shown"]) == (200, 1)
+        assert (await one.get("/explain?at_most=few"))[0] == 400
+        status, text = await one.get("/explain/payments")
+        assert (status, json.loads(text)["marked"]) == (404, False)
+        async with controller(zookeeper, 1002) as two:
+            await two.becomes(Role.STANDING_BY)
+            assert (await two.get("/explain"))[0] == 409
+            assert (await two.get("/explain/orders"))[0] == 409
+
+
+async def test_controllers_znode_tells_where_its_http_server_is() -> None:
+    zookeeper = FakeZooKeeper()
+    async with observer(zookeeper) as session, controller(zookeeper) as one:
+        await one.becomes(Role.ACTIVE)
+        (found,) = await session.read([GetData(paths.controller())])
+        assert isinstance(found, Data)
+        assert one.app.http is not None
+        assert one.app.http.port > 0
+        assert znodes.decode_controller(found.data).admin == one.app.http.url
+
+
+def test_server_that_listens_everywhere_is_found_under_the_machines_name() -> None:
+    assert reachable_url(HttpServer("0.0.0.0", 7)) == f"http://{socket.gethostname()}:7"
+    assert reachable_url(HttpServer("127.0.0.1", 7)) == "http://127.0.0.1:7"
 
 
 async def test_the_series_of_a_broker_go_with_it() -> None:

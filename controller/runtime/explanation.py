@@ -1,0 +1,225 @@
+"""Why marked topics are not gone yet, as the JSON document of `/explain` and `/explain/TOPIC`. Pure.
+
+    {"version": 1,                      raised when a key changes its meaning or goes; keys may be added
+     "controller": 1000, "epoch": 7, "at_ms": ...,
+     "delete_topic_enable": true,
+     "paused": null                     or {"since_ms": ..., "reason": "..."}
+     "topics": [...], "not_shown": 0}   marked topics that are left out; those that are held come first, then the oldest
+
+    a topic
+    {"topic": "orders", "marked": true, "marked_since_ms": ...,
+     "phase": "held"                    or "queued", "started", "acknowledged" (every replica is deleted)
+     "held_by": null                    or PAUSED, REASSIGNMENT, UNREADABLE, DISABLED, NO_TOPIC
+     "replicas": [...], "replicas_not_shown": 0,
+     "causes": [...]}                   the same in groups, without what is done
+
+    a replica; without `partition` it is about a broker's metadata cache, without `broker` too about the topic
+    {"partition": 0, "broker": 3, "state": "DELETION_STARTED", "since_ms": ...,
+     "waiting_for": "ANSWER",           a name of `controller.core.waiting.WaitingFor`
+     "attempts": 1, "last_error": null, "next_try_ms": null, "unblock": "..."}
+
+    a cause
+    {"cause": "ANSWER", "meaning": "...", "broker": 3, "partitions": "0-3,7", "replicas": 5, "since_ms": ...,
+     "attempts": 1, "last_error": null, "next_try_ms": null, "unblock": "..."}
+
+Times are milliseconds since 1970. The core knows when it asked a broker and that it has had no answer; what the channel
+met on the way is added here, as the last error of what waits for an answer. The documents are bounded, so that asking
+costs the controller no more than some hundredths of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from controller.core.context import Context, Deletion
+from controller.core.waiting import Wait, WaitingFor, all_rows, marked_topics
+from controller.runtime.brokers import ChannelProblem
+from protocol.journal import JsonValue, partition_ranges
+from protocol.vocabulary import BrokerId, PartitionReplica
+
+VERSION: Final = 1
+DEFAULT_TOPICS: Final = 100
+MAX_ROWS: Final = 5_000
+"""Replicas in one document; also what is looked at to make one of several topics."""
+
+W = WaitingFor
+UNBLOCK: Final[Mapping[WaitingFor, str | None]] = MappingProxyType(
+    {
+        W.BROKER_TO_RETURN: "start the broker, or an empty one with its id",
+        W.BROKER_TO_FINISH_SHUTDOWN: "nothing if it answers before it goes; otherwise start the broker again",
+        W.LOG_DIRECTORY: "repair the log directory and restart the broker",
+        W.ANSWER: "if it lasts, see whether the broker's process runs and its listener can be reached; or restart it",
+        W.NEXT_TRY: "mend what the broker's log says of it; the request is repeated by itself",
+        W.OTHER_REPLICAS: "nothing: it goes on when the other replicas have been answered for",
+        W.TOMBSTONE_ANSWER: "if it lasts, see whether the broker's process runs and its listener can be reached",
+        W.TURN: "nothing: the controller is at work",
+        W.ZNODES: "nothing: it is repeated by itself; if it lasts, see to the permissions of the topic's znodes",
+        W.READABLE_ZNODE: "repair the znode, or have the topic deleted even if it is unreadable",
+        W.RESUMPTION: "resume deletions: remove /lethe/deletions_paused",
+        W.REASSIGNMENT: "nothing: the controller ends the reassignment by itself",
+        W.DISABLED: "set delete.topic.enable to true and delete the topic again",
+        W.MARKER_WITHOUT_TOPIC: "nothing: the marker is removed by itself",
+        W.HALF_DELETED: "nothing: the deletion goes on all the same",
+        W.DONE: None,
+    }
+)
+"""What a person can do."""
+
+Problems = Mapping[BrokerId, ChannelProblem]
+
+
+def explain_all(
+    context: Context, problems: Problems, now_ms: int, at_most: int = DEFAULT_TOPICS
+) -> dict[str, JsonValue]:
+    """The document of all marked topics, or of as many as it may hold."""
+    marked = marked_topics(context)
+    shown: list[JsonValue] = []
+    room = MAX_ROWS
+    for topic in marked[: max(0, at_most)]:
+        size = _size(context, topic)
+        if shown and size > room:
+            break
+        room -= size
+        shown.append(_topic(context, topic, problems, now_ms))
+    return {**_head(context, now_ms), "topics": shown, "not_shown": len(marked) - len(shown)}
+
+
+def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue] | None:
+    """The document of one topic; None where it is not marked."""
+    if topic not in context.deletions and topic not in context.marks:
+        return None
+    return {**_head(context, now_ms), "topics": [_topic(context, topic, problems, now_ms)], "not_shown": 0}
+
+
+def not_marked(context: Context, topic: str, now_ms: int) -> dict[str, JsonValue]:
+    """What there is to say of a topic that is not marked: whether there is one, and whether its marker was refused."""
+    refused = context.refused_marks.get(topic)
+    return {
+        **_head(context, now_ms),
+        "topic": topic,
+        "marked": False,
+        "exists": topic in context.topics or topic in context.set_aside_topics,
+        "refused": None if refused is None else {"at_ms": refused.at_ms, "why": refused.why},
+    }
+
+
+def _head(context: Context, now_ms: int) -> dict[str, JsonValue]:
+    paused = context.paused
+    return {
+        "version": VERSION,
+        "controller": context.config.controller_id,
+        "epoch": context.epoch,
+        "at_ms": now_ms,
+        "delete_topic_enable": context.delete_topic_enable,
+        "paused": None if paused is None else {"since_ms": paused.since_ms, "reason": paused.reason},
+    }
+
+
+def _size(context: Context, topic: str) -> int:
+    known = context.topics.get(topic)
+    if topic not in context.deletions or known is None:
+        return 1
+    return sum(len(partition.assignment.replicas) for partition in known.partitions.values())
+
+
+# --- one topic ----------------------------------------------------------------------------------------------------
+
+
+def _topic(context: Context, topic: str, problems: Problems, now_ms: int) -> JsonValue:
+    deletion, mark = context.deletions.get(topic), context.marks.get(topic)
+    rows = [_sharpened(wait, problems, now_ms) for wait in all_rows(context, topic)]
+    # What still has to happen comes first: where there is no room for all, it is what matters.
+    rows.sort(key=lambda row: row.waiting_for is W.DONE)
+    since_ms = deletion.marked_at_ms if deletion is not None else mark.since_ms if mark is not None else None
+    return {
+        "topic": topic,
+        "marked": True,
+        "marked_since_ms": since_ms,
+        "phase": "held" if deletion is None else _phase(deletion),
+        "held_by": None if mark is None else mark.held_by.name,
+        "replicas": [_row(context, row) for row in rows[:MAX_ROWS]],
+        "replicas_not_shown": max(0, len(rows) - MAX_ROWS),
+        "causes": [_cause(group) for group in _groups([*rows, *_half_deleted(context, topic)])],
+    }
+
+
+def _phase(deletion: Deletion) -> str:
+    if deletion.all_acknowledged:
+        return "acknowledged"
+    return "queued" if deletion.started_at_ms is None else "started"
+
+
+def _sharpened(wait: Wait, problems: Problems, now_ms: int) -> Wait:
+    """What the channel met is why there is no answer."""
+    if wait.waiting_for not in (W.ANSWER, W.TOMBSTONE_ANSWER, W.BROKER_TO_FINISH_SHUTDOWN) or wait.broker is None:
+        return wait
+    problem = problems.get(wait.broker)
+    if problem is not None:
+        seconds = problem.lasts_ms // 1000
+        what = f"{problem.what} ({problem.reason}; {problem.attempts} attempts in {seconds} s)"
+    else:
+        what = f"the broker has not answered for {max(0, now_ms - wait.since_ms) // 1000} s"
+    return Wait(
+        wait.topic, wait.waiting_for, wait.since_ms, wait.partition, wait.broker, wait.attempts, what, wait.next_try_ms
+    )
+
+
+def _half_deleted(context: Context, topic: str) -> list[Wait]:
+    """Something to know, and nothing to wait for."""
+    deletion = context.deletions.get(topic)
+    if deletion is None:
+        return []
+    return [
+        Wait(topic, W.HALF_DELETED, deletion.queued_at_ms, tp.partition)
+        for tp, partition in context.partitions_of(topic)
+        if partition.leadership is None
+    ]
+
+
+def _row(context: Context, wait: Wait) -> JsonValue:
+    state = None
+    if wait.partition is not None and wait.broker is not None:
+        state = context.replica_state(PartitionReplica(wait.topic, wait.partition, wait.broker)).name
+    return {
+        "partition": wait.partition,
+        "broker": wait.broker,
+        "state": state,
+        "since_ms": None if wait.waiting_for is W.DONE else wait.since_ms,
+        "waiting_for": wait.waiting_for.name,
+        "attempts": wait.attempts,
+        "last_error": wait.last_error,
+        "next_try_ms": wait.next_try_ms,
+        "unblock": UNBLOCK[wait.waiting_for],
+    }
+
+
+# --- in groups ----------------------------------------------------------------------------------------------------
+
+
+def _groups(rows: Sequence[Wait]) -> list[list[Wait]]:
+    """What waits for the same of the same broker with the same error."""
+    found: dict[tuple[WaitingFor, BrokerId | None, str | None], list[Wait]] = {}
+    for row in rows:
+        if row.waiting_for is not W.DONE:
+            found.setdefault((row.waiting_for, row.broker, row.last_error), []).append(row)
+    return list(found.values())
+
+
+def _cause(group: list[Wait]) -> JsonValue:
+    first = group[0]
+    partitions = [row.partition for row in group if row.partition is not None]
+    tries = [row.next_try_ms for row in group if row.next_try_ms is not None]
+    return {
+        "cause": first.waiting_for.name,
+        "meaning": first.waiting_for.value,
+        "broker": first.broker,
+        "partitions": partition_ranges(partitions) if partitions else None,
+        "replicas": len(partitions),
+        "since_ms": min(row.since_ms for row in group),
+        "attempts": max(row.attempts for row in group),
+        "last_error": first.last_error,
+        "next_try_ms": min(tries, default=None),
+        "unblock": UNBLOCK[first.waiting_for],
+    }

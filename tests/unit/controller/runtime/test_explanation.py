@@ -1,0 +1,220 @@
+"""The document that says why topics are not gone yet: what it holds for each cause, and how large it may become."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import orjson
+import pytest
+
+from controller.core import mutation
+from controller.core.context import HeldBy, Mark, RefusedMark
+from controller.core.transitions import ReplicaState
+from controller.core.waiting import WaitingFor
+from controller.runtime.brokers import ChannelProblem
+from controller.runtime.explanation import MAX_ROWS, UNBLOCK, explain_all, explain_topic, not_marked
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import BrokerId, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, ZkError
+from tests.fakes.one_controller import OneController, Refusing
+from tests.scenarios.plot import cluster, with_topic
+from tests.unit.controller.core.stage import add_topic, leading
+
+
+def doomed(*partitions: tuple[int, ...]) -> OneController:
+    return with_topic(cluster(), "t", *(partitions or ((1, 2),)))
+
+
+def explained(world: OneController, problems: dict[BrokerId, ChannelProblem] | None = None) -> dict[str, Any]:
+    """The one topic of the document, as a reader of the JSON has it."""
+    document = explain_topic(world.context, "t", problems or {}, world.now_ms)
+    assert document is not None
+    read = json.loads(orjson.dumps(document))
+    assert read["version"] == 1
+    (topic,) = read["topics"]
+    assert isinstance(topic, dict)
+    return topic
+
+
+def marked(world: OneController) -> OneController:
+    world.mark("t")
+    world.run()
+    return world
+
+
+def test_every_name_has_what_would_unblock_it() -> None:
+    assert set(UNBLOCK) == set(WaitingFor)
+    assert [name for name, text in UNBLOCK.items() if not text] == [WaitingFor.DONE]
+
+
+def test_broker_that_is_away_and_replicas_that_are_done() -> None:
+    world = doomed((1, 2), (2, 1))
+    world.stop_broker(2)
+    world.run()
+    began_ms = world.now_ms
+    marked(world)
+    world.now_ms += 7_000
+    topic = explained(world)
+    assert (topic["marked_since_ms"], topic["phase"], topic["held_by"]) == (began_ms, "started", None)
+    assert [(r["partition"], r["broker"], r["state"], r["waiting_for"]) for r in topic["replicas"]] == [
+        (0, 2, "OFFLINE", "BROKER_TO_RETURN"),
+        (1, 2, "OFFLINE", "BROKER_TO_RETURN"),
+        (0, 1, "DELETION_SUCCESSFUL", "DONE"),
+        (1, 1, "DELETION_SUCCESSFUL", "DONE"),
+    ]
+    (cause,) = topic["causes"]
+    assert cause == {
+        "cause": "BROKER_TO_RETURN",
+        "meaning": WaitingFor.BROKER_TO_RETURN.value,
+        "broker": 2,
+        "partitions": "0-1",
+        "replicas": 2,
+        "since_ms": began_ms,
+        "attempts": 1,
+        "last_error": None,
+        "next_try_ms": None,
+        "unblock": "start the broker, or an empty one with its id",
+    }
+
+
+def test_silent_broker_is_told_by_how_long_it_has_not_answered_and_by_what_its_channel_met() -> None:
+    world = doomed()
+    world.silent = {2: None}
+    marked(world)
+    world.now_ms += 12_345
+    (row,) = [r for r in explained(world)["replicas"] if r["waiting_for"] != "DONE"]
+    assert (row["waiting_for"], row["last_error"]) == ("ANSWER", "the broker has not answered for 12 s")
+    refused = ChannelProblem("unreachable", "connection refused", 4, 9_000)
+    (row,) = [r for r in explained(world, {BrokerId(2): refused})["replicas"] if r["waiting_for"] != "DONE"]
+    assert row["last_error"] == "connection refused (unreachable; 4 attempts in 9 s)"
+
+
+def test_broker_that_answers_errors_with_the_next_try() -> None:
+    world = doomed()
+    world.answer = Refusing(2, ErrorCode.UNKNOWN_SERVER_ERROR)
+    marked(world)
+    (cause,) = explained(world)["causes"]
+    assert (cause["cause"], cause["broker"], cause["last_error"]) == ("NEXT_TRY", 2, "UNKNOWN_SERVER_ERROR")
+    assert cause["next_try_ms"] == world.now_ms + 500
+
+
+def test_failed_log_directory_and_shutdown() -> None:
+    world = doomed((1, 2), (3, 1))
+    world.context.offline_dirs[BrokerId(2)] = {TopicPartition("t", 0): None}
+    world.context.shutting_down[BrokerId(3)] = None
+    world.silent = {3: None}
+    marked(world)
+    found = {(c["broker"], c["cause"]) for c in explained(world)["causes"]}
+    assert found == {(2, "LOG_DIRECTORY"), (3, "BROKER_TO_FINISH_SHUTDOWN")}
+
+
+def test_tombstone_then_znodes() -> None:
+    world = doomed()
+    world.silent = {3: None}
+    world.refusals[paths.config_topic("t")] = ZkError.NO_AUTH
+    marked(world)
+    topic = explained(world)
+    assert topic["phase"] == "acknowledged"
+    assert [(c["cause"], c["broker"], c["partitions"]) for c in topic["causes"]] == [("TOMBSTONE_ANSWER", 3, None)]
+    assert topic["replicas"][0]["state"] is None
+    world.stop_broker(3)
+    world.run()
+    (cause,) = explained(world)["causes"]
+    assert (cause["cause"], cause["last_error"]) == ("ZNODES", "NO_AUTH at /config/topics/t")
+
+
+def test_paused_before_and_after_the_start() -> None:
+    world = doomed()
+    world.silent = {2: None}
+    marked(world)
+    world.write(Create(paths.lethe(), None), Create(paths.deletions_paused(), b'{"version":1,"reason":"disk"}'))
+    world.run()
+    with_topic(world, "later", (1,))
+    world.mark("later")
+    world.run()
+    document = explain_all(world.context, {}, world.now_ms)
+    assert document["paused"] == {"since_ms": world.now_ms, "reason": "disk"}
+    read = json.loads(orjson.dumps(document))
+    found = {topic["topic"]: [(c["cause"], c["broker"]) for c in topic["causes"]] for topic in read["topics"]}
+    assert found == {"later": [("RESUMPTION", None)], "t": [("ANSWER", 2)]}
+    world.stop_broker(2)
+    world.silent = {}
+    world.run()
+    world.start_broker(2)
+    world.run()
+    assert [c["cause"] for c in explained(world)["causes"]] == ["RESUMPTION"]
+
+
+@pytest.mark.parametrize(
+    "held_by, cause",
+    [
+        (HeldBy.PAUSED, "RESUMPTION"),
+        (HeldBy.REASSIGNMENT, "REASSIGNMENT"),
+        (HeldBy.UNREADABLE, "READABLE_ZNODE"),
+        (HeldBy.DISABLED, "DISABLED"),
+        (HeldBy.NO_TOPIC, "MARKER_WITHOUT_TOPIC"),
+    ],
+)
+def test_held_topic(held_by: HeldBy, cause: str) -> None:
+    world = doomed()
+    world.context.marks["t"] = Mark(5, held_by, "why")
+    topic = explained(world)
+    assert (topic["phase"], topic["held_by"], topic["marked_since_ms"]) == ("held", held_by.name, 5)
+    (row,) = topic["replicas"]
+    assert (row["waiting_for"], row["partition"], row["broker"], row["last_error"]) == (cause, None, None, "why")
+
+
+def test_partitions_without_state_are_told_beside_what_is_waited_for() -> None:
+    world = doomed((1, 2), (1, 2))
+    world.context.topics["t"].partitions[1].leadership = None
+    world.context.partitions_with_leadership -= 1
+    world.silent = {2: None}
+    marked(world)
+    found = {(c["cause"], c["broker"], c["partitions"]) for c in explained(world)["causes"]}
+    assert found == {("ANSWER", 2, "0-1"), ("HALF_DELETED", None, "1")}
+
+
+def test_topic_that_is_not_marked_says_whether_its_marker_was_refused() -> None:
+    world = doomed()
+    assert explain_topic(world.context, "t", {}, 1) is None
+    assert not_marked(world.context, "t", 1)["exists"] is True
+    assert not_marked(world.context, "t", 1)["refused"] is None
+    world.context.refused_marks["x"] = RefusedMark(7, "delete.topic.enable is false")
+    told = not_marked(world.context, "x", 1)
+    assert (told["marked"], told["exists"]) == (False, False)
+    assert told["refused"] == {"at_ms": 7, "why": "delete.topic.enable is false"}
+
+
+def test_document_is_bounded_and_says_what_it_leaves_out() -> None:
+    context = leading(1, 2, 3)
+    for n in range(2_000):
+        name = f"topic-{n}"
+        add_topic(context, name, [(1, 2, 3)] * 50, led=True, replica_state=ReplicaState.DELETION_STARTED)
+        mutation.queue_deletion(context, name, n)
+    began_s = time.process_time()
+    document = explain_all(context, {}, 0, at_most=2_000)
+    text = orjson.dumps(document)
+    took_s = time.process_time() - began_s
+    read = json.loads(text)
+    assert len(read["topics"]) == MAX_ROWS // 150
+    assert len(read["topics"]) + read["not_shown"] == 2_000
+    assert [t["topic"] for t in read["topics"][:2]] == ["topic-0", "topic-1"]
+    assert len(json.loads(orjson.dumps(explain_all(context, {}, 0, at_most=3)))["topics"]) == 3
+    # Far above what it takes, and far below what looking at all 300,000 replicas would take.
+    assert took_s < 1.0
+
+
+def test_one_huge_topic_keeps_what_is_outstanding() -> None:
+    context = leading(1, 2)
+    add_topic(context, "t", [(1, 2)] * MAX_ROWS, led=True, replica_state=ReplicaState.DELETION_STARTED)
+    mutation.queue_deletion(context, "t", 0)
+    for replica in [r for r in context.replicas_of("t") if r.broker == 1]:
+        mutation.set_replica_state(context, replica, ReplicaState.DELETION_SUCCESSFUL)
+    document = explain_topic(context, "t", {}, 0)
+    (topic,) = json.loads(orjson.dumps(document))["topics"]
+    assert len(topic["replicas"]) == MAX_ROWS
+    assert topic["replicas_not_shown"] == MAX_ROWS
+    assert {row["waiting_for"] for row in topic["replicas"]} == {"ANSWER"}
