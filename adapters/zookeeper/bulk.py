@@ -1,42 +1,71 @@
 """How a list of reads is divided into requests, and their answers put together again. Pure: it sends nothing.
 
-Theory of operation. Reads without a watch go many at a time (multiRead); how many is learnt from the size of earlier
-answers, so that one takes about `reply_target_bytes`. Reads with a watch, and Exists, which multiRead does not know, go
-one by one. An answer that was lost puts its reads back in front; one that was too large halves them; a server that does
-not know multiRead (before 3.6) gets them one by one from then on.
+Theory of operation. GetData and GetChildren go many at a time (multiRead); how many is learnt from the size of earlier
+answers, so that one takes about `reply_target_bytes`. MultiRead arms no watch: where many GetData want one, each
+multiRead is followed by one request that arms those of the znodes it found, relative to the zxid of its answer, so that
+what has changed in between goes off at once. Few watched GetData, watched GetChildren, and Exists, which multiRead does
+not know, go one by one, pipelined.
+
+An answer that was lost puts its reads (or its watches) back in front; one that was too large halves them. A server that
+does not know multiRead (before 3.6) gets all one by one from then on; where watches could not be armed, their znodes
+are read again one by one, so that no outcome is handed out without the watch that was asked for.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
-from protocol.zookeeper.operations import Children, Data, Exists, Read, ReadFailed, ReadOutcome, ZkError
+from adapters.zookeeper.watches import Arming
+from protocol.zookeeper.operations import Children, Data, Exists, GetData, Read, ReadFailed, ReadOutcome, ZkError
 
 logger = logging.getLogger(__name__)
 
 _FIRST_CHUNK: Final = 200
 _LARGEST_CHUNK: Final = 4000
 _REQUEST_BYTES: Final = 256 * 1024
+_PATH_OVERHEAD_BYTES: Final = 14
+"""What a path costs in a multiRead beside its own bytes; in a request that arms watches it costs less."""
+FEWEST_WATCHED: Final = 8
+"""Fewer watched reads are pipelined one by one: that takes one round trip, multiRead and watches take two."""
+
+
+class Way(enum.Enum):
+    """How a job is sent."""
+
+    ALONE = "one read, with its watch"
+    TOGETHER = "multiRead"
+    ARM = "watches on what a multiRead has found"
 
 
 class Job(NamedTuple):
-    """Reads that go in one request: their places in the list."""
+    """What goes in one request: places in the list of reads."""
 
     places: tuple[int, ...]
-    bulk: bool
+    way: Way
+    zxid: int = 0
+    """With ARM: of the answer that the znodes were read from."""
+    arming: Arming | None = None
+    """With ARM: what waits to be armed. It outlives a lost connection, so that nothing goes off twice."""
 
 
 class Experience:
     """What a session has learnt about its server's answers."""
 
-    def __init__(self, reply_target_bytes: int) -> None:
+    def __init__(
+        self, reply_target_bytes: int, *, chroot_bytes: int = 0, request_limit_bytes: int = 2 * _REQUEST_BYTES
+    ) -> None:
         self._target_bytes = reply_target_bytes
+        self.request_bytes: Final = min(_REQUEST_BYTES, request_limit_bytes // 2)
+        """A request takes no path more when it has so many."""
         self._bytes_per_read = reply_target_bytes / _FIRST_CHUNK
+        self.path_overhead_bytes: Final = chroot_bytes + _PATH_OVERHEAD_BYTES
         self.knows_multi_read = True
+        self.arms_watches = True
 
     @property
     def chunk(self) -> int:
@@ -58,12 +87,15 @@ class ReadQueue:
         self._again: deque[Job] = deque()
         self._bulk: deque[int] = deque()
         self._single: deque[int] = deque()
+        watched = sum(read.watch and isinstance(read, GetData) for read in reads)
+        arms = experience.arms_watches and watched >= FEWEST_WATCHED
         for place, read in enumerate(reads):
-            (self._single if read.watch or isinstance(read, Exists) else self._bulk).append(place)
+            alone = isinstance(read, Exists) or (read.watch and not (arms and isinstance(read, GetData)))
+            (self._single if alone else self._bulk).append(place)
 
     @property
     def outcomes(self) -> list[ReadOutcome]:
-        """In the order of the reads. Raises ValueError while some are missing."""
+        """In the order of the reads, when there is no job any more. Raises ValueError while some are missing."""
         found = [outcome for outcome in self._outcomes if outcome is not None]
         if len(found) != len(self.reads):
             raise ValueError(f"{len(self.reads) - len(found)} reads have no outcome yet")
@@ -76,48 +108,72 @@ class ReadQueue:
         if self._again:
             return self._again.popleft()
         if self._bulk:
-            return Job(self._next_chunk(), bulk=True)
-        return Job((self._single.popleft(),), bulk=False) if self._single else None
+            return Job(self._next_chunk(), Way.TOGETHER)
+        return Job((self._single.popleft(),), Way.ALONE) if self._single else None
 
     def _bulk_one_by_one(self) -> None:
         self._single.extend(self._bulk)
         self._bulk.clear()
         jobs, self._again = self._again, deque()
         for job in jobs:
-            self._again.extend(Job((place,), bulk=False) for place in job.places)
+            if job.way is Way.TOGETHER:
+                self._again.extend(Job((place,), Way.ALONE) for place in job.places)
+            else:
+                self._again.append(job)
 
     def _next_chunk(self) -> tuple[int, ...]:
         places: list[int] = []
         size = 0
-        while self._bulk and len(places) < self._experience.chunk and size < _REQUEST_BYTES:
-            size += len(self.reads[self._bulk[0]].path)
+        while self._bulk and len(places) < self._experience.chunk and size < self._experience.request_bytes:
+            size += len(self.reads[self._bulk[0]].path.encode()) + self._experience.path_overhead_bytes
             places.append(self._bulk.popleft())
         return tuple(places)
 
     def settle(self, job: Job, ending: Ending) -> None:
-        """Puts the outcomes in their places, or the reads among those that go again."""
+        """Puts the outcomes in their places, or what is still to be done among the jobs."""
         match ending:
             case Dropped() | Answer(error=ZkError.SESSION_MOVED):
                 self._again.append(job)
+            case _ if job.way is Way.ARM:
+                self._settle_watches(job, ending)
             case Skipped(size) if len(job.places) > 1:
                 self._experience.learn(size / len(job.places))
                 middle = len(job.places) // 2
-                self._again.extend((Job(job.places[:middle], job.bulk), Job(job.places[middle:], job.bulk)))
+                self._again.extend((job._replace(places=job.places[:middle]), job._replace(places=job.places[middle:])))
             case Skipped(size):
                 logger.error("the answer to %s has %d bytes and is refused", self.reads[job.places[0]], size)
                 self._outcomes[job.places[0]] = ReadFailed(ZkError.MARSHALLING)
-            case Answer(error=ZkError.UNIMPLEMENTED) if job.bulk:
+            case Answer(error=ZkError.UNIMPLEMENTED) if job.way is Way.TOGETHER:
                 logger.info("this ZooKeeper is older than 3.6: bulk reads go one by one")
                 self._experience.knows_multi_read = False
                 self._again.append(job)
-            case Answer(error=None, value=found) if job.bulk:
-                for place, outcome in zip(job.places, found, strict=True):
-                    self._outcomes[place] = outcome
-                sample = found[:: max(1, len(found) // 50)]
-                self._experience.learn(sum(map(_reply_bytes, sample)) / len(sample))
+            case Answer(zxid, error=None, value=found) if job.way is Way.TOGETHER:
+                self._settle_together(job, zxid, found)
             case Answer():
                 for place in job.places:
                     self._outcomes[place] = outcome_of(ending)
+
+    def _settle_together(self, job: Job, zxid: int, found: list[ReadOutcome]) -> None:
+        """As with a single GetData, a znode that is not there, or must not be read, gets no watch."""
+        watched: list[int] = []
+        for place, outcome in zip(job.places, found, strict=True):
+            self._outcomes[place] = outcome
+            if type(outcome) is Data and self.reads[place].watch:
+                watched.append(place)
+        if watched:
+            arming = Arming(self.reads[place].path for place in watched)
+            self._again.append(Job(tuple(watched), Way.ARM, zxid, arming))
+        sample = found[:: max(1, len(found) // 50)]
+        self._experience.learn(sum(map(_reply_bytes, sample)) / len(sample))
+
+    def _settle_watches(self, job: Job, ending: Answer | Skipped) -> None:
+        if isinstance(ending, Answer) and ending.error is None:
+            return
+        logger.warning("watches cannot be set together (%s): they are set one by one", ending)
+        self._experience.arms_watches = False
+        for place in job.places:
+            self._outcomes[place] = None
+            self._single.append(place)
 
 
 def outcome_of(answer: Answer) -> ReadOutcome:

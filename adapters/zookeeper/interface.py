@@ -62,7 +62,10 @@ class ZooKeeperSession(Protocol):
 
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         """The outcomes in the order of the reads. Reads are repeated after a reconnect, so they always end with an
-        answer or with SessionLost. Not a snapshot: each read sees the tree as it is at its own time."""
+        answer or with SessionLost. Not a snapshot: each read sees the tree as it is at its own time.
+
+        A watch that was asked for is armed when this returns, or has gone off already, however many are set at once;
+        not so where GetData or GetChildren failed (NO_NODE, NO_AUTH): a missing znode is watched by Exists only."""
 
     async def multi(self, operations: Sequence[Operation]) -> MultiOutcome:
         """All operations or none, sent once at most. MultiUnknown where the connection broke before the answer.

@@ -15,11 +15,12 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from adapters.zookeeper import wire
-from adapters.zookeeper.bulk import Experience, Job, ReadQueue, outcome_of
+from adapters.zookeeper.bulk import Experience, Job, ReadQueue, Way, outcome_of
 from adapters.zookeeper.config import ZooKeeperConfig
 from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
 from adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
 from adapters.zookeeper.link import Link
+from adapters.zookeeper.watches import Arming
 from protocol.zookeeper.operations import (
     Acl,
     Children,
@@ -54,7 +55,11 @@ class Session:
         self._config = link.config
         self._chroot = link.config.connect.chroot
         self._places = asyncio.Semaphore(link.config.max_in_flight)
-        self._experience = Experience(link.config.reply_target_bytes)
+        self._experience = Experience(
+            link.config.reply_target_bytes,
+            chroot_bytes=len(self._chroot.encode()),
+            request_limit_bytes=link.config.jute_max_buffer_bytes,
+        )
 
     # --- state ----------------------------------------------------------------------------------------------------
 
@@ -85,15 +90,15 @@ class Session:
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    async def _send(self, request: wire.Request, read: Read | None = None) -> asyncio.Future[Ending]:
-        """Sends as soon as there is room and a connection. Raises SessionLost. `read` arms a watch."""
+    async def _send(self, request: wire.Request, watched: Read | Arming | None = None) -> asyncio.Future[Ending]:
+        """Sends as soon as there is room and a connection. Raises SessionLost. `watched` is what it arms watches on."""
         await self._places.acquire()
         sent: asyncio.Future[Ending] | None = None
         try:
             while sent is None:
                 await self._link.online.wait()
                 self._demand_session()
-                sent = self._send_now(request, read)
+                sent = self._send_now(request, watched)
                 if sent is None:
                     # The connection is gone, but its loss has not been worked off yet: let that happen.
                     await asyncio.sleep(0)
@@ -102,15 +107,21 @@ class Session:
                 self._places.release()
         return sent
 
-    def _send_now(self, request: wire.Request, read: Read | None) -> asyncio.Future[Ending] | None:
-        if read is None:
-            sent = self._link.send(request)
-        else:
-            watched, watches = read, self._link.watches
-            sent = self._link.send(request, lambda answer: watches.read_answered(watched, outcome_of(answer)))
-            if sent is not None:
-                watches.read_sent(watched)
-                sent.add_done_callback(lambda _: watches.read_over(watched))
+    def _send_now(self, request: wire.Request, watched: Read | Arming | None) -> asyncio.Future[Ending] | None:
+        watches = self._link.watches
+        match watched:
+            case None:
+                sent = self._link.send(request)
+            case Arming() as arming:
+                sent = self._link.send(request, lambda answer: watches.arming_over(arming, armed=answer.error is None))
+                if sent is not None:
+                    watches.arming_sent(arming)
+                    sent.add_done_callback(lambda _: watches.arming_over(arming, armed=False))
+            case read:
+                sent = self._link.send(request, lambda answer: watches.read_answered(read, outcome_of(answer)))
+                if sent is not None:
+                    watches.read_sent(read)
+                    sent.add_done_callback(lambda _: watches.read_over(read))
         if sent is not None:
             sent.add_done_callback(lambda _: self._places.release())
         return sent
@@ -138,7 +149,10 @@ class Session:
             queue.settle(job, ending)
 
     async def _send_job(self, reads: Sequence[Read], job: Job) -> asyncio.Future[Ending]:
-        if job.bulk:
+        if job.arming is not None:
+            paths = [wire.full_path(self._chroot, path) for path in job.arming.waiting]
+            return await self._send(wire.pack_set_watches(job.zxid, paths), job.arming)
+        if job.way is Way.TOGETHER:
             return await self._send(wire.pack_multi_read(self._chroot, [reads[n] for n in job.places]))
         read = reads[job.places[0]]
         return await self._send(wire.pack_read(self._chroot, read), read if read.watch else None)

@@ -5,13 +5,20 @@ wants it back: data watches on znodes that were there, exist watches on znodes t
 leaves the books when it goes off. One that goes off without being in the books is reported only where its read is still
 under way: the event may overtake the answer; otherwise it is the second report of one deletion (a watch on the data and
 one on the children of the same znode, set again together), which the server sends once in every other case.
+
+Many data watches are set by one request (`Arming`) after their znodes were read. What changed in between goes off
+before that request is answered, and is then not armed. Requests are answered in their order, so that an event belongs
+to the first of them under way that names its path. The books may come to hold a watch that has gone off (the event of a
+read that stands alone can overtake its answer); to set that one again costs at most an event too many. They never lack
+one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from adapters.zookeeper.wire import full_path
 from protocol.zookeeper.operations import (
     Exists,
     GetChildren,
@@ -34,6 +41,21 @@ class WatchChunk(NamedTuple):
     children: tuple[str, ...]
 
 
+class Arming:
+    """Data watches that one request sets: paths without the chroot."""
+
+    __slots__ = ("paths",)
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths: dict[str, bool] = dict.fromkeys(paths, True)
+        """False for what has gone off meanwhile."""
+
+    @property
+    def waiting(self) -> list[str]:
+        """What is still to be armed."""
+        return [path for path, waits in self.paths.items() if waits]
+
+
 class ArmedWatches:
     """The books. Paths are without the chroot; dicts keep the order in which the watches were set."""
 
@@ -42,6 +64,7 @@ class ArmedWatches:
         self._exist: dict[str, None] = {}
         self._children: dict[str, None] = {}
         self._under_way: dict[str, int] = {}
+        self._armings: list[Arming] = []
 
     def __len__(self) -> int:
         return len(self._data) + len(self._exist) + len(self._children)
@@ -67,10 +90,27 @@ class ArmedWatches:
             case _:
                 self._data[read.path] = None
 
+    def arming_sent(self, arming: Arming) -> None:
+        """A request that sets these watches is under way."""
+        self._armings.append(arming)
+
+    def arming_over(self, arming: Arming, *, armed: bool) -> None:
+        """It has been answered (`armed`: well), or its connection is gone. What is said twice counts once."""
+        if arming in self._armings:
+            self._armings.remove(arming)
+            if armed:
+                self._data.update(dict.fromkeys(arming.waiting))
+
     def went_off(self, fired: WatchFired) -> bool:
         """Strikes it out; False where nobody waits for it."""
         path = fired.path
         known = path in self._under_way
+        if fired.kind is not WatchKind.CHILDREN_CHANGED:
+            for arming in self._armings:
+                if path in arming.paths:
+                    known |= arming.paths[path]
+                    arming.paths[path] = False
+                    break
         for table in self._tables_of(fired.kind):
             if path in table:
                 del table[path]
@@ -92,7 +132,7 @@ class ArmedWatches:
         size = 0
         for found, table in zip(lists, (self._data, self._exist, self._children), strict=True):
             for path in table:
-                full = chroot + path if path != "/" else chroot or "/"
+                full = full_path(chroot, path)
                 size += 4 + len(full.encode())
                 if size > _CHUNK_BYTES and any(lists):
                     yield WatchChunk(tuple(lists[0]), tuple(lists[1]), tuple(lists[2]))

@@ -2,7 +2,7 @@
 
 aiozk's generic serialiser builds a format string per request and an object per field; a multi of 500 deletes takes it
 2.7 ms, and 0.2 ms here. Its request and response classes are used where they cost nothing that counts: connect, auth,
-ping, close, setWatches. The values that come and go have paths without the chroot.
+ping, close. The values that come and go have paths without the chroot.
 
 All parsers raise struct.error, ValueError or IndexError for an answer that cannot be one to the question; whoever reads
 from the connection takes any of them as "this connection cannot be trusted any more".
@@ -10,7 +10,7 @@ from the connection takes any of them as "this connection cannot be trusted any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from aiozk.protocol.auth import AUTH_XID, AuthRequest
 from aiozk.protocol.close import CloseRequest
 from aiozk.protocol.connect import ConnectRequest, ConnectResponse
 from aiozk.protocol.ping import PING_XID, PingRequest
-from aiozk.protocol.watches import WATCH_XID, SetWatchesRequest, WatchEvent
+from aiozk.protocol.watches import WATCH_XID
 
 from protocol.zookeeper.operations import (
     Acl,
@@ -61,7 +61,7 @@ _TIMES: Final = Struct("!16xqq36x")
 _DONE: Final = _RESULT.pack(-1, True, -1)
 
 _CREATE, _DELETE, _EXISTS, _GET_DATA, _SET_DATA, _GET_CHILDREN = 1, 2, 3, 4, 5, 8
-_CHECK, _MULTI, _CREATE2, _MULTI_READ = 13, 14, 15, 22
+_CHECK, _MULTI, _CREATE2, _MULTI_READ, _SET_WATCHES = 13, 14, 15, 22, 101
 _ERROR: Final = -1
 _EPHEMERAL, _SEQUENTIAL = 1, 2
 _OP_CREATE2: Final = _RESULT.pack(_CREATE2, False, -1)
@@ -117,6 +117,11 @@ _ACLS: Final = {
 # --- multi --------------------------------------------------------------------------------------------------------
 
 
+def full_path(chroot: str, path: str) -> str:
+    """The path as the server knows it."""
+    return chroot + path if path != "/" else chroot or "/"
+
+
 def _text(text: str) -> bytes:
     raw = text.encode()
     return _INT.pack(len(raw)) + raw
@@ -132,7 +137,7 @@ def pack_multi(chroot: str, operations: Sequence[Operation], *, set_acl: bool) -
     pack = _INT.pack
     parts = [pack(_MULTI)]
     for operation in operations:
-        path = _full(chroot, operation.path).encode()
+        path = full_path(chroot, operation.path).encode()
         match operation:
             case Delete(version=version):
                 parts += (_OP_DELETE, pack(len(path)), path, pack(version))
@@ -145,10 +150,6 @@ def pack_multi(chroot: str, operations: Sequence[Operation], *, set_acl: bool) -
                 parts += (_OP_CHECK, pack(len(path)), path, pack(version))
     parts.append(_DONE)
     return Request(b"".join(parts), lambda body, zxid: _parse_multi(body, zxid, chroot, operations))
-
-
-def _full(chroot: str, path: str) -> str:
-    return chroot + path if path != "/" else chroot or "/"
 
 
 def _parse_multi(body: bytes, zxid: int, chroot: str, operations: Sequence[Operation]) -> MultiDone | MultiFailed:
@@ -217,11 +218,11 @@ def _parse_text(body: bytes, at: int) -> tuple[str, int]:
 
 
 def pack_multi_read(chroot: str, reads: Sequence[Read]) -> Request:
-    """Many GetData and GetChildren at once (opcode 22, ZooKeeper 3.6 and later); watches are not possible. The answer
-    is a list of outcomes."""
+    """Many GetData and GetChildren at once (opcode 22, ZooKeeper 3.6 and later); it arms no watch. The answer is a list
+    of outcomes, all of them as of the answer's zxid or later."""
     parts = [_INT.pack(_MULTI_READ)]
     for read in reads:
-        path = _full(chroot, read.path).encode()
+        path = full_path(chroot, read.path).encode()
         operation = _OP_GET_DATA if isinstance(read, GetData) else _OP_GET_CHILDREN
         parts += (operation, _INT.pack(len(path)), path, b"\0")
     parts.append(_DONE)
@@ -270,7 +271,7 @@ def _parse_names(body: bytes, at: int) -> tuple[tuple[str, ...], int]:
 
 def pack_read(chroot: str, read: Read) -> Request:
     """One read. The answer is its outcome."""
-    path = _text(_full(chroot, read.path)) + bytes([read.watch])
+    path = _text(full_path(chroot, read.path)) + bytes([read.watch])
     match read:
         case GetData():
             return Request(_INT.pack(_GET_DATA) + path, _parse_data)
@@ -352,23 +353,31 @@ def pack_close() -> Request:
     return _rare(CloseRequest())
 
 
-def pack_set_watches(zxid: int, data: Iterable[str], exist: Iterable[str], children: Iterable[str]) -> Request:
-    """Arms watches again after a reconnect; those whose znode has changed since `zxid` go off."""
-    return _rare(
-        SetWatchesRequest(
-            relative_zxid=zxid, data_watches=list(data), exist_watches=list(exist), child_watches=list(children)
-        )
-    )
+# --- watches ------------------------------------------------------------------------------------------------------
 
-
+_SET_WATCHES_HEADER: Final = Struct("!iq")
+_EVENT: Final = Struct("!ii")
 _KINDS: Final = {kind.value: kind for kind in WatchKind}
+
+
+def pack_set_watches(
+    zxid: int, data: Sequence[str], exist: Sequence[str] = (), children: Sequence[str] = ()
+) -> Request:
+    """Arms watches on full paths; before it is answered, those go off whose znode has changed since `zxid`. The answer
+    is None. Java's client sends it under a number of its own (-8); the server gives back any."""
+    parts = [_SET_WATCHES_HEADER.pack(_SET_WATCHES, zxid)]
+    for paths in (data, exist, children):
+        parts.append(_INT.pack(len(paths)))
+        parts += map(_text, paths)
+    return Request(b"".join(parts), lambda _body, _zxid: None)
 
 
 def parse_watch_event(body: bytes, chroot: str) -> WatchFired | None:
     """What went off, its path without the chroot; None for news about the connection, which we notice ourselves."""
-    event: Any = WatchEvent.deserialize(body)
-    if event.type not in _KINDS:
+    kind, _ = _EVENT.unpack_from(body)
+    if kind not in _KINDS:
         return None
-    if not isinstance(event.path, str) or not event.path.startswith(chroot):
-        raise ValueError(f"a watch went off outside of the chroot: {event.path!r}")
-    return WatchFired(_KINDS[event.type], event.path[len(chroot) :] or "/")
+    path, _ = _parse_text(body, _EVENT.size)
+    if not path.startswith(chroot):
+        raise ValueError(f"a watch went off outside of the chroot: {path!r}")
+    return WatchFired(_KINDS[kind], path[len(chroot) :] or "/")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -11,8 +12,9 @@ import pytest
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from adapters.zookeeper.session import open_session
-from protocol.zookeeper.operations import Exists, WatchFired
-from tests.fakes.zookeeper import FakeZooKeeper
+from protocol.zookeeper.operations import Exists, Read, ReadOutcome, WatchFired
+from tests.fakes.tcp_proxy import Fault, Stage, TcpProxy, opcode
+from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_fixtures import own_zookeeper, zookeeper_chroot, zookeeper_server
 
 __all__ = ["own_zookeeper", "zookeeper_chroot", "zookeeper_server"]
@@ -55,8 +57,57 @@ def real_opener(connect_string: str) -> OpenSession:
 
 
 @pytest.fixture(params=["model", pytest.param("real", marks=pytest.mark.zookeeper)])
-def clients(request: pytest.FixtureRequest) -> Clients:
+def zookeeper(request: pytest.FixtureRequest) -> FakeZooKeeper | str:
+    """The model, then the connect string of a real server."""
+    return FakeZooKeeper() if request.param == "model" else str(request.getfixturevalue("zookeeper_chroot"))
+
+
+@pytest.fixture
+def clients(zookeeper: FakeZooKeeper | str) -> Clients:
     """Clients of the model, then clients of a real server."""
-    if request.param == "model":
-        return clients_of(FakeZooKeeper().open_session)
-    return clients_of(real_opener(request.getfixturevalue("zookeeper_chroot")))
+    return clients_of(real_opener(zookeeper) if isinstance(zookeeper, str) else zookeeper.open_session)
+
+
+Meanwhile = Callable[[], Awaitable[None]]
+
+
+@dataclass
+class Interrupted(Client):
+    """A client between whose bulk reads and the arming of their watches something can happen."""
+
+    proxy: TcpProxy | None = None
+
+    async def read(self, reads: Sequence[Read], meanwhile: Meanwhile) -> list[ReadOutcome]:
+        """The outcomes of reads whose watches are armed after `meanwhile`."""
+        if isinstance(self.session, FakeSession):
+            self.session.before_watches = meanwhile
+            outcomes = await self.session.read(reads)
+            self.session.before_watches = None
+            return outcomes
+        assert self.proxy is not None
+        self.proxy.harm(Stage.BEFORE_REQUEST, Fault.DELAY, when=opcode(SET_WATCHES))
+        reading = asyncio.ensure_future(self.session.read(reads))
+        await self.proxy.harmed(1)
+        await meanwhile()
+        assert not reading.done()
+        self.proxy.release()
+        return await reading
+
+
+SET_WATCHES = 101
+
+
+@pytest.fixture
+async def interrupted(zookeeper: FakeZooKeeper | str) -> AsyncIterator[Interrupted]:
+    """One such client of the model, then of a real server."""
+    fired: list[WatchFired] = []
+    if not isinstance(zookeeper, str):
+        async with zookeeper.open_session(fired.append) as session:
+            yield Interrupted(session, fired)
+        return
+    address, _, chroot = zookeeper.partition("/")
+    async with (
+        TcpProxy("127.0.0.1", int(address.rsplit(":", 1)[1])) as proxy,
+        real_opener(f"127.0.0.1:{proxy.port}/{chroot}")(fired.append) as real,
+    ):
+        yield Interrupted(real, fired, proxy)

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from adapters.zookeeper.bulk import FEWEST_WATCHED
 from protocol.zookeeper.operations import (
     Check,
     Create,
@@ -110,7 +111,10 @@ async def play(seed: int, clients: Clients) -> list[Step]:
                 operations = [random_operation(source) for _ in range(source.choice((1, 1, 1, 2, 3)))]
                 answer = await history.write(who, step, operations)
             else:
-                answer = await history.read(who, [random_read(source) for _ in range(source.randint(1, 4))])
+                reads = [random_read(source) for _ in range(source.randint(1, 4))]
+                if source.random() < 0.3:
+                    reads += [GetData(source.choice((*PATHS, "/")), watch=True) for _ in range(FEWEST_WATCHED)]
+                answer = await history.read(who, reads)
             steps.append((who, answer, await history.fired()))
     return steps
 

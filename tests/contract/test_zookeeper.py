@@ -26,7 +26,7 @@ from protocol.zookeeper.operations import (
     ZkError,
 )
 from protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, MultiPlan
-from tests.contract.conftest import Client, Clients
+from tests.contract.conftest import Client, Clients, Interrupted
 
 CREATED, DELETED = WatchKind.CREATED, WatchKind.DELETED
 CHANGED, CHILDREN = WatchKind.DATA_CHANGED, WatchKind.CHILDREN_CHANGED
@@ -313,6 +313,69 @@ async def test_watches_of_one_multi_go_off_in_the_order_of_its_operations(client
             WatchFired(CHILDREN, "/"),
             WatchFired(DELETED, "/a"),
         ]
+
+
+# --- many watches at once -----------------------------------------------------------------------------------------
+
+MANY = [f"/many{n:02}" for n in range(20)]
+WATCHED: list[Read] = [GetData(path, watch=True) for path in MANY]
+
+
+async def test_many_data_watches_go_off_once_each(clients: Clients) -> None:
+    async with clients() as watcher, clients() as other:
+        await done(other, *(Create(path, b"1") for path in MANY))
+        found = await watcher.session.read(WATCHED)
+        assert [outcome.data for outcome in found if isinstance(outcome, Data)] == [b"1"] * 20
+        assert await watcher.take_fired() == []
+        await done(other, SetData(MANY[3], b"2", 0), Delete(MANY[5]), Create(MANY[7] + "/x", None))
+        assert await watcher.take_fired() == [WatchFired(CHANGED, MANY[3]), WatchFired(DELETED, MANY[5])]
+        await done(other, *(SetData(path, b"3", -1) for path in MANY if path != MANY[5]), Create(MANY[5], None))
+        left = [path for path in MANY if path not in (MANY[3], MANY[5])]
+        assert await watcher.take_fired() == [WatchFired(CHANGED, path) for path in left]
+        await done(other, *(Delete(path) for path in MANY if path != MANY[7]))
+        assert await watcher.take_fired() == []
+
+
+async def test_what_is_missing_among_many_is_not_watched(clients: Clients) -> None:
+    async with clients() as client:
+        await done(client, *(Create(path, b"1") for path in MANY[:-2]))
+        mixed: list[Read] = [*WATCHED, Exists(MANY[-1], watch=True), GetChildren("/", watch=True), GetData(MANY[0])]
+        found = await client.session.read(mixed)
+        assert found[18:21] == [ReadFailed(ZkError.NO_NODE)] * 3
+        await done(client, Create(MANY[-2], None), Create(MANY[-1], None))
+        assert await client.take_fired() == [WatchFired(CHILDREN, "/"), WatchFired(CREATED, MANY[-1])]
+
+
+async def test_what_changes_between_reading_and_arming_goes_off_at_once(
+    clients: Clients, interrupted: Interrupted
+) -> None:
+    async with clients() as other:
+        await done(other, *(Create(path, b"1") for path in MANY[:-1]))
+
+        async def meanwhile() -> None:
+            await done(other, SetData(MANY[2], b"2", 0), Delete(MANY[4]), Delete(MANY[6]), Create(MANY[6], b"again"))
+            await done(other, Create(MANY[8] + "/x", None), Create(MANY[-1], None))
+            assert interrupted.fired == []
+
+        found = await interrupted.read(WATCHED, meanwhile)
+        assert [outcome.data for outcome in found if isinstance(outcome, Data)] == [b"1"] * 19
+        assert found[-1] == ReadFailed(ZkError.NO_NODE)
+        told = [WatchFired(CHANGED, MANY[2]), WatchFired(DELETED, MANY[4]), WatchFired(CHANGED, MANY[6])]
+        assert interrupted.fired == told, "told before the read has ended"
+        interrupted.fired.clear()
+        await done(other, *(SetData(path, None, -1) for path in MANY if path != MANY[4]), Create(MANY[4], None))
+        left = [path for path in MANY[:-1] if path not in (MANY[2], MANY[4], MANY[6])]
+        assert await interrupted.take_fired() == [WatchFired(CHANGED, path) for path in left]
+
+
+async def test_watches_of_many_and_of_one_are_the_same_watches(clients: Clients) -> None:
+    async with clients() as client:
+        await done(client, *(Create(path, b"1") for path in MANY))
+        await client.session.read(WATCHED)
+        await client.session.read([GetData(MANY[0], True), GetChildren(MANY[1], True), Exists(MANY[2], True)])
+        await client.session.read(WATCHED)
+        await done(client, *(Delete(path) for path in MANY))
+        assert await client.take_fired() == [WatchFired(DELETED, path) for path in MANY]
 
 
 # --- plans and helpers --------------------------------------------------------------------------------------------

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from adapters.zookeeper.bulk import FEWEST_WATCHED
 from adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
 from protocol.zookeeper.operations import (
     Children,
     Create,
+    Data,
     Delete,
     GetChildren,
+    GetData,
     MultiDone,
     MultiFailed,
     MultiOutcome,
@@ -92,6 +95,8 @@ class FakeSession:
         self._at_disconnect = _Watching(0, (), (), ())
         self._replies_to_lose: deque[bool] = deque()
         self.on_watch = on_watch
+        self.before_watches: Callable[[], Awaitable[None]] | None = None
+        """What happens after znodes were read together, and before their watches are armed."""
         self._session_id = self._model.open_session()
 
     # --- faults ---------------------------------------------------------------------------------------------------
@@ -149,7 +154,24 @@ class FakeSession:
 
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         await self._turn()
-        return [self._model.read(self._session_id, read) for read in reads]
+        if sum(read.watch and isinstance(read, GetData) for read in reads) < FEWEST_WATCHED:
+            return [self._model.read(self._session_id, read) for read in reads]
+        outcomes = [
+            self._model.read(self._session_id, read._replace(watch=False) if isinstance(read, GetData) else read)
+            for read in reads
+        ]
+        zxid = self._model.zxid
+        if self.before_watches is not None:
+            await self.before_watches()
+            await self._turn()
+        found = [
+            read.path
+            for read, outcome in zip(reads, outcomes, strict=True)
+            if read.watch and isinstance(read, GetData) and isinstance(outcome, Data)
+        ]
+        self._model.set_watches(self._session_id, zxid, found)
+        self._zookeeper.deliver()
+        return outcomes
 
     async def multi(self, operations: Sequence[Operation]) -> MultiOutcome:
         await self._turn()

@@ -19,6 +19,7 @@ from protocol.zookeeper.operations import (
     Children,
     Create,
     Data,
+    Delete,
     Exists,
     GetChildren,
     GetData,
@@ -142,6 +143,52 @@ async def test_a_read_is_answered_all_the_same(world: World, stage: Stage, fault
     await until(lambda: bool(world.fired))
     await world.session.read([GetData("/w")])
     assert world.fired == [WatchFired(WatchKind.DATA_CHANGED, "/w")]
+
+
+BULK = [f"/b{n:02}" for n in range(20)]
+
+
+@pytest.mark.parametrize("fault", [f for f in HARMFUL if f is not Fault.CORRUPT], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("stage", Stage, ids=lambda stage: stage.name)
+async def test_watches_set_together_are_armed_all_the_same(world: World, stage: Stage, fault: Fault) -> None:
+    """With what changes before they are armed, on whichever connection that is."""
+    await world.observer.multi([Create(path, b"0") for path in BULK])
+    world.proxy.harm(Stage.BEFORE_REQUEST, Fault.DELAY, when=opcode(SET_WATCHES))
+    reading = asyncio.ensure_future(world.session.read([GetData(path, watch=True) for path in BULK]))
+    await world.proxy.harmed(1)
+    await world.observer.multi([SetData(BULK[3], b"1", 0), Delete(BULK[5])])
+    world.proxy.harm(stage, fault, when=opcode(SET_WATCHES))
+    world.proxy.cut()
+    found = await asyncio.wait_for(reading, LIMIT_S)
+    await world.proxy.harmed(2)
+    expected = [b"0"] * 20
+    if world.session._experience.arms_watches:
+        assert [outcome.data for outcome in found if isinstance(outcome, Data)] == expected
+        told = [WatchFired(WatchKind.DATA_CHANGED, BULK[3]), WatchFired(WatchKind.DELETED, BULK[5])]
+        assert world.fired == told
+    else:
+        # The server understood that it did not understand: read again one by one, after the change.
+        assert (stage, fault) in ((Stage.IN_REQUEST, Fault.TRUNCATE), (Stage.BEFORE_REQUEST, Fault.TRUNCATE))
+        expected[3] = b"1"
+        assert [outcome.data for outcome in found if isinstance(outcome, Data)] == expected[:5] + expected[6:]
+    world.fired.clear()
+    await world.observer.multi([SetData(path, b"2", -1) for path in BULK if path not in (BULK[3], BULK[5])])
+    await world.session.read([GetData("/v")])
+    assert world.fired == [WatchFired(WatchKind.DATA_CHANGED, path) for path in BULK if path not in (BULK[3], BULK[5])]
+    assert world.session.lost_reason is None
+
+
+async def test_watches_set_together_are_set_again_after_a_reconnect(world: World) -> None:
+    await world.observer.multi([Create(path, b"0") for path in BULK])
+    await world.session.read([GetData(path, watch=True) for path in BULK])
+    assert sum(map(opcode(SET_WATCHES), world.proxy.requests)) == 1
+    assert sum(map(opcode(GET_DATA), world.proxy.requests)) == 0
+    world.proxy.refuse()
+    await until(lambda: not world.session.connected)
+    await world.observer.multi([SetData(BULK[3], b"1", 0), Delete(BULK[5])])
+    world.proxy.accept()
+    await world.session.read([GetData("/v")])
+    assert world.fired == [WatchFired(WatchKind.DATA_CHANGED, BULK[3]), WatchFired(WatchKind.DELETED, BULK[5])]
 
 
 @pytest.mark.parametrize("stage", Stage, ids=lambda stage: stage.name)

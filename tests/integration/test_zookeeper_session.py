@@ -356,3 +356,30 @@ async def test_a_listener_that_fails_is_not_taken_for_a_broken_connection(zookee
         assert isinstance(await session.multi([SetData("/v", b"2", 1)]), MultiDone)
         assert len(heard) == 1
         assert session.connected
+
+
+async def test_five_thousand_watches_that_go_off_do_not_hold_the_session_up(zookeeper_chroot: str) -> None:
+    """As when 5,000 topics are deleted by a controller whose every topic is watched."""
+    fired: list[WatchFired] = []
+    topics = [f"/brokers/topics/topic-{n:04}" for n in range(5000)]
+    async with (
+        session_on(zookeeper_chroot) as other,
+        session_on(zookeeper_chroot, timeout_ms=4_000, fired=fired) as own,
+    ):
+        await other.ensure_path("/brokers/topics")
+        await other.write(MultiPlan([(Create(topic, b"{}"),) for topic in topics], None))
+        found = await own.read([GetData(topic, watch=True) for topic in topics])
+        assert all(isinstance(outcome, Data) for outcome in found)
+        connection_before = own._link.connection
+        answered_at: list[int] = []
+        plan = MultiPlan([(Delete(topic),) for topic in topics], None, max_operations=50)
+        deleting = asyncio.ensure_future(other.write(plan))
+        while len(fired) < len(topics):
+            async with asyncio.timeout(LIMIT_S):
+                await own.read([Exists("/brokers")])
+            answered_at.append(len(fired))
+        assert all(isinstance(outcome, GroupDone) for outcome in await deleting)
+        assert fired == [WatchFired(WatchKind.DELETED, topic) for topic in topics]
+        assert sum(0 < count < len(topics) for count in answered_at) >= 3, "requests are answered in between"
+        assert own._link.connection is connection_before
+        assert (own.lost_reason, len(own._link.watches)) == (None, 0)

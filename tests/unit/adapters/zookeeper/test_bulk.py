@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.zookeeper.bulk import Experience, Job, ReadQueue
+from adapters.zookeeper.bulk import FEWEST_WATCHED, Experience, Job, ReadQueue, Way
 from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
 from protocol.zookeeper.operations import (
     Data,
@@ -23,13 +23,86 @@ STAT = Stat(1, 1, 0, 0)
 
 def answer(reads: list[Read], job: Job, size: int = 10) -> Answer:
     found: list[ReadOutcome] = [Data(reads[place].path.encode().ljust(size), STAT) for place in job.places]
-    return Answer(1, None, found if job.bulk else found[0])
+    if job.way is Way.ARM:
+        return Answer(2, None, None)
+    return Answer(1, None, found if job.way is Way.TOGETHER else found[0])
 
 
-def test_reads_without_a_watch_go_together_and_the_others_alone() -> None:
+def test_reads_without_a_watch_go_together_and_a_few_others_alone() -> None:
     reads: list[Read] = [GetData("/a"), GetData("/b", True), GetChildren("/c"), Exists("/d")]
     queue = ReadQueue(reads, Experience(1_000_000))
-    assert [queue.next_job() for _ in range(4)] == [Job((0, 2), True), Job((1,), False), Job((3,), False), None]
+    assert [queue.next_job() for _ in range(4)] == [
+        Job((0, 2), Way.TOGETHER),
+        Job((1,), Way.ALONE),
+        Job((3,), Way.ALONE),
+        None,
+    ]
+
+
+def watched(count: int) -> list[Read]:
+    return [GetData(f"/{n}", watch=True) for n in range(count)]
+
+
+def test_many_watches_follow_what_was_found_at_the_zxid_of_that_answer() -> None:
+    reads = [*watched(FEWEST_WATCHED), GetData("/plain"), GetChildren("/c", watch=True)]
+    queue = ReadQueue(reads, Experience(1_000_000))
+    together, alone = queue.next_job(), queue.next_job()
+    assert together == Job(tuple(range(FEWEST_WATCHED + 1)), Way.TOGETHER)
+    assert alone == Job((FEWEST_WATCHED + 1,), Way.ALONE)
+    assert queue.next_job() is None
+    good = answer(reads, together).value
+    good[2] = ReadFailed(ZkError.NO_NODE)
+    good[4] = ReadFailed(ZkError.NO_AUTH)
+    queue.settle(together, Answer(77, None, good))
+    queue.settle(alone, answer(reads, alone))
+    arm = queue.next_job()
+    assert arm is not None
+    assert arm[:3] == ((0, 1, 3, 5, 6, 7), Way.ARM, 77)
+    assert arm.arming is not None
+    assert arm.arming.waiting == ["/0", "/1", "/3", "/5", "/6", "/7"]
+    queue.settle(arm, Dropped("closed"))
+    assert queue.next_job() == arm, "armed on the next connection, as of the same answer"
+    queue.settle(arm, answer(reads, arm))
+    assert queue.next_job() is None
+    assert queue.outcomes[:-1] == good
+
+
+@pytest.mark.parametrize("ending", [Answer(1, ZkError.MARSHALLING, None), Answer(1, ZkError.OTHER, None), Skipped(9)])
+def test_what_could_not_be_armed_together_is_read_again_alone(ending: Ending) -> None:
+    experience = Experience(1_000_000)
+    reads = watched(20)
+    queue = ReadQueue(reads, experience)
+    together = queue.next_job()
+    assert together is not None
+    queue.settle(together, answer(reads, together))
+    arm = queue.next_job()
+    assert arm is not None
+    queue.settle(arm, ending)
+    with pytest.raises(ValueError, match="20 reads have no outcome"):
+        _ = queue.outcomes
+    jobs = []
+    while job := queue.next_job():
+        jobs.append(job)
+        queue.settle(job, answer(reads, job))
+    assert jobs == [Job((n,), Way.ALONE) for n in range(20)]
+    assert len(queue.outcomes) == 20
+    assert ReadQueue(reads, experience).next_job() == Job((0,), Way.ALONE), "learnt for the whole session"
+
+
+def test_a_server_without_multi_read_still_arms_what_another_has_read() -> None:
+    experience = Experience(20_000)
+    experience.learn(2_000)
+    reads = watched(20)
+    queue = ReadQueue(reads, experience)
+    first, second = queue.next_job(), queue.next_job()
+    assert first is not None
+    assert second is not None
+    queue.settle(first, answer(reads, first, 2_000))
+    queue.settle(second, Answer(1, ZkError.UNIMPLEMENTED, None))
+    arm = queue.next_job()
+    assert arm is not None
+    assert arm[:3] == (first.places, Way.ARM, 1)
+    assert queue.next_job() == Job(second.places[:1], Way.ALONE)
 
 
 def test_the_size_of_answers_decides_how_many_go_together() -> None:
@@ -46,6 +119,19 @@ def test_the_size_of_answers_decides_how_many_go_together() -> None:
     assert sizes[1] < 110
     assert sizes[2:] == sorted(sizes[2:])
     assert sizes[-1] > 3000
+
+
+@pytest.mark.parametrize("chroot_bytes, limit_bytes", [(0, 1_048_575), (1000, 1_048_575), (0, 20_000), (300, 20_000)])
+def test_no_request_comes_near_to_what_zookeeper_takes(chroot_bytes: int, limit_bytes: int) -> None:
+    experience = Experience(1_000_000, chroot_bytes=chroot_bytes, request_limit_bytes=limit_bytes)
+    experience.learn(1)
+    reads: list[Read] = [GetData("/" + "ä" * 100, watch=True)] * 4000
+    queue = ReadQueue(reads, experience)
+    jobs = []
+    while job := queue.next_job():
+        jobs.append(len(job.places))
+    assert sum(jobs) == 4000
+    assert max(jobs) * (chroot_bytes + 201 + 14) < limit_bytes
 
 
 def test_a_request_does_not_grow_with_the_names() -> None:
@@ -81,8 +167,8 @@ def test_a_server_without_multi_read_is_asked_one_by_one_from_then_on() -> None:
         jobs.append(job)
         queue.settle(job, answer(reads, job))
     assert sorted(job.places[0] for job in jobs) == list(range(300))
-    assert not any(job.bulk for job in jobs)
-    assert ReadQueue(reads, experience).next_job() == Job((0,), False)
+    assert not any(job.way is Way.TOGETHER for job in jobs)
+    assert ReadQueue(reads, experience).next_job() == Job((0,), Way.ALONE)
 
 
 def test_outcomes_are_asked_for_at_the_end() -> None:
@@ -91,12 +177,13 @@ def test_outcomes_are_asked_for_at_the_end() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=50), st.data(), st.integers(1, 6))
-def test_every_read_gets_its_own_outcome(watched: list[bool], source: st.DataObject, chunk: int) -> None:
-    reads: list[Read] = [GetData(f"/{n}", watch) for n, watch in enumerate(watched)]
+def test_every_read_gets_its_own_outcome_and_its_watch(wanted: list[bool], source: st.DataObject, chunk: int) -> None:
+    reads: list[Read] = [GetData(f"/{n}", watch) for n, watch in enumerate(wanted)]
     experience = Experience(200 * 100)
     experience.learn(200 * 100 / chunk)
     queue = ReadQueue(reads, experience)
     in_flight: list[Job] = []
+    armed: dict[int, None] = {}
     harm = 12
     while True:
         if len(in_flight) < 4 and (job := queue.next_job()):
@@ -110,8 +197,14 @@ def test_every_read_gets_its_own_outcome(watched: list[bool], source: st.DataObj
             harm -= 1
             others: list[Ending] = [Dropped("lost"), Answer(1, ZkError.SESSION_MOVED, None)]
             others += [Skipped(9_999_999)] if len(job.places) > 1 else []
-            others += [Answer(1, ZkError.UNIMPLEMENTED, None)] if job.bulk else []
+            others += [Answer(1, ZkError.UNIMPLEMENTED, None)] if job.way is Way.TOGETHER else []
+            others += [Answer(1, ZkError.MARSHALLING, None)] if job.way is Way.ARM else []
             ending = source.draw(st.sampled_from(others))
+        if job.way is Way.ARM and isinstance(ending, Answer) and ending.error is None:
+            armed.update(dict.fromkeys(job.places))
+        if job.way is Way.ALONE and isinstance(ending, Answer) and ending.error is None:
+            armed.update((place, None) for place in job.places if reads[place].watch)
         queue.settle(job, ending)
+    assert sorted(armed) == [place for place, read in enumerate(reads) if read.watch]
     found = [outcome.data for outcome in queue.outcomes if isinstance(outcome, Data)]
     assert found == [read.path.encode().ljust(10) for read in reads]

@@ -1,6 +1,6 @@
 """The books of armed watches."""
 
-from adapters.zookeeper.watches import ArmedWatches, WatchChunk
+from adapters.zookeeper.watches import ArmedWatches, Arming, WatchChunk
 from protocol.zookeeper.operations import (
     Children,
     Data,
@@ -83,6 +83,55 @@ def test_an_event_may_overtake_the_answer_that_arms_it() -> None:
     assert watches.went_off(WatchFired(WatchKind.DATA_CHANGED, "/a"))
     watches.read_over(read)
     assert not watches.went_off(WatchFired(WatchKind.DATA_CHANGED, "/a"))
+
+
+def changed(path: str) -> WatchFired:
+    return WatchFired(WatchKind.DATA_CHANGED, path)
+
+
+def test_many_are_armed_but_for_what_went_off_before_the_answer() -> None:
+    watches, arming = ArmedWatches(), Arming(["/a", "/b", "/c"])
+    watches.arming_sent(arming)
+    assert not watches.went_off(WatchFired(WatchKind.CHILDREN_CHANGED, "/a"))
+    assert watches.went_off(changed("/b"))
+    assert not watches.went_off(changed("/b")), "told once"
+    assert not watches.went_off(changed("/z"))
+    assert len(watches) == 0
+    watches.arming_over(arming, armed=True)
+    watches.arming_over(arming, armed=False)
+    assert list(watches.chunks("")) == [WatchChunk(("/a", "/c"), (), ())]
+    assert watches.went_off(changed("/a"))
+    assert not watches.went_off(changed("/a"))
+
+
+def test_nothing_is_armed_by_a_request_that_failed_or_was_lost() -> None:
+    watches, arming = ArmedWatches(), Arming(["/a"])
+    watches.arming_sent(arming)
+    watches.arming_over(arming, armed=False)
+    watches.arming_over(arming, armed=True)
+    assert len(watches) == 0
+    assert not watches.went_off(changed("/a"))
+
+
+def test_of_two_requests_under_way_the_first_has_let_it_go_off() -> None:
+    """The second is carried out after the first was answered, so that its watch is armed."""
+    watches, first, second = ArmedWatches(), Arming(["/a"]), Arming(["/a", "/b"])
+    watches.arming_sent(first)
+    watches.arming_sent(second)
+    assert watches.went_off(changed("/a"))
+    assert not watches.went_off(changed("/a"))
+    watches.arming_over(first, armed=True)
+    assert len(watches) == 0
+    watches.arming_over(second, armed=True)
+    assert list(watches.chunks("")) == [WatchChunk(("/a", "/b"), (), ())]
+
+
+def test_what_is_armed_already_may_go_off_under_way_and_is_struck_out() -> None:
+    watches, arming = armed((GetData("/a", True), Data(None, STAT))), Arming(["/a"])
+    watches.arming_sent(arming)
+    assert watches.went_off(WatchFired(WatchKind.DELETED, "/a"))
+    watches.arming_over(arming, armed=True)
+    assert len(watches) == 0
 
 
 def test_chunks_hold_each_watch_once_and_stay_small() -> None:

@@ -11,6 +11,7 @@ from aiozk.protocol.check import CheckVersionRequest
 from aiozk.protocol.create import Create2Request
 from aiozk.protocol.delete import DeleteRequest
 from aiozk.protocol.transaction import TransactionRequest
+from aiozk.protocol.watches import SetWatchesRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -185,8 +186,16 @@ def test_watch_events_are_understood() -> None:
     assert wire.parse_watch_event(event(-1, b""), "/k") is None
     with pytest.raises(ValueError, match="outside"):
         wire.parse_watch_event(event(3, b"/other"), "/k")
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(ValueError, match="a text of -1 bytes"):
         wire.parse_watch_event(struct.pack("!iii", 3, 3, -1), "/k")
+
+
+@given(*[st.lists(PATHS, max_size=4)] * 3, st.integers(0, 2**62))
+def test_watches_are_packed_as_aiozk_does(data: list[str], exist: list[str], children: list[str], zxid: int) -> None:
+    request: Any = SetWatchesRequest(relative_zxid=zxid, data_watches=data, exist_watches=exist, child_watches=children)
+    packed = wire.pack_set_watches(zxid, data, exist, children)
+    assert packed.payload == bytes(request.serialize())
+    assert packed.parse(b"", 1) is None
 
 
 def test_the_answer_to_a_connect_request() -> None:
