@@ -250,6 +250,20 @@ class QueueDeletions:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadMarkers:
+    """Read whether the markers of these unreadable topics order their deletion all the same."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUnreadable:
+    """Find out what there is of these topics, whose own znodes say nothing, and queue them."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SettleUnknownMarkers:
     """The topics have been read again after these markers were: a topic that is still unknown is not there.
 
@@ -329,6 +343,8 @@ Task = (
     | ListDeletions
     | ReadPause
     | QueueDeletions
+    | ReadMarkers
+    | ReadUnreadable
     | SettleUnknownMarkers
     | ResumeDeletions
     | FailReplicaDeletions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.core.agenda import ElectLeaders, Partitions, Replicas, ShrinkIsr, TopicTree
 from controller.core.election import Strategy
@@ -189,6 +190,30 @@ class PauseRead:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkersRead:
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRead:
+    topics: tuple[str, ...]
+
+
+class UnreadableTopic(NamedTuple):
+    """A topic of which only its partitions are known, and which znode it was that could not be understood."""
+
+    name: str
+    partitions: tuple[int, ...]
+    version: int
+    created_zxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableStatesRead:
+    topics: tuple[UnreadableTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MarkersRemoved:
     topics: tuple[str, ...]
     with_config: bool = False
@@ -237,6 +262,9 @@ Continuation = (
     | StatesRefreshed
     | DeletionsListed
     | PauseRead
+    | MarkersRead
+    | UnreadableRead
+    | UnreadableStatesRead
     | MarkersRemoved
     | TopicsRemoved
     | TopicTreesSearched

@@ -31,6 +31,7 @@ from controller.core import (
     replica_machine,
     requests,
     tenure,
+    unreadable,
 )
 from controller.core.context import Context
 from controller.core.effects import Effect, RetryDeletions, StandAgain, Timer
@@ -178,6 +179,10 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             marks.read_pause(turn, task)
         case agenda.QueueDeletions():
             marks.queue(turn, task)
+        case agenda.ReadMarkers():
+            unreadable.read_markers(turn, task)
+        case agenda.ReadUnreadable():
+            unreadable.read(turn, task)
         case agenda.SettleUnknownMarkers():
             marks.settle_unknown(turn, task)
         case agenda.ResumeDeletions():
@@ -260,6 +265,12 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             marks.listed(turn, then, outcomes)
         case continuations.PauseRead():
             marks.pause_read(turn, then, outcomes)
+        case continuations.MarkersRead():
+            unreadable.markers_read(turn, then, outcomes)
+        case continuations.UnreadableRead():
+            unreadable.found(turn, then, outcomes)
+        case continuations.UnreadableStatesRead():
+            unreadable.states_read(turn, then, outcomes)
         case continuations.TopicTreesSearched():
             removal.searched(turn, then, outcomes)
         case _:

@@ -73,7 +73,7 @@ class TopicsModified:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletionsRequested:
-    """The children of `/admin/delete_topics` changed."""
+    """The children of `/admin/delete_topics` changed, or what one of them says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +245,9 @@ def from_watch(fired: WatchFired) -> External | None:
         return TopicsChanged()
     if path == paths.delete_topics():
         return TopicDeletionsRequested()
+    if paths.deleted_topic_of(path) is not None:
+        # Watched is the data of those markers that may order more than others do.
+        return TopicDeletionsRequested() if kind is WatchKind.DATA_CHANGED else None
     if path == paths.deletions_paused():
         return DeletionsPauseChanged()
     broker = paths.broker_of(path)

@@ -24,9 +24,11 @@ from controller.core.agenda import (
     ListDeletions,
     ListTopics,
     QueueDeletions,
+    ReadMarkers,
     ReadPause,
     ResumeDeletions,
     SettleUnknownMarkers,
+    Task,
 )
 from controller.core.context import HeldBy, Mark, RefusedMark
 from controller.core.continuations import DeletionsListed, MarkersRemoved, PauseRead
@@ -78,16 +80,22 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
         return
     known = tuple(name for name in marked if name in context.topics)
     unknown: list[str] = []
+    unreadable: list[str] = []
     for name in marked:
         if name in context.topics:
             continue
         aside = context.set_aside_topics.get(name)
         if aside is not None:
+            unreadable.append(name)
             _hold(turn, name, HeldBy.UNREADABLE, aside.reason)
         else:
             unknown.append(name)
             _hold(turn, name, HeldBy.NO_TOPIC)
-    settling = (ListTopics(), SettleUnknownMarkers(tuple(unknown), task.loading)) if unknown else ()
+    settling: list[Task] = []
+    if unreadable and context.paused is None:
+        settling += [ReadMarkers(tuple(unreadable))]
+    if unknown:
+        settling += [ListTopics(), SettleUnknownMarkers(tuple(unknown), task.loading)]
     if task.loading:
         # After the takeover: by then the topics have been read later than these markers were.
         context.agenda.extend(settling)

@@ -34,7 +34,7 @@ class WaitingFor(enum.Enum):
     REASSIGNMENT = "a reassignment of the topic is ended first"
     DISABLED = "deletion is disabled (delete.topic.enable); the marker is being removed"
     MARKER_WITHOUT_TOPIC = "there is no such topic; the marker is being removed"
-    HALF_DELETED = "partitions of the topic have no state znode: it was half deleted, or never had a leader"
+    HALF_DELETED = "no state of these partitions is known: half deleted, never led, or the topic is unreadable"
     DONE = "nothing: the replica is deleted"
 
 

@@ -41,7 +41,7 @@ from protocol.vocabulary import BrokerId, PartitionReplica
 
 VERSION: Final = 1
 DEFAULT_TOPICS: Final = 100
-MAX_ROWS: Final = 5_000
+MAX_ROWS: Final = 2_000
 """Replicas in one document; also what is looked at to make one of several topics."""
 
 W = WaitingFor

@@ -1,0 +1,190 @@
+"""Topics whose znode cannot be understood, and that a person wants gone all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.context import HeldBy
+from protocol.journal import FactType
+from protocol.vocabulary import ReplicaAssignment
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from tests.fakes.one_controller import OneController
+from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
+
+T = paths.topic("orders")
+ORDER = znodes.encode_deletion_marker(even_if_unreadable=True)
+
+
+def order(world: OneController, name: str = "orders") -> None:
+    """Mark the topic, in the words that mean it even if it is unreadable."""
+    world.write(Create(paths.delete_topic(name), ORDER))
+
+
+def broken(world: OneController, *partitions: tuple[int, ...]) -> OneController:
+    """A topic that was in service, and whose znode is garbage when the next controller comes."""
+    with_topic(world, "orders", *partitions)
+    world.crash()
+    world.write(SetData(T, b"{garbage", ANY_VERSION))
+    world.elect()
+    assert "orders" in world.context.set_aside_topics
+    world.take_story()
+    return world
+
+
+def test_it_is_deleted_on_every_broker_and_its_tree_is_removed() -> None:
+    world = broken(cluster(), (1, 2))
+    order(world)
+    world.run()
+    assert world.take_story() == text("""
+        * TopicDeletionsRequested
+        -> 1,2,3 LeaderAndIsr: orders-0 leader -1 epoch 0 isr 1,2,3
+        -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader -2
+        -> 1,2,3 StopReplica: orders-0 epoch -2
+        -> 1,2,3 StopReplica: orders-0 epoch -2 delete
+        <- 1,2,3 LeaderAndIsr ok
+        <- 1,2,3 UpdateMetadata ok
+        <- 1,2,3 StopReplica ok
+        <- 1,2,3 StopReplica ok
+        zk delete /brokers/topics/orders/partitions/0/state
+        zk delete /brokers/topics/orders/partitions/0
+        zk delete /brokers/topics/orders/partitions
+        zk delete /brokers/topics/orders
+        zk delete /config/topics/orders
+        zk delete /admin/delete_topics/orders
+        * TopicsChanged
+        * TopicDeletionsRequested
+    """)
+    assert is_gone(world, "orders")
+    (told,) = [f for f in world.recorded(FactType.SET_ASIDE) if "deleted although" in str(f.data["reason"])]
+    assert "may keep bytes" in str(told.data["reason"])
+
+
+def test_in_sync_replica_on_a_broker_that_is_away_is_waited_for() -> None:
+    world = broken(cluster(), (1, 2), (3, 1))
+    world.stop_broker(2)
+    world.run()
+    order(world)
+    world.run()
+    assert causes(world, "orders") == [(0, 2, "BROKER_TO_RETURN")]
+    world.start_broker(2)
+    world.run()
+    assert is_gone(world, "orders")
+
+
+def test_marker_without_the_order_holds_it_until_the_marker_is_rewritten() -> None:
+    world = broken(cluster(), (1, 2))
+    world.mark("orders")
+    world.run()
+    assert causes(world, "orders") == [(None, None, "READABLE_ZNODE")]
+    assert "StopReplica" not in world.take_story()
+    world.write(SetData(paths.delete_topic("orders"), ORDER or b"", ANY_VERSION))
+    world.run()
+    assert is_gone(world, "orders")
+
+
+def test_order_found_at_a_takeover_is_obeyed() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.crash()
+    world.write(SetData(T, b"?", ANY_VERSION))
+    order(world)
+    world.elect()
+    assert is_gone(world, "orders")
+
+
+def test_crash_in_the_middle_is_finished_by_the_next_controller() -> None:
+    world = broken(cluster(), (1, 2))
+    world.silent = {2: None}
+    order(world)
+    world.run()
+    assert causes(world, "orders") == [(0, 2, "ANSWER")]
+    world.crash()
+    world.silent = {}
+    world.elect()
+    assert is_gone(world, "orders")
+
+
+def test_order_for_a_readable_topic_is_an_ordinary_marker() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    order(world)
+    world.run()
+    story = world.take_story()
+    assert is_gone(world, "orders")
+    assert "-> 3 StopReplica" not in story
+    assert "LeaderAndIsr" not in story
+
+
+def test_znode_that_is_repaired_before_it_is_looked_at_is_taken_in_and_deleted_as_what_it_is() -> None:
+    world = broken(cluster(), (1, 2))
+    world.zookeeper.take_fired()
+    repaired = znodes.encode_topic(znodes.TopicZnode({0: ReplicaAssignment((1, 2))}))
+    order(world)
+    # The order is read before the watch on the topic's znode is told.
+    world.write(SetData(T, repaired, ANY_VERSION))
+    world.run()
+    assert is_gone(world, "orders")
+    assert "3 StopReplica" not in world.take_story()
+
+
+def test_without_partitions_only_its_znodes_go() -> None:
+    world = cluster()
+    world.write(Create(T, b"?"), Create(f"{T}/notes", b"x"))
+    order(world)
+    world.run()
+    assert is_gone(world, "orders")
+    assert "-> " not in world.take_story()
+
+
+def test_topic_of_an_illegal_name_is_announced_to_nobody() -> None:
+    world = cluster()
+    world.create_topic("a:b", (1, 2))
+    world.write(
+        Create(paths.topic_partitions("a:b"), None),
+        Create(paths.topic_partition("a:b", 0), None),
+    )
+    order(world, "a:b")
+    world.run()
+    assert is_gone(world, "a:b")
+    assert "-> " not in world.take_story()
+
+
+def test_foreign_children_and_states_that_say_nothing_are_no_obstacle() -> None:
+    world = broken(cluster(), (1, 2), (2, 3))
+    world.write(
+        SetData(paths.partition_state("orders", 1), b"?", ANY_VERSION), Create(f"{T}/partitions/old-7", b"notes")
+    )
+    world.take_story()
+    order(world)
+    world.run()
+    assert "StopReplica: orders-0 epoch -2 delete, orders-1 epoch -2 delete" in world.take_story()
+    assert is_gone(world, "orders")
+
+
+def test_partitions_that_may_not_be_listed_keep_it_held_with_the_reason() -> None:
+    world = broken(cluster(), (1, 2))
+    world.refusals[paths.topic_partitions("orders")] = ZkError.NO_AUTH
+    order(world)
+    world.run()
+    mark = world.context.marks["orders"]
+    assert (mark.held_by, mark.last_error) == (HeldBy.UNREADABLE, "NO_AUTH at /brokers/topics/orders/partitions")
+    assert refusals(world, "topic/orders") == ["NO_AUTH at /brokers/topics/orders/partitions"]
+
+
+@pytest.mark.parametrize("first", ["pause", "order"])
+def test_while_paused_it_stays_held(first: str) -> None:
+    world = broken(cluster(), (1, 2))
+    if first == "order":
+        order(world)
+    world.write(Create(paths.lethe(), None), Create(paths.deletions_paused(), None))
+    if first == "pause":
+        world.run()
+        order(world)
+        world.run()
+        assert causes(world, "orders") == [(None, None, "READABLE_ZNODE")]
+        world.write(Delete(paths.deletions_paused()))
+        world.run()
+    else:
+        world.run()
+        world.write(Delete(paths.deletions_paused()))
+        world.run()
+    assert is_gone(world, "orders")
