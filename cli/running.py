@@ -32,7 +32,7 @@ def finish_sync(command: Callable[[], Answer], *, as_json: bool = False) -> None
 def _code(command: Callable[[], Answer], as_json: bool) -> int:
     try:
         answer = command()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         note("interrupted")
         return Exit.INTERRUPTED
     except Exception as error:  # noqa: BLE001 -- the outermost place: every exception becomes an exit code here

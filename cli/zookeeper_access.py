@@ -7,12 +7,15 @@ own tools, whoever authenticates also creates znodes with access lists.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from adapters.partition_views import PartitionViews
 from adapters.topic_admin import NoCluster, ZnodeUnreadable
 from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
 from cli.answer import Answer, Exit, Refusal
+from protocol.partition_names import Selector, selected
+from protocol.vocabulary import TopicPartition
 from protocol.zookeeper.operations import Credentials
 
 DIGEST_VARIABLE: Final = "LETHE_ZOOKEEPER_DIGEST"
@@ -50,3 +53,15 @@ def credentials_from(digest: str | None) -> tuple[Credentials, ...]:
     if not (user and colon and password):
         raise ValueError(f"{DIGEST_VARIABLE} is not of the form user:password")
     return (Credentials("digest", digest.encode()),)
+
+
+def selection(views: PartitionViews, selectors: Sequence[Selector]) -> list[TopicPartition]:
+    """The partitions that a command line means; without selectors all of them. Raises Refusal for one that is not
+    there, or that cannot be understood."""
+    for selector in selectors:
+        if selector.topic in views.problems:
+            raise Refusal(views.problems[selector.topic])
+    try:
+        return selected(selectors, views.by_topic) if selectors else list(views.assignments)
+    except ValueError as problem:
+        raise Refusal(str(problem)) from problem

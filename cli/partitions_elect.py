@@ -1,0 +1,207 @@
+"""`lethe partitions elect`: makes the preferred replicas lead again, or elects uncleanly where there is no leader.
+
+Only elections that can succeed are asked for; of the others it is said why they cannot. A request is one znode for the
+whole cluster, taken by the controller: one that is there already is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from adapters.partition_admin import election_is_pending, portions, request_election
+from adapters.partition_views import PartitionViews, view_partitions
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.acting_controller import acting_controller
+from cli.answer import Answer, Exit, Table
+from cli.asking import ask_user
+from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from cli.partitions_elect_unclean import unclean_election
+from cli.progress import wait_for_all
+from cli.render import note
+from cli.running import finish
+from cli.topics_pause_deletions import demand_done
+from cli.zookeeper_access import selection, with_session
+from protocol.journal import JsonValue
+from protocol.partition_names import Selector, parse_selector
+from protocol.vocabulary import TopicPartition
+
+Partitions = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TOPIC[:PARTITION]...]", help="Topics, or single partitions.", show_default=False),
+]
+Preferred = Annotated[bool, typer.Option("--preferred", help="Let the preferred (first) replicas lead.")]
+Unclean = Annotated[
+    bool,
+    typer.Option(
+        "--unclean",
+        help="Give partitions without a leader one that was not in sync. LOSES RECORDS. Asks first. Switches "
+        "unclean.leader.election.enable on for the topic, and back when it is done.",
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="All partitions of the cluster; with --preferred only.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Elect uncleanly without asking.")]
+
+
+class Election(NamedTuple):
+    """One partition: who led before, who should, and why that cannot be (None where it can, or is so)."""
+
+    partition: TopicPartition
+    before: int | None
+    preferred: int
+    problem: str | None
+
+    @property
+    def is_needed(self) -> bool:
+        return self.problem is None and self.before != self.preferred
+
+
+def elect(
+    zookeeper: ZooKeeper,
+    partitions: Partitions = None,
+    preferred: Preferred = False,
+    unclean: Unclean = False,
+    every: All = False,
+    yes: Yes = False,
+    timeout_ms: TimeoutMs = 60_000,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Elect leaders: the preferred ones, or unclean ones where a partition has none.
+
+    Exit code 1 where an election cannot be, or did not come out so; 4 where no controller took it up in time.
+    """
+
+    async def command() -> Answer:
+        if preferred == unclean:
+            raise ValueError("give either --preferred or --unclean")
+        if every and unclean:
+            raise ValueError("--all is for --preferred only: unclean elections lose records, so name the partitions")
+        if every == bool(partitions):
+            raise ValueError("name partitions as TOPIC or TOPIC:PARTITION" + ("" if unclean else ", or give --all"))
+        selectors = [parse_selector(text) for text in partitions or ()]
+        if unclean:
+            confirm = None if yes else ask_user
+            return await with_session(
+                zookeeper,
+                lambda session: unclean_election(
+                    session, selectors, confirm=confirm, dry_run=dry_run, timeout_ms=timeout_ms, quiet=as_json
+                ),
+            )
+        return await with_session(
+            zookeeper,
+            lambda session: preferred_election(
+                session, selectors, dry_run=dry_run, timeout_ms=timeout_ms, quiet=as_json
+            ),
+        )
+
+    finish(command, as_json=as_json)
+
+
+async def preferred_election(
+    session: ZooKeeperSession,
+    selectors: Sequence[Selector],
+    *,
+    dry_run: bool = False,
+    timeout_ms: int = 60_000,
+    quiet: bool = True,
+) -> Answer:
+    """Elects the preferred replicas of the partitions selected (none: of all), and says who leads before and after."""
+    views = await view_partitions(session, {selector.topic for selector in selectors} or None)
+    elections = [_election(views, tp) for tp in selection(views, selectors)]
+    wanted = [election.partition for election in elections if election.is_needed]
+    if dry_run or not wanted:
+        return _answer(elections, views, dry_run=dry_run)
+    if (await acting_controller(session)).broker_id is None:
+        note("note: no controller is active; the election takes place when there is one")
+    is_taken = await _ask_for(session, wanted, timeout_ms=timeout_ms, quiet=quiet)
+    after = await view_partitions(session, {tp.topic for tp in wanted})
+    return _answer(elections, after, is_taken=is_taken)
+
+
+def _election(views: PartitionViews, partition: TopicPartition) -> Election:
+    replicas = views.assignments[partition].replicas
+    preferred = replicas[0] if replicas else -1
+    before = views.leader(partition)
+    problem = None
+    if not replicas:
+        problem = "it has no replicas"
+    elif partition.topic in views.there.marked:
+        problem = "its topic is marked for deletion"
+    elif preferred not in views.brokers:
+        problem = f"the preferred replica {preferred} is on a broker that is not registered"
+    elif preferred not in views.isr(partition):
+        isr = ",".join(map(str, views.isr(partition))) or "nobody"
+        problem = f"the preferred replica {preferred} is not in sync (in sync: {isr})"
+    return Election(partition, before, preferred, problem)
+
+
+async def _ask_for(
+    session: ZooKeeperSession, partitions: Sequence[TopicPartition], *, timeout_ms: int, quiet: bool
+) -> bool:
+    """Asks for the elections, portion by portion; True where all requests were taken in time."""
+    waiting = list(portions(partitions))
+    taken = 0
+    asked: list[TopicPartition] = []
+
+    async def look() -> int:
+        nonlocal asked, taken
+        if await election_is_pending(session):
+            return taken
+        taken += len(asked)
+        asked = []
+        if waiting:
+            outcome = await request_election(session, waiting[0])
+            demand_done(outcome)
+            if not outcome.was_done:
+                asked = waiting.pop(0)
+        return taken
+
+    return await wait_for_all(look, len(partitions), "elections taken up", timeout_ms=timeout_ms, quiet=quiet)
+
+
+def _answer(
+    elections: Sequence[Election], after: PartitionViews, *, is_taken: bool = True, dry_run: bool = False
+) -> Answer:
+    rows: list[tuple[str, ...]] = []
+    data: list[JsonValue] = []
+    failed = late = 0
+    for election in elections:
+        now = after.leader(election.partition) if election.is_needed and not dry_run else election.before
+        if election.problem is not None:
+            result = f"no: {election.problem}"
+        elif not election.is_needed:
+            result = "the preferred replica leads already"
+        elif dry_run:
+            result = "would be elected"
+        elif now == election.preferred:
+            result = "elected"
+        elif is_taken:
+            result = "no: the controller did not elect it; has its broker gone, or left the ISR?"
+        else:
+            result = "not taken up yet"
+        is_late = election.is_needed and not dry_run and not is_taken and now != election.preferred
+        late += is_late
+        failed += result.startswith("no:")
+        shown = ["none" if leader is None else str(leader) for leader in (election.before, now)]
+        if result != "the preferred replica leads already":
+            rows.append((election.partition.topic, str(election.partition.partition), *shown, result))
+        data.append(
+            {
+                "topic": election.partition.topic,
+                "partition": election.partition.partition,
+                "preferred": election.preferred,
+                "leader_before": election.before,
+                "leader": now,
+                "elected": election.is_needed and now == election.preferred,
+                "problem": election.problem,
+                "result": result,
+            }
+        )
+    needed = sum(election.is_needed for election in elections)
+    line = f"{len(elections)} partitions, of which {needed} {'need' if dry_run else 'needed'} an election"
+    tables = (Table(("topic", "partition", "before", "after", "result"), tuple(rows)),) if rows else ()
+    code = Exit.TIMED_OUT if late else Exit.NO if failed else Exit.OK
+    return Answer(data, (line,), tables, code)

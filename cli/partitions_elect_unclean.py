@@ -1,0 +1,173 @@
+"""`lethe partitions elect --unclean`: a leader that was not in sync, for partitions that have none.
+
+It takes what the topic's setting allows, for as long as it takes, and puts the setting back: at the end, on a failure,
+on Ctrl-C and on SIGTERM. Only a process that is killed leaves it behind; how to undo it is said before anything is
+done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from adapters.partition_views import PartitionViews, view_partitions
+from adapters.signals import stop_on_signals
+from adapters.unclean_election import SETTING, Before, put_back, settings_before, switch_on
+from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from cli.acting_controller import acting_controller
+from cli.answer import Answer, Exit, Refusal, Table
+from cli.asking import Confirm, demand_agreement
+from cli.progress import wait_for_all
+from cli.render import note
+from cli.topics_pause_deletions import demand_done
+from cli.zookeeper_access import selection
+from protocol.journal import JsonValue
+from protocol.partition_names import Selector
+from protocol.vocabulary import TopicPartition
+
+
+async def unclean_election(
+    session: ZooKeeperSession,
+    selectors: Sequence[Selector],
+    *,
+    confirm: Confirm | None,
+    dry_run: bool = False,
+    timeout_ms: int = 60_000,
+    quiet: bool = True,
+) -> Answer:
+    """Elects a leader for each leaderless partition selected. Raises Refusal where none is leaderless, where no
+    replica of one is there, where nobody would elect, and where it is not agreed to."""
+    topics = sorted({selector.topic for selector in selectors})
+    views = await view_partitions(session, topics)
+    chosen = [tp for tp in selection(views, selectors) if not views.has_live_leader(tp)]
+    if not chosen:
+        raise Refusal("all of these partitions have a leader: an unclean election would only lose records")
+    # The setting is the topic's: what else has no leader there is elected with it.
+    leaderless = [tp for tp in views.assignments if not views.has_live_leader(tp)]
+    affected = [tp for tp in leaderless if tp.topic in {tp.topic for tp in chosen}]
+    _demand_candidates(views, chosen)
+    settings = [await settings_before(session, topic) for topic in dict.fromkeys(tp.topic for tp in chosen)]
+    plan = _plan(views, chosen, affected, settings)
+    if dry_run:
+        return Answer([_as_json(views, views, tp) for tp in affected], tuple(plan))
+    if (await acting_controller(session)).broker_id is None:
+        raise Refusal("no controller is active, so nobody would elect a leader")
+    demand_agreement(plan, "RECORDS WILL BE LOST. Elect leaders that were not in sync?", confirm)
+    after = views
+    async with _switched_on(session, settings):
+        after = await _elected(session, chosen, topics, timeout_ms=timeout_ms, quiet=quiet)
+    return _answer(views, after, affected, chosen)
+
+
+def _demand_candidates(views: PartitionViews, chosen: Sequence[TopicPartition]) -> None:
+    for tp in chosen:
+        replicas = views.assignments[tp].replicas
+        if tp.topic in views.there.marked:
+            raise Refusal(f"topic {tp.topic} is marked for deletion: no leader of it is elected any more")
+        if not any(broker in views.brokers for broker in replicas):
+            raise Refusal(f"{tp} has no replica on a registered broker (its replicas: {list(replicas)}): start one")
+
+
+def _plan(
+    views: PartitionViews,
+    chosen: Sequence[TopicPartition],
+    affected: Sequence[TopicPartition],
+    settings: Sequence[Before],
+) -> list[str]:
+    lines = []
+    for tp in affected:
+        replicas = views.assignments[tp].replicas
+        there = [broker for broker in replicas if broker in views.brokers]
+        more = "" if tp in chosen else ", not named, but the setting is its topic's"
+        lines.append(
+            f"{tp}: no leader; in sync were {list(views.isr(tp)) or 'none'}; one of {there} would lead "
+            f"(replicas {list(replicas)}){more}"
+        )
+    lines += [
+        f"{SETTING} of topic {before.topic}: {before.value or '(default)'} -> true, and back afterwards. "
+        f"If this process is killed, undo it with: {before.undo}"
+        for before in settings
+    ]
+    return lines
+
+
+@asynccontextmanager
+async def _switched_on(session: ZooKeeperSession, settings: Sequence[Before]) -> AsyncIterator[None]:
+    """Unclean elections are allowed for these topics inside the block, and as before after it, however it ends."""
+    task = asyncio.current_task()
+    assert task is not None
+    undone: list[Before] = []
+    with stop_on_signals(lambda reason: _interrupt(task, reason)):
+        try:
+            for before in settings:
+                undone.append(before)
+                demand_done(await switch_on(session, before))
+            yield
+        finally:
+            await _all_back(session, undone)
+
+
+def _interrupt(task: asyncio.Task[object], reason: str) -> None:
+    if not task.cancelling():  # a second Ctrl-C must not keep the settings from being put back
+        note(f"{reason}: the settings are put back")
+        task.cancel()
+
+
+async def _all_back(session: ZooKeeperSession, settings: Sequence[Before]) -> None:
+    """Raises Refusal naming the commands where it could not be done."""
+    left = []
+    for before in settings:
+        try:
+            outcome = await put_back(session, before)
+            if outcome.problem is not None:
+                left.append((before, outcome.problem))
+        except (SessionLost, ValueError) as error:
+            left.append((before, str(error)))
+    if left:
+        problems = "; ".join(f"{before.undo} ({problem})" for before, problem in left)
+        raise Refusal(f"UNCLEAN ELECTIONS ARE STILL ALLOWED. Undo it by hand: {problems}", Exit.UNREACHABLE)
+
+
+async def _elected(
+    session: ZooKeeperSession, chosen: Sequence[TopicPartition], topics: Sequence[str], *, timeout_ms: int, quiet: bool
+) -> PartitionViews:
+    after = await view_partitions(session, topics)
+
+    async def look() -> int:
+        nonlocal after
+        after = await view_partitions(session, topics)
+        return sum(after.has_live_leader(tp) for tp in chosen)
+
+    await wait_for_all(look, len(chosen), "partitions with a leader", timeout_ms=timeout_ms, quiet=quiet)
+    return after
+
+
+def _answer(
+    before: PartitionViews, after: PartitionViews, affected: Sequence[TopicPartition], chosen: Sequence[TopicPartition]
+) -> Answer:
+    rows = tuple(
+        (
+            tp.topic,
+            str(tp.partition),
+            ",".join(map(str, before.isr(tp))),
+            "none" if after.leader(tp) is None else str(after.leader(tp)),
+            "elected" if after.has_live_leader(tp) else "no leader yet",
+        )
+        for tp in affected
+    )
+    done = sum(after.has_live_leader(tp) for tp in chosen)
+    line = f"{done} of {len(chosen)} partitions have a leader; the settings are as they were."
+    table = Table(("topic", "partition", "were in sync", "leader", "result"), rows)
+    data: list[JsonValue] = [_as_json(before, after, tp) for tp in affected]
+    return Answer(data, (line,), (table,), Exit.OK if done == len(chosen) else Exit.TIMED_OUT)
+
+
+def _as_json(before: PartitionViews, after: PartitionViews, tp: TopicPartition) -> JsonValue:
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "isr_before": [*before.isr(tp)],
+        "leader": after.leader(tp) if after.has_live_leader(tp) else None,
+        "replicas": [*before.assignments[tp].replicas],
+    }

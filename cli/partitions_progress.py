@@ -1,0 +1,155 @@
+"""How far reassignments are: `--list`, `--verify`, and waiting for them.
+
+A reassignment is *requested* while only `/admin/reassign_partitions` asks for it, *moving* while its topic's znode
+names replicas that are added or removed, and *done* when the partition has exactly the replicas asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from adapters.partition_views import PartitionViews, view_partitions
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Table
+from cli.progress import wait_for_all
+from cli.zookeeper_access import selection
+from protocol.journal import JsonValue
+from protocol.partition_names import Selector
+from protocol.reassignment_plans import Move
+from protocol.vocabulary import TopicPartition
+
+COLUMNS = ("topic", "partition", "replicas", "target", "state", "waits for")
+
+
+class Standing(NamedTuple):
+    """Where one partition is on its way."""
+
+    partition: TopicPartition
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+    state: str
+    """`done`, `moving`, `requested`, `otherwise` (nothing moves, and it has other replicas), or `gone`."""
+    waits_for: str
+
+    @property
+    def is_settled(self) -> bool:
+        return self.state in ("done", "otherwise", "gone")
+
+
+async def list_reassignments(session: ZooKeeperSession, selectors: Sequence[Selector] = ()) -> Answer:
+    """The reassignments requested or in progress, of all partitions or those selected."""
+    views = await view_partitions(session, {selector.topic for selector in selectors} or None)
+    chosen = set(selection(views, selectors))
+    unknown = [tp for tp in views.requested if tp not in views.assignments] if not selectors else []
+    found = []
+    for tp in [*(tp for tp in views.assignments if tp in chosen), *unknown]:
+        assignment = views.assignments.get(tp)
+        if assignment is not None and assignment.is_being_reassigned:
+            found.append(_standing(views, tp, views.requested.get(tp, assignment.target)))
+        elif tp in views.requested:
+            found.append(_standing(views, tp, views.requested[tp]))
+    lines = [f"{len(found)} partitions are being reassigned, or asked to be."]
+    lines += [f"{where}: {problem}" for where, problem in views.problems.items()]
+    return Answer([_as_json(one) for one in found], tuple(lines), _tables(found))
+
+
+async def verification(session: ZooKeeperSession, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answer:
+    """What has become of the moves."""
+    views = await view_partitions(session, {tp.topic for tp in targets})
+    return _answer([_standing(views, tp, target) for tp, target in targets.items()])
+
+
+async def wait_until_moved(session: ZooKeeperSession, moves: Sequence[Move], *, timeout_ms: int, quiet: bool) -> Answer:
+    """Waits until each partition has its replicas, or nobody moves it any more."""
+    targets = {move.partition: move.target for move in moves}
+    topics = {tp.topic for tp in targets}
+    standings: list[Standing] = []
+
+    async def look() -> int:
+        views = await view_partitions(session, topics)
+        standings[:] = [_standing(views, tp, target) for tp, target in targets.items()]
+        return sum(one.is_settled for one in standings)
+
+    await wait_for_all(look, len(targets), "partitions moved", timeout_ms=timeout_ms, quiet=quiet)
+    return _answer(standings)
+
+
+def _standing(views: PartitionViews, partition: TopicPartition, target: tuple[int, ...]) -> Standing:
+    assignment = views.assignments.get(partition)
+    if assignment is None:
+        problem = views.problems.get(partition.topic, "there is no such partition")
+        return Standing(partition, (), target, "gone", problem)
+    replicas = assignment.replicas
+    if assignment.is_being_reassigned:
+        if assignment.target != target and partition in views.requested:
+            return Standing(partition, replicas, target, "requested", _waits(views, partition, target))
+        if assignment.target != target:
+            words = f"it is being moved to {list(assignment.target)} instead"
+            return Standing(partition, replicas, target, "moving", words)
+        return Standing(partition, replicas, target, "moving", _waits(views, partition, target))
+    if replicas == target:
+        return Standing(partition, replicas, target, "done", "")
+    if partition in views.requested and views.requested[partition] == target:
+        return Standing(partition, replicas, target, "requested", "the controller to begin")
+    return Standing(partition, replicas, target, "otherwise", "nothing moves it: was it cancelled, or refused?")
+
+
+def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, ...]) -> str:
+    origin = views.assignments[partition].origin
+    adding = [broker for broker in target if broker not in origin]
+    isr = views.isr(partition)
+    parts = []
+    if adding:
+        parts.append(f"{sum(broker in isr for broker in adding)} of {len(adding)} adding replicas in sync")
+    missing = [broker for broker in target if broker not in isr and broker not in views.brokers]
+    if missing:
+        parts.append(f"brokers {_ids(missing)} are not registered")
+    lagging = [broker for broker in target if broker not in isr and broker in views.brokers]
+    if lagging:
+        parts.append(f"brokers {_ids(lagging)} to catch up")
+    return "; ".join(parts) or "the controller to finish it"
+
+
+def _answer(standings: Sequence[Standing]) -> Answer:
+    done = sum(one.state == "done" for one in standings)
+    code = Exit.OK if done == len(standings) else Exit.TIMED_OUT
+    if any(one.state in ("otherwise", "gone") for one in standings):
+        code = Exit.NO
+    rest = [one for one in standings if one.state != "done"]
+    return Answer(
+        [_as_json(one) for one in standings],
+        (f"{done} of {len(standings)} partitions have the replicas asked for.",),
+        _tables(rest),
+        code,
+    )
+
+
+def _tables(standings: Sequence[Standing]) -> tuple[Table, ...]:
+    rows = tuple(
+        (
+            one.partition.topic,
+            str(one.partition.partition),
+            _ids(one.replicas),
+            _ids(one.target),
+            one.state,
+            one.waits_for,
+        )
+        for one in standings
+    )
+    return (Table(COLUMNS, rows),) if rows else ()
+
+
+def _as_json(one: Standing) -> JsonValue:
+    return {
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "replicas": [*one.replicas],
+        "target": [*one.target],
+        "state": one.state,
+        "waits_for": one.waits_for or None,
+    }
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))

@@ -1,0 +1,103 @@
+"""What reassigning partitions means, for tools: Kafka's file of reassignments, and a partition's way from the replicas
+that it has to those that it shall have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
+from protocol.zookeeper.znodes import encode_reassignment
+
+ANY_LOG_DIR = "any"
+
+
+class Move(NamedTuple):
+    """One partition: its assignment now, and the replicas that it shall have, the preferred one first."""
+
+    partition: TopicPartition
+    now: ReplicaAssignment
+    target: tuple[int, ...]
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """Brokers that get a replica, counted from where a reassignment in progress began."""
+        return tuple(broker for broker in self.target if broker not in self.now.origin)
+
+    @property
+    def removing(self) -> tuple[int, ...]:
+        """Brokers that lose theirs."""
+        return tuple(broker for broker in self.now.origin if broker not in self.target)
+
+    @property
+    def is_done(self) -> bool:
+        """The partition has exactly these replicas, and nothing is being moved."""
+        return self.now.replicas == self.target and not self.now.is_being_reassigned
+
+
+def parse_reassignment_file(data: bytes, name: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """The reassignments in a file of kafka-reassign-partitions.sh. Raises ValueError naming the file and the place."""
+    try:
+        fields = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"{name} is not JSON: {error}") from error
+    if not isinstance(fields, dict) or not isinstance(fields.get("partitions"), list):
+        raise ValueError(f"{name} has no list 'partitions'")
+    if fields.get("version", 1) != 1:
+        raise ValueError(f"{name} has version {fields['version']!r}: only 1 is known")
+    found: dict[TopicPartition, tuple[int, ...]] = {}
+    for place, item in enumerate(fields["partitions"]):
+        partition, replicas = _item(item, f"{name}, item {place} of 'partitions'")
+        if partition in found:
+            raise ValueError(f"{name} names {partition} twice")
+        found[partition] = replicas
+    if not found:
+        raise ValueError(f"{name} names no partition")
+    return found
+
+
+def _item(item: Any, where: str) -> tuple[TopicPartition, tuple[int, ...]]:
+    if not isinstance(item, dict):
+        raise ValueError(f"{where} is not an object")
+    topic, number, replicas = item.get("topic"), item.get("partition"), item.get("replicas")
+    if not isinstance(topic, str) or topic_name_problem(topic) is not None:
+        raise ValueError(f"{where}: 'topic' is no topic name")
+    if not isinstance(number, int) or not _is_natural(number):
+        raise ValueError(f"{where}: 'partition' is no partition number")
+    partition = TopicPartition(topic, number)
+    if not isinstance(replicas, list) or not replicas or not all(map(_is_natural, replicas)):
+        raise ValueError(f"{where}: 'replicas' of {partition} is no list of broker ids")
+    if len(set(replicas)) < len(replicas):
+        raise ValueError(f"{where}: 'replicas' of {partition} names a broker twice")
+    log_dirs = item.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
+    if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
+        raise ValueError(f"{where}: 'log_dirs' of {partition} has not one entry for each replica")
+    if any(log_dir != ANY_LOG_DIR for log_dir in log_dirs):
+        raise ValueError(
+            f"{where}: 'log_dirs' of {partition} names a directory: only the brokers can place a replica in one of "
+            "their log directories, ZooKeeper cannot ask them to; write \"any\", or leave 'log_dirs' out"
+        )
+    return partition, tuple(replicas)
+
+
+def _is_natural(value: object) -> bool:
+    return type(value) is int and 0 <= value <= 2**31 - 1
+
+
+def reassignment_text(targets: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+    """Kafka's file of these reassignments."""
+    return encode_reassignment(targets).decode()
+
+
+def move_problem(move: Move, *, live: Collection[int], marked: Collection[str]) -> str | None:
+    """Why the partition cannot be moved so, in words that can be shown; None where it can."""
+    if move.partition.topic in marked:
+        return f"topic {move.partition.topic} is marked for deletion: nothing of it is moved any more"
+    if not move.target:
+        return f"{move.partition} would have no replica"
+    absent = sorted(set(move.adding).difference(live))
+    if absent:
+        return f"{move.partition} would move to brokers that are not registered: {absent}"
+    return None

@@ -1,0 +1,175 @@
+"""`lethe partitions elect --unclean`: who is concerned, and that the settings are put back however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from adapters.unclean_election import put_back, settings_before, switch_on
+from cli.answer import Exit, Refusal
+from cli.partitions_elect_unclean import unclean_election
+from cli.topics_create import Wanted, creation
+from protocol.partition_names import parse_selector
+from protocol.vocabulary import LeaderAndIsr
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, SetData
+from protocol.zookeeper.znodes import decode_config, encode_state
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply, bring_online, elect
+
+ORDERS = [parse_selector("orders:0")]
+SETTINGS = paths.config_topic("orders")
+BEFORE = b'{"config":{"retention.ms":"5"}, "version":1}'
+
+
+@pytest.fixture
+async def cluster(session: FakeSession) -> FakeSession:
+    """orders: in sync was only broker 9, which is gone, of partitions 0 and 1; 2 is led by 1."""
+    await creation(session, Wanted("orders", assignment=((1, 2), (2, 3), (1, 3))))
+    await bring_online(session, "orders", {0: (9,), 1: (), 2: (1, 3)})
+    await apply(session, SetData(SETTINGS, BEFORE, -1))
+    await elect(session, 1)
+    return session
+
+
+async def _settings(session: FakeSession) -> bytes | None:
+    (found,) = await session.read([GetData(SETTINGS)])
+    return found.data if isinstance(found, Data) else None
+
+
+async def _notifications(session: FakeSession) -> int:
+    (found,) = await session.read([GetChildren(paths.CONFIG_CHANGES)])
+    assert isinstance(found, Children)
+    return len(found.names)
+
+
+class Controller:
+    """Elects as soon as the setting allows it; or does something else then."""
+
+    def __init__(self, session: FakeSession, then: Any = None) -> None:
+        self._session = session
+        self._then = then
+        self.allowed = False
+
+    async def multi(self, operations: Any) -> Any:
+        outcome = await self._session.multi(operations)
+        data = await _settings(self._session)
+        if not self.allowed and data is not None and "unclean" in str(decode_config(SETTINGS, data)):
+            self.allowed = True
+            if self._then is not None:
+                await self._then()
+            state = encode_state(LeaderAndIsr(2, 1, (2,), 1))
+            await apply(self._session, SetData(paths.partition_state("orders", 0), state, -1))
+        return outcome
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+
+async def test_it_is_elected_and_the_settings_are_as_before(
+    cluster: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session: Any = Controller(cluster)
+    answer = await unclean_election(session, ORDERS, confirm=lambda question: "LOST" in question)
+    assert session.allowed
+    assert answer.exit is Exit.OK
+    assert answer.tables[0].rows[0] == ("orders", "0", "9", "2", "elected")
+    assert await _settings(cluster) == BEFORE
+    assert await _notifications(cluster) == 2
+    shown = capsys.readouterr().err
+    assert "orders-1: no leader" in shown
+    assert "not named, but the setting is its topic's" in shown
+    assert "lethe topics alter orders --delete-config unclean.leader.election.enable" in shown
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("orders:2", "all of these partitions have a leader"),
+        ("nothing", "does not exist"),
+        ("lost", "lost-0 has no replica on a registered broker"),
+    ],
+)
+async def test_refusals(cluster: FakeSession, text: str, words: str) -> None:
+    await creation(cluster, Wanted("lost", assignment=((3,),)))
+    await apply(cluster, Delete(paths.broker_id(3)))
+    with pytest.raises(Refusal, match=words):
+        await unclean_election(cluster, [parse_selector(text)], confirm=None)
+    assert await _settings(cluster) == BEFORE
+
+
+async def test_nothing_happens_unasked_in_a_dry_run_or_without_a_controller(cluster: FakeSession) -> None:
+    dry = await unclean_election(cluster, ORDERS, confirm=None, dry_run=True)
+    assert "orders-0: no leader; in sync were [9]" in dry.lines[0]
+    with pytest.raises(Refusal, match="nothing was done"):
+        await unclean_election(cluster, ORDERS, confirm=lambda _: False)
+    await apply(cluster, Delete(paths.CONTROLLER))
+    with pytest.raises(Refusal, match="no controller is active"):
+        await unclean_election(cluster, ORDERS, confirm=None)
+    assert await _notifications(cluster) == 0
+
+
+async def test_the_settings_come_back_when_time_is_over(cluster: FakeSession) -> None:
+    answer = await unclean_election(cluster, ORDERS, confirm=None, timeout_ms=1)
+    assert answer.exit is Exit.TIMED_OUT
+    assert await _settings(cluster) == BEFORE
+
+
+async def test_the_settings_come_back_when_it_is_interrupted(cluster: FakeSession) -> None:
+    electing = asyncio.create_task(unclean_election(cluster, ORDERS, confirm=None))
+    while await _notifications(cluster) == 0:
+        await asyncio.sleep(0)
+    assert await _settings(cluster) != BEFORE
+    electing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await electing
+    assert await _settings(cluster) == BEFORE
+
+
+async def test_where_there_were_no_settings_there_are_none_again(cluster: FakeSession) -> None:
+    await apply(cluster, Delete(SETTINGS))
+    session: Any = Controller(cluster)
+    await unclean_election(session, ORDERS, confirm=None)
+    assert session.allowed
+    assert (await cluster.read([GetData(SETTINGS)]))[0] == ReadFailed(-101)  # type: ignore[arg-type]
+
+
+async def test_what_somebody_else_sets_meanwhile_stays(cluster: FakeSession) -> None:
+    async def other() -> None:
+        data = b'{"version":1,"config":{"unclean.leader.election.enable":"true","segment.ms":"7"}}'
+        await apply(cluster, SetData(SETTINGS, data, -1))
+
+    session: Any = Controller(cluster, other)
+    await unclean_election(session, ORDERS, confirm=None)
+    assert decode_config(SETTINGS, await _settings(cluster)) == {"segment.ms": "7"}
+
+
+async def test_lost_replies_do_not_leave_it_on(cluster: FakeSession) -> None:
+    before = await settings_before(cluster, "orders")
+    await switch_on(cluster, before)
+    cluster.lose_next_reply(applied=False)
+    assert (await put_back(cluster, before)).problem is None
+    assert await _settings(cluster) == BEFORE
+    await switch_on(cluster, await settings_before(cluster, "orders"))
+    cluster.lose_next_reply(applied=True)
+    assert (await put_back(cluster, before)).problem is None
+    assert await _settings(cluster) == BEFORE
+
+
+async def test_an_unknown_beginning_is_put_back_too(cluster: FakeSession) -> None:
+    cluster.lose_next_reply(applied=True)
+    with pytest.raises(Refusal, match="unknown"):
+        await unclean_election(cluster, ORDERS, confirm=None)
+    assert await _settings(cluster) == BEFORE
+
+
+async def test_a_session_that_is_lost_says_how_to_undo_it(cluster: FakeSession) -> None:
+    async def lose() -> None:
+        cluster.end("expired")
+
+    session: Any = Controller(cluster, lose)
+    with pytest.raises(Refusal, match="STILL ALLOWED.*lethe topics alter orders --delete-config") as refusal:
+        await unclean_election(session, ORDERS, confirm=None)
+    assert refusal.value.exit is Exit.UNREACHABLE

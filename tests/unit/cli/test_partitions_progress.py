@@ -1,0 +1,62 @@
+"""`lethe partitions reassign --list` and `--verify`: where each partition is on its way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cli.answer import Exit, Refusal
+from cli.partitions_progress import list_reassignments, verification
+from protocol.partition_names import parse_selector
+from protocol.vocabulary import TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create
+from protocol.zookeeper.znodes import encode_reassignment
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply, bring_online
+
+
+@pytest.fixture
+async def cluster(session: FakeSession) -> FakeSession:
+    """Topic t: partition 0 gets replicas on 3 (in sync) and 9 (not there), 1 loses one, 2 and 3 stay."""
+    body = {
+        "version": 3,
+        "partitions": {"0": [3, 9, 1], "1": [1, 2], "2": [1], "3": [1]},
+        "adding_replicas": {"0": [3, 9]},
+        "removing_replicas": {"0": [1], "1": [2]},
+    }
+    await apply(session, Create(paths.topic("t"), json.dumps(body).encode()))
+    await bring_online(session, "t", {0: (1, 3), 1: (1, 2), 2: (1,), 3: (1,)})
+    requested = {TopicPartition("t", 2): (2,), TopicPartition("gone", 0): (1,)}
+    await apply(session, Create(paths.REASSIGN_PARTITIONS, encode_reassignment(requested)))
+    return session
+
+
+async def test_the_list(cluster: FakeSession) -> None:
+    answer = await list_reassignments(cluster)
+    assert [row[0:2] + row[4:] for row in answer.tables[0].rows] == [
+        ("t", "0", "moving", "1 of 2 adding replicas in sync; brokers 9 are not registered"),
+        ("t", "1", "moving", "the controller to finish it"),
+        ("t", "2", "requested", "the controller to begin"),
+        ("gone", "0", "gone", "there is no such partition"),
+    ]
+    data: Any = (await list_reassignments(cluster, [parse_selector("t:0")])).data
+    assert [(one["partition"], one["target"]) for one in data] == [(0, [3, 9])]
+    with pytest.raises(Refusal, match="no partition 9"):
+        await list_reassignments(cluster, [parse_selector("t:9")])
+
+
+async def test_verification(cluster: FakeSession) -> None:
+    def tp(number: int) -> TopicPartition:
+        return TopicPartition("t", number)
+
+    assert (await verification(cluster, {tp(3): (1,)})).exit is Exit.OK
+    moving = await verification(cluster, {tp(0): (3, 9), tp(3): (1,)})
+    assert moving.exit is Exit.TIMED_OUT
+    assert moving.lines == ("1 of 2 partitions have the replicas asked for.",)
+    other = await verification(cluster, {tp(0): (2,), tp(3): (2,), tp(7): (2,)})
+    assert other.exit is Exit.NO
+    assert [row[4] for row in other.tables[0].rows] == ["moving", "otherwise", "gone"]
+    assert "instead" in other.tables[0].rows[0][5]
