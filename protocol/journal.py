@@ -39,6 +39,7 @@ class FactType(enum.StrEnum):
     ACK = "ack"
     ZNODE_WRITE = "znode-write"
     DELETION_PHASE = "deletion-phase"
+    REASSIGNMENT = "reassignment"
     SET_ASIDE = "set-aside"
     BROKER = "broker"
     BYTES_FREED = "bytes-freed"

@@ -54,7 +54,7 @@ class Schema(NamedTuple):
 _TOPIC: Final = r"topic/.+"
 _BROKER: Final = r"broker/\d+"
 _CONTROLLER: Final = r"controller/\d+"
-_ANYTHING: Final = r"(topic|partition|replica|broker|controller)/.+|cluster|controller"
+_ANYTHING: Final = r"(topic|partition|replica|broker|controller)/.+|cluster|controller|reassignments"
 
 _BROKER_KEY: Final = Key("broker", Kind.ID, "broker id")
 _BROKER_EPOCH: Final = Key("broker_epoch", Kind.ID, "epoch of the broker incarnation: czxid of its registration")
@@ -217,6 +217,21 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                         _PARTITION_COUNT,
                         Key("replicas", Kind.COUNT, "how many replicas"),
                         Key("held_by", Kind.TEXT, "why a marked topic is held back", optional=True),
+                    ),
+                ),
+            ),
+        ),
+        FactType.REASSIGNMENT: Schema(
+            "The reassignment of a partition began or ended.",
+            (
+                Form(
+                    "controller",
+                    r"partition/.+",
+                    (
+                        Key("what", Kind.TEXT, "`started`, `cancelled`, `done` or `ended by deletion`"),
+                        Key("target", Kind.TEXT, "the replicas that it is to have, or has, as `1,2,3`"),
+                        Key("adding", Kind.TEXT, "the replicas that come", optional=True),
+                        Key("removing", Kind.TEXT, "the replicas that go", optional=True),
                     ),
                 ),
             ),

@@ -18,6 +18,8 @@ from controller.core.agenda import (
     ListBrokers,
     MovePartitions,
     MoveReplicas,
+    Partitions,
+    ProgressReassignments,
     ReadBroker,
     ResumeDeletions,
     TakeReplicasOffline,
@@ -132,6 +134,7 @@ def started(turn: Turn, task: BrokersStarted) -> None:
     turn.do(
         MoveReplicas(tuple(r for r in replicas if _may_go_online(context, r)), ReplicaState.ONLINE),
         BringOnline(),
+        ProgressReassignments(_moving_to(context, ids), announce=True),
         ResumeDeletions(doomed, unblock=True),
     )
 
@@ -142,6 +145,16 @@ def _in_service(context: Context) -> list[TopicPartition]:
         for topic_partition, partition in context.all_partitions()
         if partition.leadership is not None and not context.is_queued(topic_partition.topic)
     ]
+
+
+def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
+    """Partitions that are being reassigned to one of these brokers."""
+    moving = ((tp, context.partition(tp)) for tp in context.reassignments)
+    return tuple(
+        tp
+        for tp, partition in moving
+        if partition is not None and any(broker in brokers for broker in partition.assignment.target)
+    )
 
 
 def _may_go_online(context: Context, replica: PartitionReplica) -> bool:

@@ -228,9 +228,6 @@ class Reassignment:
     since_ms: int
     replicas: tuple[int, ...]
     """All that may hold a replica until the reassignment is done: the target first, then the rest of the origin."""
-    attempts: int = 0
-    """How often something was refused on the way; counts from the last success."""
-    last_error: str | None = None
 
 
 class Asked(NamedTuple):
@@ -288,6 +285,10 @@ class Context:
     """Partitions for which the broker's present incarnation answered KAFKA_STORAGE_ERROR."""
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     """Partitions that are being reassigned, from the write that begins it to the write that says that it is done."""
+    reassignments_requested: bool = False
+    """`/admin/reassign_partitions` is there, as far as we know."""
+    reassignment_retries: int = 0
+    """Refused writes in a row that a reassignment needed."""
     deletions: dict[str, Deletion] = field(default_factory=dict)
     """Topics queued for deletion, oldest first."""
     marks: dict[str, Mark] = field(default_factory=dict)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controller.core.agenda import ElectLeaders, Partitions, Replicas, ShrinkIsr, TopicTree
+from controller.core.agenda import (
+    AnnounceReassignments,
+    ElectLeaders,
+    LeadTargets,
+    Partitions,
+    Replicas,
+    ShrinkIsr,
+    Target,
+    TopicTree,
+)
 from controller.core.election import Strategy
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, ControllerEpoch, LeaderAndIsr, TopicId
@@ -154,7 +163,7 @@ class StatesReread:
     """After a version that was not the expected one: take in what is there, then do the task again."""
 
     partitions: Partitions
-    again: ElectLeaders | ShrinkIsr
+    again: ElectLeaders | ShrinkIsr | AnnounceReassignments | LeadTargets
 
 
 # --- requests of brokers ------------------------------------------------------------------------------------------
@@ -174,6 +183,55 @@ class IsrsAltered:
 @dataclass(frozen=True, slots=True)
 class StatesRefreshed:
     partitions: Partitions
+
+
+# --- reassignment -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsRead:
+    """`trimming`: only to take out what is done."""
+
+    trimming: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsTrimmed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsStarted:
+    """One outcome for each topic; `targets` are those of each topic."""
+
+    topics: tuple[str, ...]
+    targets: tuple[tuple[Target, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsAnnounced:
+    partitions: Partitions
+    leadership: tuple[LeaderAndIsr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsLed:
+    partitions: Partitions
+    leadership: tuple[LeaderAndIsr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsFinished:
+    """One outcome for each topic; `partitions` are those of each topic."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[Partitions, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsEnded:
+    topics: tuple[str, ...]
+    loading: bool
 
 
 # --- deletion -----------------------------------------------------------------------------------------------------
@@ -260,6 +318,13 @@ Continuation = (
     | StatesReread
     | IsrsAltered
     | StatesRefreshed
+    | ReassignmentsRead
+    | ReassignmentsTrimmed
+    | ReassignmentsStarted
+    | ReassignmentsAnnounced
+    | TargetsLed
+    | ReassignmentsFinished
+    | ReassignmentsEnded
     | DeletionsListed
     | PauseRead
     | MarkersRead

@@ -27,6 +27,9 @@ from controller.core import (
     leadership_first,
     marks,
     partition_machine,
+    reassignment,
+    reassignment_end,
+    reassignment_requests,
     removal,
     replica_machine,
     requests,
@@ -34,7 +37,7 @@ from controller.core import (
     unreadable,
 )
 from controller.core.context import Context
-from controller.core.effects import Effect, RetryDeletions, StandAgain, Timer
+from controller.core.effects import Effect, RetryDeletions, RetryReassignments, StandAgain, Timer
 from controller.core.events import Event, External, Result, ZnodesRead, ZnodesWritten
 from controller.core.turn import Turn
 from protocol.zookeeper import paths
@@ -93,6 +96,8 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
             turn.do(agenda.ListDeletions())
         case events.DeletionsPauseChanged():
             turn.do(agenda.ReadPause())
+        case events.ReassignmentsRequested():
+            turn.do(agenda.ReadReassignments())
         case events.LeaderAndIsrAnswered() | events.UpdateMetadataAnswered() | events.StopReplicaAnswered():
             answers.received(turn, event)
         case events.ResignationRequested(reason=reason):
@@ -111,6 +116,8 @@ def _timer(turn: Turn, timer: Timer) -> None:
             tenure.stand_again(turn)
         case RetryDeletions():
             deletion.retries_due(turn)
+        case RetryReassignments():
+            reassignment.retries_due(turn)
         case _:
             assert_never(timer)
 
@@ -173,6 +180,24 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             isr.refresh(turn, task)
         case agenda.AnswerControlledShutdown():
             controlled_shutdown.answer(turn, task)
+        case agenda.ReadReassignments():
+            reassignment_requests.read(turn)
+        case agenda.TrimReassignments():
+            reassignment_requests.trim(turn)
+        case agenda.StartReassignments():
+            reassignment.start(turn, task)
+        case agenda.ProgressReassignments():
+            reassignment.progress(turn, task)
+        case agenda.AnnounceReassignments():
+            reassignment.announce(turn, task)
+        case agenda.LeadTargets():
+            reassignment_end.lead(turn, task)
+        case agenda.RetireReplicas():
+            reassignment_end.retire(turn, task)
+        case agenda.FinishReassignments():
+            reassignment_end.finish(turn, task)
+        case agenda.EndReassignments():
+            reassignment_end.cancel(turn, task)
         case agenda.ListDeletions():
             marks.list_deletions(turn, task)
         case agenda.ReadPause():
@@ -261,6 +286,8 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             leadership.reread(turn, then, outcomes)
         case continuations.StatesRefreshed():
             isr.refreshed(turn, then, outcomes)
+        case continuations.ReassignmentsRead():
+            reassignment_requests.was_read(turn, then, outcomes)
         case continuations.DeletionsListed():
             marks.listed(turn, then, outcomes)
         case continuations.PauseRead():
@@ -307,6 +334,18 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             leadership.isr_shrunk(turn, then, outcomes)
         case continuations.IsrsAltered():
             isr.altered(turn, then, outcomes)
+        case continuations.ReassignmentsTrimmed():
+            reassignment_requests.trimmed(turn, outcomes[0])
+        case continuations.ReassignmentsStarted():
+            reassignment.started(turn, then, outcomes)
+        case continuations.ReassignmentsAnnounced():
+            reassignment.announced(turn, then, outcomes)
+        case continuations.TargetsLed():
+            reassignment_end.led(turn, then, outcomes)
+        case continuations.ReassignmentsFinished():
+            reassignment_end.finished(turn, then, outcomes)
+        case continuations.ReassignmentsEnded():
+            reassignment_end.cancelled(turn, then, outcomes)
         case continuations.MarkersRemoved():
             marks.markers_removed(turn, then, outcomes)
         case continuations.TopicsRemoved():

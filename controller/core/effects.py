@@ -87,7 +87,12 @@ class RetryDeletions:
     """Timer: the earliest repetition that a deletion waits for is due."""
 
 
-Timer = StandAgain | RetryDeletions
+@dataclass(frozen=True, slots=True)
+class RetryReassignments:
+    """Timer: a write that a reassignment needs was refused; it is tried again."""
+
+
+Timer = StandAgain | RetryDeletions | RetryReassignments
 
 
 @dataclass(frozen=True, slots=True)

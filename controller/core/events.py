@@ -81,6 +81,11 @@ class DeletionsPauseChanged:
     """`/lethe/deletions_paused` was created, rewritten or removed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReassignmentsRequested:
+    """`/admin/reassign_partitions` was created, rewritten or removed."""
+
+
 # --- answers of brokers -------------------------------------------------------------------------------------------
 
 
@@ -170,6 +175,7 @@ External = (
     | TopicsChanged
     | TopicsModified
     | TopicDeletionsRequested
+    | ReassignmentsRequested
     | DeletionsPauseChanged
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
@@ -189,6 +195,7 @@ class ControllerState(enum.IntEnum):
     BROKER_CHANGE = 2
     TOPIC_CHANGE = 3
     TOPIC_DELETION = 4
+    ALTER_PARTITION_REASSIGNMENT = 5
     CONTROLLED_SHUTDOWN = 8
     ISR_CHANGE = 9
     LEADER_AND_ISR_RESPONSE_RECEIVED = 10
@@ -209,6 +216,8 @@ def state_of(event: External) -> ControllerState:
             return ControllerState.TOPIC_CHANGE
         case TopicDeletionsRequested() | DeletionsPauseChanged() | StopReplicaAnswered():
             return ControllerState.TOPIC_DELETION
+        case ReassignmentsRequested():
+            return ControllerState.ALTER_PARTITION_REASSIGNMENT
         case LeaderAndIsrAnswered():
             return ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED
         case UpdateMetadataAnswered():
@@ -250,6 +259,8 @@ def from_watch(fired: WatchFired) -> External | None:
         return TopicDeletionsRequested() if kind is WatchKind.DATA_CHANGED else None
     if path == paths.deletions_paused():
         return DeletionsPauseChanged()
+    if path == paths.reassign_partitions():
+        return ReassignmentsRequested()
     broker = paths.broker_of(path)
     if broker is not None:
         return BrokerModified(broker) if kind is WatchKind.DATA_CHANGED else None

@@ -2,8 +2,8 @@
 
 Notifications from before are dropped; brokers, topics, states and deletion markers are read; then brokers learn who is
 live (they need addresses before they can follow), every replica is announced to its broker, which is how brokers
-learn the new controller's epoch, and partitions without a leader get one. Deletions resume last. Events that come in
-the meantime wait in the queue.
+learn the new controller's epoch, and partitions without a leader get one. Then reassignments go on, and deletions
+resume last. Events that come in the meantime wait in the queue.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core import brokers
-from controller.core.agenda import BecomeActive, BringOnline, MoveReplicas, ResumeDeletions, StartPartitions
+from controller.core.agenda import (
+    BecomeActive,
+    BringOnline,
+    MoveReplicas,
+    ProgressReassignments,
+    ReadReassignments,
+    ResumeDeletions,
+    StartPartitions,
+)
 from controller.core.context import Context, Partition, Role
 from controller.core.continuations import NotificationsDeleted, NotificationsListed, StatesRead
 from controller.core.mutation import set_first_replica_states, set_leadership, set_partition_state
@@ -101,7 +109,13 @@ def start_partitions(turn: Turn) -> None:
     context = turn.context
     for topic_partition, partition in context.all_partitions():
         set_partition_state(context, topic_partition, _first_state(context, topic_partition, partition))
-    turn.do(BringOnline(), ResumeDeletions(tuple(context.deletions)), BecomeActive())
+    turn.do(
+        BringOnline(),
+        ReadReassignments(),
+        ProgressReassignments(announce=True),
+        ResumeDeletions(tuple(context.deletions)),
+        BecomeActive(),
+    )
 
 
 def _first_state(context: Context, topic_partition: TopicPartition, partition: Partition) -> PartitionState:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from controller.core.agenda import AlterPartitions, RefreshStates
+from controller.core.agenda import AlterPartitions, ProgressReassignments, RefreshStates
 from controller.core.context import Context, Partition
 from controller.core.continuations import IsrsAltered, StatesRefreshed
 from controller.core.leadership import is_stale, set_state, take_in_state, with_next_version
@@ -190,6 +190,7 @@ def altered(turn: Turn, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> 
     _record_refusals(turn, request.broker_id, verdicts)
     _tell_everybody(turn, task.partitions)
     turn.reply(task.key, _response(context, request, version, verdicts))
+    _move_on(turn, task.partitions)
     if stale:
         turn.do(RefreshStates(tuple(stale)))
 
@@ -258,6 +259,14 @@ def refreshed(turn: Turn, task: StatesRefreshed, outcomes: Sequence[ReadOutcome]
         if problem is not None:
             turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
     _tell_everybody(turn, task.partitions)
+    _move_on(turn, task.partitions)
+
+
+def _move_on(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
+    """A reassignment waits for nothing but its targets in the ISR."""
+    moving = tuple(tp for tp in partitions if tp in turn.context.reassignments)
+    if moving:
+        turn.do(ProgressReassignments(moving))
 
 
 def _tell_everybody(turn: Turn, partitions: Iterable[TopicPartition]) -> None:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from controller.core import election, partition_machine, replica_machine
-from controller.core.agenda import ElectLeaders, Replicas, ShrinkIsr
+from controller.core.agenda import AnnounceReassignments, ElectLeaders, LeadTargets, Replicas, ShrinkIsr
 from controller.core.context import Context, Partition
 from controller.core.continuations import (
     IsrShrunk,
@@ -169,7 +169,7 @@ def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) 
     partition_machine.enter(turn, tuple(done), PartitionState.ONLINE)
     turn.flush(batch)
     if stale:
-        _reread(turn, stale, ElectLeaders(tuple(stale), strategy=task.strategy))
+        read_again(turn, stale, ElectLeaders(tuple(stale), strategy=task.strategy))
 
 
 def _receivers(
@@ -242,13 +242,18 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
     if offline:
         replica_machine.finish_offline(turn, tuple(offline))
     if stale:
-        _reread(turn, stale, ShrinkIsr(tuple(again)))
+        read_again(turn, stale, ShrinkIsr(tuple(again)))
 
 
 # --- what somebody else wrote -------------------------------------------------------------------------------------
 
 
-def _reread(turn: Turn, partitions: list[TopicPartition], again: ElectLeaders | ShrinkIsr) -> None:
+def read_again(
+    turn: Turn,
+    partitions: Sequence[TopicPartition],
+    again: ElectLeaders | ShrinkIsr | AnnounceReassignments | LeadTargets,
+) -> None:
+    """Somebody else has written these states: read them, then do the task again."""
     turn.read(
         (GetData(paths.partition_state(*topic_partition)) for topic_partition in partitions),
         StatesReread(tuple(partitions), again),
@@ -268,6 +273,10 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
         case ElectLeaders(partitions=partitions) as election_again:
             going = tuple(p for p in partitions if p in going_on)
             turn.do(replace(election_again, partitions=going))
+        case AnnounceReassignments(partitions=partitions):
+            turn.do(AnnounceReassignments(tuple(p for p in partitions if p in going_on)))
+        case LeadTargets(partitions=partitions):
+            turn.do(LeadTargets(tuple(p for p in partitions if p in going_on)))
         case ShrinkIsr(replicas=replicas):
             turn.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)))
 

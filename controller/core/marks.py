@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core.agenda import (
+    EndReassignments,
     ListDeletions,
     ListTopics,
     QueueDeletions,
@@ -148,6 +149,8 @@ def queue(turn: Turn, task: QueueDeletions) -> None:
             phase(turn, name, "queued", since_ms=turn.now_ms)
     if not task.loading:
         turn.do(ResumeDeletions(task.topics))
+    if moving:
+        turn.do(EndReassignments(moving, task.loading))
 
 
 # --- paused -------------------------------------------------------------------------------------------------------

@@ -263,6 +263,8 @@ def reset_cluster(context: Context) -> None:
         "topics",
         "offline_dirs",
         "reassignments",
+        "reassignments_requested",
+        "reassignment_retries",
         "deletions",
         "marks",
         "paused",

@@ -26,6 +26,7 @@ from controller.core.events import (
     DeletionsPauseChanged,
     External,
     LeaderAndIsrAnswered,
+    ReassignmentsRequested,
     SessionEstablished,
     SessionLost,
     StopReplicaAnswered,
@@ -49,6 +50,7 @@ _MERGED: Final = (
     TopicsChanged,
     TopicDeletionsRequested,
     DeletionsPauseChanged,
+    ReassignmentsRequested,
     TimerFired,
 )
 _SESSIONS: Final = (SessionEstablished, SessionLost)

@@ -26,6 +26,7 @@ LEVELS: Final[Mapping[FactType, int]] = {
     FactType.ACK: logging.DEBUG,
     FactType.ZNODE_WRITE: logging.DEBUG,
     FactType.DELETION_PHASE: logging.INFO,
+    FactType.REASSIGNMENT: logging.DEBUG,
     FactType.SET_ASIDE: logging.WARNING,
     FactType.BROKER: logging.INFO,
     FactType.BYTES_FREED: logging.INFO,

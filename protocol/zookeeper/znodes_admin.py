@@ -8,7 +8,7 @@ from typing import Final
 
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
-from protocol.zookeeper.json_fields import Json, array, brokers, dump, integer, malformed, mapping, parse_object, string
+from protocol.zookeeper.json_fields import Json, array, dump, integer, malformed, mapping, parse_object, string
 
 LOG_DIR_FAILURE: Final = 1
 """The one event that a log directory notification tells of."""
@@ -45,9 +45,17 @@ def encode_reassignment(targets: Mapping[TopicPartition, tuple[int, ...]]) -> by
 
 
 def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
-    """The wanted replicas of each partition, in the order given; of a partition that is named twice, the last."""
+    """The wanted replicas of each partition, in the order given; of a partition that is named twice, the last.
+
+    Whether they make sense (brokers named twice, none at all) is not looked at: one bad entry spoils no other.
+    """
     path = paths.REASSIGN_PARTITIONS
-    return {tp: brokers(path, f"'replicas' of {tp}", item.get("replicas")) for tp, item in _partitions(path, data)}
+    return {tp: _replicas(path, tp, item.get("replicas")) for tp, item in _partitions(path, data)}
+
+
+def _replicas(path: str, topic_partition: TopicPartition, value: object) -> tuple[int, ...]:
+    where = f"'replicas' of {topic_partition}"
+    return tuple(integer(path, f"a broker id in {where}", item) for item in array(path, where, value))
 
 
 def encode_preferred_replica_election(partitions: Iterable[TopicPartition]) -> bytes:

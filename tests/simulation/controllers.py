@@ -49,6 +49,7 @@ _MERGED = (
     events.TopicsModified,
     events.TopicDeletionsRequested,
     events.DeletionsPauseChanged,
+    events.ReassignmentsRequested,
     events.TimerFired,
 )
 

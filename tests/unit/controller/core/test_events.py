@@ -88,6 +88,7 @@ def test_numbers_are_those_of_kafkas_gauge() -> None:
         "BROKER_CHANGE": 2,
         "TOPIC_CHANGE": 3,
         "TOPIC_DELETION": 4,
+        "ALTER_PARTITION_REASSIGNMENT": 5,
         "CONTROLLED_SHUTDOWN": 8,
         "ISR_CHANGE": 9,
         "LEADER_AND_ISR_RESPONSE_RECEIVED": 10,

@@ -1,0 +1,277 @@
+"""Reassignment: how a partition moves from its origin to its target replicas (KIP-455).
+
+Theory of operation. The topic's znode says what moves: `replicas` is the target followed by the rest of the origin,
+`adding` and `removing` are the difference. It is written before anything else happens and once more when all is done,
+so that the next controller goes on wherever this one stopped:
+
+    start     the topic's znode gets the target; replicas of a target that was given up are retired
+    announce  leader epoch + 1; the origin learns who is being added, the added replicas that they are new
+    (wait)    until every target replica is in the ISR, of which the leader tells
+    lead      a target replica leads, or the leader's epoch is raised; brokers see the target as the whole assignment
+    retire    the removed replicas are stopped and deleted; nobody waits for their answers
+    finish    the topic's znode says that nothing moves any more (`reassignment_end` has these last three)
+
+A second target while the first is under way is reckoned from the origin; the origin as target cancels. A topic that is
+marked for deletion is moved no further (`reassignment_end.cancel`). All of it is done for many partitions at once: one
+write for each topic's znode and one for each partition's state in a phase.
+
+As in Kafka a removed replica on a broker that is not registered leaves its log there; the survey finds it. Unlike in
+Kafka, every write of a topic's znode expects the version that was last seen, `/admin/reassign_partitions` may also be
+rewritten while it is there, and a reassignment whose target has no live member in sync waits instead of completing
+without a leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controller.core.agenda import (
+    AnnounceReassignments,
+    BringOnline,
+    LeadTargets,
+    ListDeletions,
+    MoveReplicas,
+    Partitions,
+    ProgressReassignments,
+    ReadModifiedTopics,
+    ReadReassignments,
+    RetireReplicas,
+    StartReassignments,
+    Target,
+)
+from controller.core.context import Context, Partition
+from controller.core.continuations import ReassignmentsAnnounced, ReassignmentsStarted
+from controller.core.effects import RetryReassignments
+from controller.core.expansion import note_written, set_topic, znode_of
+from controller.core.leadership import is_stale, read_again, refuse_write, set_state, with_next_version
+from controller.core.mutation import begin_reassignment, set_leadership
+from controller.core.transitions import ReplicaState
+from controller.core.turn import Turn
+from protocol.back_off import BackOff
+from protocol.journal import FactType
+from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
+from protocol.zookeeper import znodes
+from protocol.zookeeper.operations import ZkError
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+
+
+def in_words(replicas: Iterable[int]) -> str:
+    """As `1,2,3`, for facts and messages."""
+    return ",".join(map(str, replicas))
+
+
+# --- starting -----------------------------------------------------------------------------------------------------
+
+
+def start(turn: Turn, task: StartReassignments) -> None:
+    """Write the targets into the znodes of their topics, a write for each topic."""
+    context = turn.context
+    by_topic: dict[str, list[Target]] = {}
+    for target in task.targets:
+        partition = context.partition(target.topic_partition)
+        if partition is None or context.is_queued(target.topic_partition.topic):
+            continue
+        after = partition.assignment.reassign_to(target.replicas)
+        if after == partition.assignment:
+            continue
+        if _would_lose_records(partition, after):
+            why = "no replica that stays is in sync: those that would go are the only ones with every record"
+            turn.refuse(f"partition/{target.topic_partition}", f"reassigning it to {list(target.replicas)}", why)
+            continue
+        by_topic.setdefault(target.topic_partition.topic, []).append(target)
+    if by_topic:
+        groups = [(set_topic(context, name, _with_targets(context, name, mine)),) for name, mine in by_topic.items()]
+        turn.write(groups, ReassignmentsStarted(tuple(by_topic), tuple(map(tuple, by_topic.values()))))
+
+
+def _would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
+    """A target that is given up loses its replicas at once, and with them what only they have."""
+    isr = () if partition.leadership is None else partition.leadership.isr
+    return bool(isr) and not any(replica in after.replicas for replica in isr)
+
+
+def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> znodes.TopicZnode:
+    znode = znode_of(context, name)
+    assignments = dict(znode.assignments)
+    for (_, number), replicas in targets:
+        assignments[number] = assignments[number].reassign_to(replicas)
+    return znodes.TopicZnode(assignments, znode.topic_id)
+
+
+def started(turn: Turn, task: ReassignmentsStarted, outcomes: Sequence[GroupOutcome]) -> None:
+    """Take the targets over where they were written; elsewhere look at the znode and write again."""
+    context = turn.context
+    going: list[TopicPartition] = []
+    given_up: list[PartitionReplica] = []
+    again: list[Target] = []
+    for name, targets, outcome in zip(task.topics, task.targets, outcomes, strict=True):
+        if isinstance(outcome, GroupDone):
+            note_written(context, name)
+            for topic_partition, replicas in targets:
+                given_up += _begin(turn, topic_partition, replicas)
+                going.append(topic_partition)
+        elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION:
+            again.extend(targets)
+        else:
+            why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
+            turn.refuse(f"topic/{name}", "reassigning its partitions", f"writing its znode: {why}")
+            retry_later(turn)
+    if again:
+        names = tuple(dict.fromkeys(target.topic_partition.topic for target in again))
+        turn.do(ReadModifiedTopics(names), StartReassignments(tuple(again)))
+    turn.do(RetireReplicas(tuple(given_up)), ProgressReassignments(tuple(going), announce=True))
+
+
+def _begin(turn: Turn, topic_partition: TopicPartition, target: tuple[int, ...]) -> list[PartitionReplica]:
+    """Remember the new assignment; returns the replicas that were under way to a target that is no longer wanted."""
+    partition = turn.context.partition(topic_partition)
+    if partition is None:
+        return []
+    before, after = partition.assignment, partition.assignment.reassign_to(target)
+    begin_reassignment(turn.context, topic_partition, after, turn.now_ms)
+    turn.record(
+        FactType.REASSIGNMENT,
+        f"partition/{topic_partition}",
+        what="started" if after.is_being_reassigned else "cancelled",
+        target=in_words(target),
+        adding=in_words(after.adding),
+        removing=in_words(after.removing),
+    )
+    return [
+        PartitionReplica(*topic_partition, BrokerId(r))
+        for r in before.replicas
+        if r not in after.replicas and r in partition.replicas
+    ]
+
+
+# --- progress -----------------------------------------------------------------------------------------------------
+
+
+def progress(turn: Turn, task: ProgressReassignments) -> None:
+    """Have the targets lead where all of them are in sync; announce the others where that is asked for."""
+    context = turn.context
+    asked = tuple(context.reassignments) if task.partitions is None else dict.fromkeys(task.partitions)
+    complete: list[TopicPartition] = []
+    waiting: list[TopicPartition] = []
+    for topic_partition in asked:
+        partition = context.partition(topic_partition)
+        if partition is None or topic_partition not in context.reassignments:
+            continue
+        if context.is_queued(topic_partition.topic):
+            continue
+        (complete if _has_arrived(context, topic_partition, partition) else waiting).append(topic_partition)
+    if complete:
+        turn.do(LeadTargets(tuple(complete)))
+    if waiting and task.announce:
+        turn.do(AnnounceReassignments(tuple(waiting)))
+
+
+def _has_arrived(context: Context, topic_partition: TopicPartition, partition: Partition) -> bool:
+    """Nothing is added or removed (any more), or every target replica is in sync and one of them can lead."""
+    leadership, target = partition.leadership, partition.assignment.target
+    return not partition.assignment.is_being_reassigned or (
+        leadership is not None
+        and all(replica in leadership.isr for replica in target)
+        and any(context.is_online(topic_partition, replica) for replica in target)
+    )
+
+
+def announce(turn: Turn, task: AnnounceReassignments) -> None:
+    """Raise the leader epochs, so that brokers take the new assignment in; what never had a leader gets one."""
+    context = turn.context
+    chosen: list[TopicPartition] = []
+    leadership: list[LeaderAndIsr] = []
+    leaderless: list[TopicPartition] = []
+    for topic_partition in task.partitions:
+        partition = context.partition(topic_partition)
+        if partition is None:
+            continue
+        if partition.leadership is None:
+            leaderless.append(topic_partition)
+            continue
+        chosen.append(topic_partition)
+        leadership.append(raised(context, partition.leadership))
+    if leaderless:
+        turn.do(
+            MoveReplicas(_added(context, leaderless), ReplicaState.NEW),
+            BringOnline(tuple(leaderless)),
+            MoveReplicas(_added(context, leaderless), ReplicaState.ONLINE),
+            ProgressReassignments(tuple(tp for tp in leaderless if _can_start(context, tp))),
+        )
+    if chosen:
+        turn.write(
+            [set_state(tp, state) for tp, state in zip(chosen, leadership, strict=True)],
+            ReassignmentsAnnounced(tuple(chosen), tuple(leadership)),
+        )
+
+
+def _can_start(context: Context, topic_partition: TopicPartition) -> bool:
+    partition = context.partition(topic_partition)
+    return partition is not None and any(
+        context.is_online(topic_partition, replica) for replica in partition.assignment.replicas
+    )
+
+
+def raised(context: Context, current: LeaderAndIsr) -> LeaderAndIsr:
+    """The same leadership under the next leader epoch."""
+    return current._replace(leader_epoch=current.leader_epoch + 1, controller_epoch=context.epoch)
+
+
+def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[GroupOutcome]) -> None:
+    """Tell the origin who is being added, and the added replicas that they are new."""
+    context = turn.context
+    batch = turn.batch()
+    done: list[TopicPartition] = []
+    stale: list[TopicPartition] = []
+    for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
+        partition = context.partition(topic_partition)
+        if partition is None:
+            continue
+        if isinstance(outcome, GroupDone):
+            set_leadership(context, topic_partition, with_next_version(state))
+            assignment = partition.assignment
+            batch.add_leader_and_isr(assignment.origin, topic_partition, is_new=False)
+            known = [r for r in assignment.adding if r in partition.replicas]
+            batch.add_leader_and_isr(known, topic_partition, is_new=True)
+            done.append(topic_partition)
+        elif is_stale(outcome):
+            stale.append(topic_partition)
+        else:
+            refuse_write(turn, topic_partition, "announcing a reassignment", outcome)
+            retry_later(turn)
+    turn.flush(batch)
+    if stale:
+        read_again(turn, stale, AnnounceReassignments(tuple(stale)))
+    # Those that were not known before are told that they are new by becoming New.
+    turn.do(MoveReplicas(_added(context, done), ReplicaState.NEW))
+
+
+def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:
+    """The replicas that are being added and that nobody has been told about."""
+    known = ((tp, context.partition(tp)) for tp in partitions)
+    return tuple(
+        PartitionReplica(*tp, BrokerId(broker))
+        for tp, partition in known
+        if partition is not None
+        for broker in partition.assignment.adding
+        if broker not in partition.replicas
+    )
+
+
+# --- trying again -------------------------------------------------------------------------------------------------
+
+
+def retry_later(turn: Turn) -> None:
+    """Something was refused: look at all reassignments again when a wait is over that doubles with each refusal."""
+    context = turn.context
+    if RetryReassignments() in context.timers:
+        return
+    context.reassignment_retries += 1
+    config = context.config
+    wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(context.reassignment_retries)
+    turn.set_timer(RetryReassignments(), turn.now_ms + wait_ms)
+
+
+def retries_due(turn: Turn) -> None:
+    """The timer fired: read what is asked for, and go on with what is under way."""
+    turn.do(ListDeletions(), ReadReassignments(), ProgressReassignments(announce=True))

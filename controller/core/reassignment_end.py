@@ -1,0 +1,296 @@
+"""How a reassignment ends: it arrives, or its topic is marked for deletion.
+
+Arriving goes in Kafka's order, so that a controller that dies on the way leaves something that the next one goes on
+with: first a target replica leads, then the removed replicas are stopped and deleted, and the topic's znode is written
+last. Until that write is known to have succeeded the partition counts as being reassigned.
+
+A topic that is marked for deletion is not moved any further. One fenced multi for each topic checks that the marker is
+still there and writes the znode with every replica, of origin and target, and nothing being added or removed. Only then
+is the deletion queued, so that it asks all of them. A controller that dies before the multi leaves a marked topic that
+is being moved, one that dies after it leaves a marked topic that is not: the next one knows what to do with either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controller.core import election
+from controller.core.agenda import (
+    EndReassignments,
+    FinishReassignments,
+    LeadTargets,
+    ListDeletions,
+    MoveReplicas,
+    QueueDeletions,
+    ReadModifiedTopics,
+    RetireReplicas,
+    TrimReassignments,
+)
+from controller.core.context import Context, Partition
+from controller.core.continuations import ReassignmentsEnded, ReassignmentsFinished, TargetsLed
+from controller.core.expansion import note_written, set_topic, znode_of
+from controller.core.leadership import is_stale, online, read_again, refuse_write, set_state, with_next_version
+from controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
+from controller.core.partition_machine import enter
+from controller.core.reassignment import in_words, raised, retry_later
+from controller.core.transitions import PartitionState, ReplicaState
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import ANY_VERSION, Check, Operation, ZkError
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+
+# --- leading ------------------------------------------------------------------------------------------------------
+
+
+def lead(turn: Turn, task: LeadTargets) -> None:
+    """Choose a leader among the targets where there is none, raise the leader epoch elsewhere, and write it."""
+    context = turn.context
+    chosen: list[TopicPartition] = []
+    leadership: list[LeaderAndIsr] = []
+    without: list[TopicPartition] = []
+    for topic_partition in task.partitions:
+        partition = context.partition(topic_partition)
+        if partition is None or topic_partition not in context.reassignments:
+            continue
+        state = _led_by_target(context, topic_partition, partition)
+        if state is not None:
+            chosen.append(topic_partition)
+            leadership.append(state)
+        elif not partition.assignment.is_being_reassigned:
+            # Cancelled while nobody of the origin can lead: it waits for a leader as any other partition does.
+            without.append(topic_partition)
+    if without:
+        _leave(turn, without)
+    if chosen:
+        turn.write(
+            [set_state(tp, state) for tp, state in zip(chosen, leadership, strict=True)],
+            TargetsLed(tuple(chosen), tuple(leadership)),
+        )
+
+
+def _led_by_target(context: Context, topic_partition: TopicPartition, partition: Partition) -> LeaderAndIsr | None:
+    current = partition.leadership
+    if current is None:
+        return None
+    if current.leader in partition.assignment.target and context.is_online(topic_partition, current.leader):
+        return raised(context, current)
+    result = election.reassign(partition.assignment, current, online(context, topic_partition), context.epoch)
+    return result.leadership if isinstance(result, election.Elected) else None
+
+
+def led(turn: Turn, task: TargetsLed, outcomes: Sequence[GroupOutcome]) -> None:
+    """Tell the target replicas; from now on the target is the assignment, and the others can go."""
+    context = turn.context
+    batch = turn.batch()
+    done: list[TopicPartition] = []
+    stale: list[TopicPartition] = []
+    for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
+        partition = context.partition(topic_partition)
+        if partition is None:
+            continue
+        if isinstance(outcome, GroupDone):
+            target = partition.assignment.target
+            set_leadership(context, topic_partition, with_next_version(state))
+            set_assignment(context, topic_partition, ReplicaAssignment(target))
+            batch.add_leader_and_isr(target, topic_partition, is_new=False)
+            done.append(topic_partition)
+        elif is_stale(outcome):
+            stale.append(topic_partition)
+        else:
+            refuse_write(turn, topic_partition, "leading the target of a reassignment", outcome)
+            retry_later(turn)
+    enter(turn, tuple(done), PartitionState.ONLINE)
+    turn.flush(batch)
+    if stale:
+        read_again(turn, stale, LeadTargets(tuple(stale)))
+    _leave(turn, done)
+
+
+def _leave(turn: Turn, partitions: Sequence[TopicPartition]) -> None:
+    context = turn.context
+    arrived = [
+        PartitionReplica(*tp, BrokerId(broker))
+        for tp, partition in _known(context, partitions)
+        for broker in partition.assignment.replicas
+        if partition.replicas.get(broker) is ReplicaState.NEW
+    ]
+    turn.do(
+        MoveReplicas(tuple(arrived), ReplicaState.ONLINE),
+        RetireReplicas(_removed(context, partitions)),
+        FinishReassignments(tuple(partitions)),
+    )
+
+
+def _known(context: Context, partitions: Iterable[TopicPartition]) -> Iterable[tuple[TopicPartition, Partition]]:
+    for topic_partition in partitions:
+        partition = context.partition(topic_partition)
+        if partition is not None:
+            yield topic_partition, partition
+
+
+def _removed(context: Context, partitions: Iterable[TopicPartition]) -> tuple[PartitionReplica, ...]:
+    """Replicas that have a state and are assigned no more."""
+    return tuple(
+        PartitionReplica(*tp, BrokerId(broker))
+        for tp, partition in _known(context, partitions)
+        for broker in partition.replicas
+        if broker not in partition.assignment.replicas
+    )
+
+
+# --- retiring -----------------------------------------------------------------------------------------------------
+
+
+def retire(turn: Turn, task: RetireReplicas) -> None:
+    """Through all states to NonExistent; a log on a broker that is not registered stays, and that is recorded."""
+    if not task.replicas:
+        return
+    for replica in task.replicas:
+        if replica.broker not in turn.context.brokers:
+            why = "its broker is not registered: the log of the removed replica stays on its disk"
+            turn.refuse(f"replica/{replica}", "deleting a replica that was moved away", why)
+    turn.do(
+        MoveReplicas(task.replicas, ReplicaState.OFFLINE),
+        MoveReplicas(task.replicas, ReplicaState.DELETION_STARTED),
+        MoveReplicas(task.replicas, ReplicaState.DELETION_SUCCESSFUL),
+        MoveReplicas(task.replicas, ReplicaState.NON_EXISTENT),
+    )
+
+
+# --- finishing ----------------------------------------------------------------------------------------------------
+
+
+def finish(turn: Turn, task: FinishReassignments) -> None:
+    """One write for each topic, of the partitions that hold nothing any more that has to be stopped."""
+    context = turn.context
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for topic_partition, partition in _known(context, task.partitions):
+        if topic_partition not in context.reassignments:
+            continue
+        if any(broker not in partition.assignment.replicas for broker in partition.replicas):
+            turn.refuse(
+                f"partition/{topic_partition}", "finishing its reassignment", "a removed replica is not stopped"
+            )
+            retry_later(turn)
+            continue
+        by_topic.setdefault(topic_partition.topic, []).append(topic_partition)
+    if by_topic:
+        turn.write(
+            [(set_topic(context, name, znode_of(context, name)),) for name in by_topic],
+            ReassignmentsFinished(tuple(by_topic), tuple(map(tuple, by_topic.values()))),
+        )
+
+
+def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOutcome]) -> None:
+    """Done: tell all brokers, and take the entries out of what was asked for."""
+    context = turn.context
+    batch = turn.batch()
+    done: list[TopicPartition] = []
+    for name, partitions, outcome in zip(task.topics, task.partitions, outcomes, strict=True):
+        if isinstance(outcome, GroupDone):
+            note_written(context, name)
+            done.extend(partitions)
+        elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION:
+            turn.do(ReadModifiedTopics((name,)), FinishReassignments(partitions))
+        else:
+            why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
+            turn.refuse(f"topic/{name}", "finishing reassignments", f"writing its znode: {why}")
+            retry_later(turn)
+    for topic_partition, partition in _known(context, done):
+        end_reassignment(context, topic_partition, partition.assignment)
+        turn.record(
+            FactType.REASSIGNMENT,
+            f"partition/{topic_partition}",
+            what="done",
+            target=in_words(partition.assignment.replicas),
+        )
+    if done:
+        context.reassignment_retries = 0
+        batch.add_update_metadata(context.brokers, done)
+        turn.flush(batch)
+        context.agenda.append(TrimReassignments())
+
+
+# --- ending for a deletion ----------------------------------------------------------------------------------------
+
+
+def cancel(turn: Turn, task: EndReassignments) -> None:
+    """Write the znodes of these marked topics with all replicas and nothing moving, provided they are still marked."""
+    context = turn.context
+    names = [name for name in task.topics if name in context.topics and not context.is_queued(name)]
+    if names:
+        groups = [(Check(paths.delete_topic(name), ANY_VERSION), _with_all_replicas(context, name)) for name in names]
+        turn.write(groups, ReassignmentsEnded(tuple(names), task.loading))
+
+
+def _with_all_replicas(context: Context, name: str) -> Operation:
+    znode = znode_of(context, name)
+    assignments = {
+        number: ReplicaAssignment(_all_replicas(context, TopicPartition(name, number), assignment))
+        for number, assignment in znode.assignments.items()
+    }
+    return set_topic(context, name, znodes.TopicZnode(assignments, znode.topic_id))
+
+
+def _all_replicas(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> tuple[int, ...]:
+    """Also those that were retired already: nobody has heard that they are gone."""
+    known = context.reassignments.get(topic_partition)
+    return tuple(dict.fromkeys((*assignment.replicas, *(() if known is None else known.replicas))))
+
+
+def cancelled(turn: Turn, task: ReassignmentsEnded, outcomes: Sequence[GroupOutcome]) -> None:
+    """The topics can be queued, with every replica; one whose marker is gone is moved on."""
+    context = turn.context
+    ended: list[str] = []
+    again: list[str] = []
+    unmarked = False
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        if isinstance(outcome, GroupDone):
+            note_written(context, name)
+            _take_over(turn, name)
+            ended.append(name)
+        elif outcome == GroupFailed(1, ZkError.BAD_VERSION):
+            again.append(name)
+        elif outcome == GroupFailed(0, ZkError.NO_NODE):
+            unmarked = True
+        else:
+            why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
+            turn.refuse(f"topic/{name}", "ending its reassignments before it is deleted", why)
+            note_end_refused(context, name, why)
+            retry_later(turn)
+    if again:
+        turn.do(ReadModifiedTopics(tuple(again)), EndReassignments(tuple(again), task.loading))
+    if unmarked and not task.loading:
+        context.agenda.append(ListDeletions())
+    if ended:
+        turn.do(QueueDeletions(tuple(ended), task.loading))
+        if not task.loading:
+            context.agenda.append(TrimReassignments())
+
+
+def note_end_refused(context: Context, name: str, why: str) -> None:
+    """For who asks why the topic is not gone yet."""
+    mark = context.marks.get(name)
+    if mark is not None:
+        context.marks[name] = mark._replace(last_error=why)
+
+
+def _take_over(turn: Turn, name: str) -> None:
+    context = turn.context
+    for topic_partition, partition in list(context.partitions_of(name)):
+        if topic_partition not in context.reassignments:
+            continue
+        replicas = _all_replicas(context, topic_partition, partition.assignment)
+        end_reassignment(context, topic_partition, ReplicaAssignment(replicas))
+        for broker in replicas:
+            # Nobody was told about it, or it was retired: the deletion asks its broker before it is believed.
+            if broker not in partition.replicas and partition.replicas:
+                set_replica_state(context, PartitionReplica(*topic_partition, BrokerId(broker)), ReplicaState.NEW)
+        turn.record(
+            FactType.REASSIGNMENT,
+            f"partition/{topic_partition}",
+            what="ended by deletion",
+            target=in_words(replicas),
+        )

@@ -1,0 +1,95 @@
+"""`/admin/reassign_partitions`: what people ask for, and how it is taken off the list.
+
+The znode lists partitions with the replicas that they are to have. It is read when it is created and when it is
+rewritten, so that a reassignment under way can be given another target, or its origin to cancel it (Kafka's controller
+acts on creation only). An entry leaves the list when it is done or moot; the empty list is removed. The list is written
+expecting the version that was read, so that an entry that is added meanwhile is not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.agenda import StartReassignments, Target
+from controller.core.context import Context
+from controller.core.continuations import ReassignmentsRead, ReassignmentsTrimmed
+from controller.core.turn import Turn
+from protocol.vocabulary import TopicPartition
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, SetData, ZkError
+from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+
+
+def read(turn: Turn) -> None:
+    """Read the list, and be told when it is created or changed."""
+    path = paths.reassign_partitions()
+    turn.read((Exists(path, watch=True), GetData(path)), ReassignmentsRead(trimming=False))
+
+
+def trim(turn: Turn) -> None:
+    """Read the list again, where there is one, to shorten it."""
+    if turn.context.reassignments_requested:
+        path = paths.reassign_partitions()
+        turn.read((Exists(path, watch=True), GetData(path)), ReassignmentsRead(trimming=True))
+
+
+def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Start what is new, and shorten the list by what is done or moot."""
+    context = turn.context
+    outcome = outcomes[1]
+    context.reassignments_requested = isinstance(outcome, Data)
+    if not isinstance(outcome, Data):
+        if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
+            turn.refuse("reassignments", f"reading {paths.reassign_partitions()}", outcome.error.name)
+        return
+    try:
+        asked = znodes.decode_reassignment(outcome.data)
+    except znodes.MalformedZnode as error:
+        turn.refuse("reassignments", f"reading {paths.reassign_partitions()}", f"{error}; it is removed, as Kafka does")
+        _write(turn, {}, outcome.stat.version)
+        return
+    verdicts = {tp: _moot(context, tp, replicas) for tp, replicas in asked.items()}
+    if not task.trimming:
+        for topic_partition, why in verdicts.items():
+            if why is not None:
+                turn.refuse(f"partition/{topic_partition}", "reassigning it", why)
+        new = [Target(tp, r) for tp, r in asked.items() if verdicts[tp] is None and not _is_known(context, tp, r)]
+        if new:
+            turn.do(StartReassignments(tuple(new)))
+    left = {tp: r for tp, r in asked.items() if verdicts[tp] is None and not _is_done(context, tp, r)}
+    if left != asked:
+        _write(turn, left, outcome.stat.version)
+
+
+def _moot(context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> str | None:
+    """Why this can never be done; None where it can."""
+    if topic_partition.topic in context.set_aside_topics:
+        return None
+    if context.partition(topic_partition) is None:
+        return "there is no such partition"
+    if context.is_queued(topic_partition.topic):
+        return "the topic is being deleted"
+    if not replicas or any(replica < 0 for replica in replicas) or len(frozenset(replicas)) != len(replicas):
+        return f"{list(replicas)} is no list of different brokers"
+    return None
+
+
+def _is_known(context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> bool:
+    partition = context.partition(topic_partition)
+    return partition is None or partition.assignment.target == replicas
+
+
+def _is_done(context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> bool:
+    return topic_partition not in context.reassignments and _is_known(context, topic_partition, replicas)
+
+
+def _write(turn: Turn, left: dict[TopicPartition, tuple[int, ...]], version: int) -> None:
+    path = paths.reassign_partitions()
+    operation = SetData(path, znodes.encode_reassignment(left), version) if left else Delete(path, version)
+    turn.write([(operation,)], ReassignmentsTrimmed())
+
+
+def trimmed(turn: Turn, outcome: GroupOutcome) -> None:
+    """Where somebody else has written meanwhile, the watch has us read it again."""
+    if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
+        turn.refuse("reassignments", f"shortening {paths.reassign_partitions()}", outcome.error.name)

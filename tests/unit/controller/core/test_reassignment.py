@@ -1,0 +1,338 @@
+"""Reassignments: asked for, under way, arrived, cancelled, and ended by a deletion."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.context import HeldBy
+from controller.core.effects import ReadZnodes, WriteZnodes
+from controller.core.transitions import ReplicaState
+from protocol.journal import FactType
+from protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
+from protocol.vocabulary import BrokerId, PartitionReplica, ReplicaAssignment, TopicPartition
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from tests.fakes.one_controller import Loss, OneController
+from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
+
+PATH = paths.reassign_partitions()
+
+
+def ask(world: OneController, **targets: tuple[int, ...]) -> None:
+    """Ask for replicas of partitions named as `orders_0`, in a new znode or in place of what is there."""
+    asked = {}
+    for name, replicas in targets.items():
+        topic, number = name.rsplit("_", 1)
+        asked[TopicPartition(topic, int(number))] = replicas
+    data = znodes.encode_reassignment(asked)
+    world.write(SetData(PATH, data, ANY_VERSION) if world.exists(PATH) else Create(PATH, data))
+    world.run()
+
+
+def catch_up(world: OneController, name: str, number: int, *isr: int) -> None:
+    """The leader asks for this ISR."""
+    partition = world.context.topics[name].partitions[number]
+    state = partition.leadership
+    assert state is not None
+    row = AlterPartition(number, state.leader_epoch, isr, state.recovery_state, state.partition_epoch)
+    leader = world.context.brokers[BrokerId(state.leader)]
+    request = AlterPartitionRequest(leader.id, leader.epoch, (AlterPartitionTopic(name, None, (row,)),))
+    world.ask(request, 1)
+    world.run()
+
+
+def assignment(world: OneController, name: str, number: int = 0) -> ReplicaAssignment:
+    """As the topic's znode has it."""
+    found = world.read(paths.topic(name))
+    assert found is not None
+    return znodes.decode_topic(name, found.data).assignments[number]
+
+
+def asked(world: OneController) -> dict[TopicPartition, tuple[int, ...]] | None:
+    found = world.read(PATH)
+    return None if found is None else znodes.decode_reassignment(found.data)
+
+
+def state_of(world: OneController, name: str, broker: int) -> ReplicaState:
+    return world.context.replica_state(PartitionReplica(name, 0, BrokerId(broker)))
+
+
+# --- arriving -----------------------------------------------------------------------------------------------------
+
+
+def test_partition_reassignment_tells_everything_in_kafkas_order() -> None:
+    world = with_topic(cluster(), "orders", (1,))
+    ask(world, orders_0=(2,))
+    assert world.take_story() == text("""
+        * ReassignmentsRequested
+        zk set /brokers/topics/orders at version 1
+        zk set /brokers/topics/orders/partitions/0/state at version 0: leader 1 epoch 1 isr 1
+        -> 1 LeaderAndIsr: orders-0 leader 1 epoch 1 isr 1
+        -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader 1 epoch 1 isr 1
+        -> 2 LeaderAndIsr: orders-0 leader 1 epoch 1 isr 1 new
+        -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader 1 epoch 1 isr 1
+        <- 1 LeaderAndIsr ok
+        <- 1,2,3 UpdateMetadata ok
+        <- 2 LeaderAndIsr ok
+        <- 1,2,3 UpdateMetadata ok
+    """)
+    assert assignment(world, "orders") == ReplicaAssignment((2, 1), (2,), (1,))
+    catch_up(world, "orders", 0, 1, 2)
+    assert world.take_story() == text("""
+        ? 1 AlterPartition
+        zk set /brokers/topics/orders/partitions/0/state at version 1: leader 1 epoch 1 isr 1,2
+        -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader 1 epoch 1 isr 1,2
+        ! AlterPartition orders-0 isr 1,2 version 2
+        zk set /brokers/topics/orders/partitions/0/state at version 2: leader 2 epoch 2 isr 1,2
+        -> 2 LeaderAndIsr: orders-0 leader 2 epoch 2 isr 1,2
+        -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader 2 epoch 2 isr 1,2
+        zk set /brokers/topics/orders/partitions/0/state at version 3: leader 2 epoch 3 isr 2
+        -> 2 LeaderAndIsr: orders-0 leader 2 epoch 3 isr 2
+        -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader 2 epoch 3 isr 2
+        -> 1 StopReplica: orders-0 epoch 3
+        -> 1 StopReplica: orders-0 epoch 3 delete
+        zk set /brokers/topics/orders at version 2
+        -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader 2 epoch 3 isr 2
+        zk delete /admin/reassign_partitions
+        <- 1,2,3 UpdateMetadata ok
+        <- 2 LeaderAndIsr ok
+        <- 1,2,3 UpdateMetadata ok
+        <- 2 LeaderAndIsr ok
+        <- 1,2,3 UpdateMetadata ok
+        <- 1 StopReplica ok
+        <- 1 StopReplica ok
+        <- 1,2,3 UpdateMetadata ok
+        * ReassignmentsRequested
+    """)
+    assert led(world, "orders") == (2, 3, (2,))
+    assert assignment(world, "orders") == ReplicaAssignment((2,))
+    assert asked(world) is None
+    assert not world.context.reassignments
+
+
+def test_a_reassignment_that_only_changes_the_order_is_done_at_once() -> None:
+    world = with_topic(cluster(), "orders", (1, 2, 3))
+    ask(world, orders_0=(3, 1, 2))
+    assert assignment(world, "orders") == ReplicaAssignment((3, 1, 2))
+    assert asked(world) is None
+
+
+def test_partition_reassignment_with_offline_replica_halting_progress_resumes_after_it_comes_online() -> None:
+    world = with_topic(cluster(1, 2), "orders", (1,))
+    ask(world, orders_0=(3,))
+    assert led(world, "orders") == (1, 1, (1,))
+    assert asked(world) == {TopicPartition("orders", 0): (3,)}
+    world.start_broker(3)
+    world.run()
+    assert led(world, "orders") == (1, 2, (1,))
+    catch_up(world, "orders", 0, 1, 3)
+    assert led(world, "orders") == (3, 4, (3,))
+    assert asked(world) is None
+
+
+def test_reassignments_of_many_topics_go_in_a_write_and_a_request_each() -> None:
+    world = cluster()
+    for name in ("a", "b", "c"):
+        with_topic(world, name, (1, 2), (2, 1))
+    writes: list[WriteZnodes] = []
+    world.meanwhile = lambda effect: writes.append(effect) if isinstance(effect, WriteZnodes) else None
+    ask(world, a_0=(2, 3), a_1=(2, 3), b_0=(1, 3), c_1=(3,))
+    assert [len(write.groups) for write in writes] == [3, 4]
+
+
+# --- surviving ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_a_reassignment_survives_a_failover_at_every_write(loss: Loss) -> None:
+    for step in range(60):
+        world = with_topic(cluster(), "orders", (1, 2), (2, 1))
+        count = 0
+
+        def lose(_: WriteZnodes, at: int = step) -> Loss | None:
+            nonlocal count
+            count += 1
+            return loss if count == at + 1 else None
+
+        world.losing = lose
+        ask(world, orders_0=(3, 2), orders_1=(1, 3))
+        world.advance(60_000)
+        for number in (0, 1):
+            if world.context.topics["orders"].partitions[number].assignment.is_being_reassigned:
+                catch_up(world, "orders", number, 1, 2, 3)
+                world.advance(60_000)
+        for number in (0, 1):
+            # The write of the ISR may have been the one that was lost: the leader asks again.
+            if world.context.topics["orders"].partitions[number].assignment.is_being_reassigned:
+                catch_up(world, "orders", number, 1, 2, 3)
+                world.advance(60_000)
+        assert assignment(world, "orders", 0) == ReplicaAssignment((3, 2)), step
+        assert assignment(world, "orders", 1) == ReplicaAssignment((1, 3)), step
+        assert asked(world) is None, step
+        assert not world.context.reassignments, step
+        if count <= step:
+            assert step > 8
+            return
+    raise AssertionError("it writes without end")
+
+
+def test_a_znode_written_by_somebody_else_meanwhile_is_read_again_and_nothing_of_it_is_lost() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    added = False
+
+    def add_partition(effect: ReadZnodes | WriteZnodes) -> None:
+        nonlocal added
+        if isinstance(effect, WriteZnodes) and not added:
+            added = True
+            both = {0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((2, 3))}
+            znode = znodes.TopicZnode(both, world.context.topics["orders"].id)
+            world.write(SetData(paths.topic("orders"), znodes.encode_topic(znode), ANY_VERSION))
+
+    world.meanwhile = add_partition
+    ask(world, orders_0=(3, 2))
+    assert assignment(world, "orders", 1) == ReplicaAssignment((2, 3))
+    assert led(world, "orders", 1) == (2, 0, (2, 3))
+    assert assignment(world, "orders", 0) == ReplicaAssignment((3, 2, 1), (3,), (1,))
+
+
+def test_a_refused_write_is_tried_again_when_its_wait_is_over() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.refusals[paths.topic("orders")] = ZkError.NO_AUTH
+    ask(world, orders_0=(3, 2))
+    assert assignment(world, "orders") == ReplicaAssignment((1, 2))
+    assert "NO_AUTH" in refusals(world, "topic/orders")[0]
+    world.refusals.clear()
+    world.advance(60_000)
+    world.run()
+    assert assignment(world, "orders") == ReplicaAssignment((3, 2, 1), (3,), (1,))
+
+
+# --- changing one's mind ------------------------------------------------------------------------------------------
+
+
+def test_another_target_is_reckoned_from_the_origin_and_the_replica_given_up_is_deleted() -> None:
+    world = with_topic(cluster(1, 2, 3, 4), "orders", (1, 2))
+    ask(world, orders_0=(3, 2))
+    world.take_story()
+    ask(world, orders_0=(4, 2))
+    assert assignment(world, "orders") == ReplicaAssignment((4, 2, 1), (4,), (1,))
+    assert "-> 3 StopReplica" in world.take_story()
+    assert state_of(world, "orders", 3) is ReplicaState.NON_EXISTENT
+    catch_up(world, "orders", 0, 1, 2, 4)
+    assert led(world, "orders") is not None
+    assert assignment(world, "orders") == ReplicaAssignment((4, 2))
+
+
+def test_the_origin_as_target_cancels() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(3, 2))
+    ask(world, orders_0=(1, 2))
+    assert assignment(world, "orders") == ReplicaAssignment((1, 2))
+    assert asked(world) is None
+    assert not world.context.reassignments
+    assert "StopReplica" in world.take_story()
+    assert led(world, "orders") is not None
+
+
+def test_a_target_without_any_replica_that_is_in_sync_is_not_given_up_for() -> None:
+    world = with_topic(cluster(1, 2, 3), "orders", (1,))
+    world.stop_broker(3)
+    world.run()
+    ask(world, orders_0=(2, 3))
+    catch_up(world, "orders", 0, 1, 2)
+    world.stop_broker(1)
+    world.run()
+    assert led(world, "orders") == (2, 2, (2,))
+    ask(world, orders_0=(1,))
+    assert assignment(world, "orders") == ReplicaAssignment((2, 3, 1), (2, 3), (1,))
+    assert "only ones with every record" in refusals(world, "partition/orders-0")[-1]
+
+
+# --- bad requests -------------------------------------------------------------------------------------------------
+
+
+def test_entries_that_can_never_be_done_are_taken_out_with_their_reason_and_the_others_go_on() -> None:
+    world = with_topic(cluster(), "orders", (1, 2), (1, 2), (1, 2))
+    ask(world, orders_0=(3, 2), orders_1=(2, 2), orders_2=(), nowhere_0=(1,), orders_9=(1,))
+    assert asked(world) == {TopicPartition("orders", 0): (3, 2)}
+    assert "no such partition" in refusals(world, "partition/nowhere-0")[0]
+    assert "different brokers" in refusals(world, "partition/orders-1")[0]
+
+
+def test_a_list_that_cannot_be_understood_is_removed_and_the_next_one_is_noticed() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.write(Create(PATH, b"{"))
+    world.run()
+    assert not world.exists(PATH)
+    ask(world, orders_0=(3, 2))
+    assert assignment(world, "orders").is_being_reassigned
+
+
+# --- deletion -----------------------------------------------------------------------------------------------------
+
+
+def test_deletion_of_a_topic_that_is_being_moved_ends_that_first_and_deletes_origin_and_target() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(3,))
+    world.take_story()
+    world.mark("orders")
+    world.run()
+    story = world.take_story()
+    cancel = story.index("zk check /admin/delete_topics/orders")
+    assert cancel < story.index("zk set /brokers/topics/orders") < story.index("UpdateMetadata")
+    assert "-> 3,1,2 StopReplica: orders-0 epoch -2 delete" in story
+    assert is_gone(world, "orders")
+    assert asked(world) is None
+
+
+def test_deletion_deletes_a_replica_that_is_being_added_on_a_broker_that_is_down_when_it_returns() -> None:
+    world = with_topic(cluster(1, 2), "orders", (1, 2))
+    ask(world, orders_0=(3,))
+    world.mark("orders")
+    world.run()
+    assert not is_gone(world, "orders")
+    world.start_broker(3)
+    world.run()
+    assert is_gone(world, "orders")
+
+
+def test_a_marker_that_is_gone_before_the_reassignment_was_ended_leaves_it_going() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(3, 2))
+
+    def unmark(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and world.exists(paths.delete_topic("orders")):
+            world.write(Delete(paths.delete_topic("orders")))
+
+    world.meanwhile = unmark
+    world.mark("orders")
+    world.run()
+    assert assignment(world, "orders").is_being_reassigned
+    assert not world.context.is_queued("orders")
+    assert "orders" not in world.context.marks
+
+
+def test_a_deletion_waits_while_the_reassignment_cannot_be_ended_and_says_so() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(3, 2))
+    world.refusals[paths.topic("orders")] = ZkError.NO_AUTH
+    world.mark("orders")
+    world.run()
+    mark = world.context.marks["orders"]
+    assert (mark.held_by, mark.last_error) == (HeldBy.REASSIGNMENT, "NO_AUTH")
+    world.refusals.clear()
+    world.advance(60_000)
+    world.run()
+    assert is_gone(world, "orders")
+
+
+def test_a_failover_between_mark_and_end_ends_the_reassignment_before_anything_is_deleted() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(3,))
+    world.crash()
+    world.mark("orders")
+    world.elect()
+    world.run()
+    assert is_gone(world, "orders")
+    done = [f.data["target"] for f in world.recorded(FactType.REASSIGNMENT) if f.data["what"] == "ended by deletion"]
+    assert done == ["3,1,2"]
