@@ -62,7 +62,7 @@ def _deletions(context: Context) -> Iterator[str]:
     for topic, mark in context.marks.items():
         if topic in context.deletions:
             yield f"{topic}: held back ({mark.held_by.name}), and yet queued for deletion"
-        if mark.held_by is HeldBy.PAUSED and context.paused is None:
+        if mark.held_by is HeldBy.PAUSED and context.paused is None and not context.awaiting_result:
             yield f"{topic}: held back by a pause that is over"
     for topic, deletion in context.deletions.items():
         if topic not in context.topics:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from controller.core.context import Context, Role
+from controller.core.context import Context, HeldBy, Role
 from controller.core.invariants import violations
+from controller.core.transitions import PartitionState
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation
 
@@ -49,11 +50,39 @@ def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
         yield f"set aside {sorted(context.set_aside_topics)}, unreadable are {sorted(unreadable)}"
     for name, incarnation in readable.items():
         yield from _topic_differences(context, name, incarnation)
+    yield from _mark_differences(cluster, context)
+
+
+def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
+    """Who is marked is queued or held back, for a reason that there is; who is held back stays in service."""
+    ledger = cluster.ledger
+    if (context.paused is not None) is not cluster.is_paused:
+        yield f"takes deletions for paused: {context.paused}, and whether they are is {cluster.is_paused}"
     for name in ledger.marked:
         if not cluster.mix.delete_topic_enable:
             yield f"left the marker of {name}, though deletion is disabled"
-        elif name not in context.deletions and name not in context.set_aside_topics:
+        elif name not in context.deletions and name not in context.marks:
             yield f"does not delete {name}, which is marked"
+    for name, mark in context.marks.items():
+        living = ledger.living.get(name)
+        if name not in ledger.marked:
+            yield f"holds {name} back, which is not marked"
+        elif living is None or not _is_reason(cluster, living, mark.held_by):
+            yield f"holds {living or name} back: {mark.held_by.value}"
+        elif any(partition.state is PartitionState.NON_EXISTENT for _, partition in context.partitions_of(name)):
+            yield f"holds {name} back, and has taken it out of service"
+
+
+def _is_reason(cluster: Cluster, incarnation: Incarnation, held_by: HeldBy) -> bool:
+    match held_by:
+        case HeldBy.PAUSED:
+            return cluster.is_paused
+        case HeldBy.UNREADABLE:
+            return not incarnation.readable
+        case HeldBy.REASSIGNMENT:
+            return not incarnation.is_settled
+        case HeldBy.DISABLED | HeldBy.NO_TOPIC:
+            return False
 
 
 def _topic_differences(context: Context, name: str, incarnation: Incarnation) -> Iterable[str]:

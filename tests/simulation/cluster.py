@@ -57,6 +57,11 @@ class Cluster:
                 found[broker] = node.czxid
         return found
 
+    @property
+    def is_paused(self) -> bool:
+        """No deletion is to go on."""
+        return self.ensemble.model.node(paths.DELETIONS_PAUSED) is not None
+
     def was_told(self, agent: AgentProcess) -> bool:
         """Up, registered, and told of the cluster under the epoch of that registration."""
         return agent.alive and self.registered().get(agent.id) == agent.state.cache_epoch
@@ -113,6 +118,7 @@ class Cluster:
             p_agent_crash=0,
             p_disk_refusal=0,
             operator_weights={},
+            theme_weights={},
             fault_weights={},
         )
         for link in self._links.values():

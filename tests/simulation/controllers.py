@@ -30,7 +30,7 @@ from protocol.journal import FactType
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
 from protocol.zookeeper.packing import MultiPlan, PlannedMulti
-from tests.simulation import belief, describe
+from tests.simulation import belief, conduct, describe
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.network import Channel
 from tests.simulation.world import Action, Scheduled, Violation
@@ -46,7 +46,6 @@ _MERGED = (
     events.BrokersChanged,
     events.BrokerModified,
     events.TopicsChanged,
-    events.TopicsModified,
     events.TopicDeletionsRequested,
     events.DeletionsPauseChanged,
     events.ReassignmentsRequested,
@@ -206,6 +205,12 @@ class ControllerProcess:
         """Queue an event; a watch or timer that waits already is not queued again."""
         if not self.alive or (isinstance(event, _MERGED) and event in self._queue):
             return
+        if isinstance(event, events.TopicsModified):
+            waiting = next((e for e in self._queue if isinstance(e, events.TopicsModified)), None)
+            if waiting is not None:
+                topics = tuple(dict.fromkeys(waiting.topics + event.topics))
+                self._queue[self._queue.index(waiting)] = events.TopicsModified(topics)
+                return
         self._queue.append(event)
         self._wake()
 
@@ -263,6 +268,7 @@ class ControllerProcess:
             self._cluster.restart_later(self)
 
     def _perform_one(self, effect: Effect) -> None:
+        conduct.effect_is_allowed(self, effect)
         match effect:
             case Send():
                 self._world.note(self.name, f"to {effect.broker}: {describe.request(effect.request)}")

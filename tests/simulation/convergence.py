@@ -61,6 +61,21 @@ def all_but_those_of(cluster: Cluster, away: BrokerId) -> None:
                 raise Violation("L1", f"{incarnation} waits for {cause}, and not for broker {away} alone")
 
 
+def everything_marked_is_kept(cluster: Cluster) -> None:
+    """While deletions are paused no topic goes, everybody can say why, and those that were not begun are in service."""
+    context = active_controller(cluster).context
+    for name in cluster.ledger.marked:
+        incarnation = cluster.ledger.living.get(name)
+        if incarnation is None:
+            raise Violation("pause", f"the marker of {name} is left, and there is no such topic")
+        if not waits(context, name):
+            raise Violation("pause", f"{incarnation} waits, and nobody knows for what")
+        for agent in cluster.agents.values():
+            led = any(partition not in incarnation.touched for partition in incarnation.states)
+            if name in context.marks and led and cluster.was_told(agent) and name not in agent.state.cache.topics:
+                raise Violation("pause", f"{incarnation} is held back, and the cache of {agent.name} has lost it")
+
+
 def l1_deletions_are_done(cluster: Cluster) -> None:
     """Every deletion that was asked for and not taken back is done."""
     for name in cluster.ledger.marked:

@@ -45,10 +45,12 @@ class Mix:
     p_agent_crash: float
     p_disk_refusal: float
     one_broker_stays_away: bool
+    stays_paused: bool
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
     operator_weights: dict[str, int]
-    themes: tuple[str, ...]
+    theme_weights: dict[str, int]
+    theme_every_ms: tuple[int, int]
     fault_weights: dict[str, int]
 
 
@@ -68,10 +70,10 @@ OPERATOR_WEIGHTS = {
     "resign": 1,
 }
 THEMES = {
-    "expansion": {"expand": 6, "expand_blindly": 2, "expand_and_mark": 2},
+    "expansion": {"expand": 8, "expand_blindly": 6, "expand_and_mark": 2},
     "reassignment": {"reassign": 8, "cancel_reassignment": 4, "withdraw_reassignment": 1, "write_nonsense": 1},
     "election": {"prefer": 4},
-    "pause": {"pause": 2, "resume": 3},
+    "pause": {"pause": 2, "resume": 6},
     "configuration": {
         "allow_unclean_for_topic": 2,
         "allow_unclean": 1,
@@ -95,7 +97,7 @@ FAULT_WEIGHTS = {
     "foreign_directory": 1,
     "old_directory": 2,
 }
-ENABLED: tuple[str, ...] = ()
+ENABLED = ("expansion", "pause")
 _ALWAYS = ("create", "mark")
 
 
@@ -109,7 +111,7 @@ def draw(random: Random) -> Mix:
         return {name: weight for name, weight in weights.items() if name in _ALWAYS or random.random() < odds}
 
     def themes() -> tuple[str, ...]:
-        return tuple(theme for theme in ENABLED if random.random() < 0.4) if random.random() < 0.6 else ()
+        return tuple(theme for theme in ENABLED if random.random() < 0.5) if random.random() < 0.6 else ()
 
     calm = random.random() < 0.1
     network_ms, zookeeper_ms = random.choice(_LATENCIES), random.choice(_LATENCIES[:3])
@@ -142,10 +144,16 @@ def draw(random: Random) -> Mix:
         one_broker_stays_away=random.random() < 0.6,
         operator_every_ms=random.choice(((20, 400), (100, 1_500))),
         fault_every_ms=random.choice(((100, 800), (300, 3_000))),
+        stays_paused=False,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
-        themes=(),
+        theme_weights={},
+        theme_every_ms=(100, 1_500),
         fault_weights={} if calm else some(FAULT_WEIGHTS, 0.5),
     )
     chosen = themes()
-    added = [deed for theme in chosen for deed in THEMES[theme].items()]
-    return replace(mix, themes=chosen, operator_weights=mix.operator_weights | dict(added))
+    return replace(
+        mix,
+        theme_weights={deed: weight for theme in chosen for deed, weight in THEMES[theme].items()},
+        theme_every_ms=random.choice(((50, 600), (100, 1_500))),
+        stays_paused="pause" in chosen and random.random() < 0.5,
+    )

@@ -43,8 +43,10 @@ class Movers:
             self._grow(self._ledger.living[name], TRIES)
 
     def expand_blindly(self) -> None:
-        """Add partitions to any topic, marked or not, over whatever is written there."""
-        name = self._pick(self._readable())
+        """Add partitions to any topic, rather to one that is marked, over whatever is written there."""
+        readable = self._readable()
+        doomed = [name for name in readable if name in self._ledger.marked]
+        name = self._pick(doomed if doomed and self._world.chance(0.7) else readable)
         if name is not None:
             operation = self._grown(self._ledger.living[name])
             self._do(operation._replace(version=ANY_VERSION))

@@ -111,8 +111,12 @@ class Operators:
         if name is not None:
             self._mend(name)
 
-    def mend_all(self) -> None:
-        """Leave nothing that cannot be understood."""
+    def mend_all(self, *, paused: bool) -> None:
+        """Leave nothing that cannot be understood, and deletions paused or not."""
+        if paused:
+            self._switches.pause()
+        else:
+            self._switches.resume()
         for name in list(self._spoilt):
             if name in self._ledger.living:
                 self._mend(name)

@@ -15,11 +15,11 @@ from typing import Any, Final
 from broker.core import agent, epochs, identity
 from broker.core.identity import OpenVerdict, StopVerdict
 from broker.core.state import AgentState
-from controller.core import answers, brokers, controller, deletion, election, leadership, removal
+from controller.core import answers, brokers, controller, deletion, election, expansion, leadership, marks, removal
 from controller.core.agenda import ElectLeaders, RemoveTopics, ResumeDeletions
 from controller.core.batching import RequestBatch
-from controller.core.context import Context, Outstanding
-from controller.core.continuations import BrokersRead, MarkersRemoved, UncleanConfigsRead
+from controller.core.context import Context, Outstanding, Topic
+from controller.core.continuations import BrokersRead, MarkersRemoved, PauseRead, UncleanConfigsRead
 from controller.core.events import StopReplicaAnswered, ZnodesWritten
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
@@ -35,8 +35,9 @@ from protocol.vocabulary import (
     TopicPartition,
 )
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, Delete, Operation, ReadOutcome
+from protocol.zookeeper.operations import ANY_VERSION, Data, Delete, Operation, ReadOutcome, SetData
 from protocol.zookeeper.packing import GroupDone, GroupUnknown
+from protocol.zookeeper.znodes import TopicZnode, encode_topic
 
 Bug = Callable[[], AbstractContextManager[object]]
 
@@ -204,6 +205,52 @@ def confirmed_broker_awaited() -> AbstractContextManager[object]:
     return _everywhere(fail, wait)
 
 
+def znode_written_over() -> AbstractContextManager[object]:
+    """A topic's znode is written whatever somebody has written there meanwhile."""
+
+    def over(context: Context, name: str, znode: TopicZnode) -> Operation:
+        return SetData(paths.topic(name), encode_topic(znode), ANY_VERSION)
+
+    return _everywhere(expansion.set_topic, over)
+
+
+def expanded_while_deleted() -> AbstractContextManager[object]:
+    """Partitions that are added to a topic that is being deleted come into service."""
+    take_in = expansion._take_in
+
+    def anyway(turn: Turn, name: str, topic: Topic, znode: TopicZnode) -> list[TopicPartition]:
+        deletion = turn.context.deletions.pop(name, None)
+        added = take_in(turn, name, topic, znode)
+        if deletion is not None:
+            turn.context.deletions[name] = deletion
+        return added
+
+    return _everywhere(take_in, anyway)
+
+
+def pause_ignored() -> AbstractContextManager[object]:
+    """What is queued already goes on though deletions are paused."""
+    resume = deletion.resume
+
+    def on(turn: Turn, task: ResumeDeletions) -> None:
+        paused, turn.context.paused = turn.context.paused, None
+        resume(turn, task)
+        turn.context.paused = paused
+
+    return _everywhere(resume, on)
+
+
+def pause_unknown_after_failover() -> AbstractContextManager[object]:
+    """A new controller does not ask whether deletions are paused before it goes on with them."""
+    read = marks.pause_read
+
+    def unasked(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
+        if not task.loading:
+            read(turn, task, outcomes)
+
+    return _everywhere(read, unasked)
+
+
 # --- the agent ----------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +307,9 @@ BUGS: Final[Mapping[str, Bug]] = {
         always_unclean,
         missed_round_forgotten,
         confirmed_broker_awaited,
+        expanded_while_deleted,
+        pause_ignored,
+        pause_unknown_after_failover,
         agent_ignores_broker_epoch,
         agent_ignores_controller_epoch,
         agent_ignores_topic_ids,

@@ -81,6 +81,7 @@ class _Run:
         for process in processes:
             self.world.after(self.world.between(0, 200), process.start)
         self._repeat(mix.operator_every_ms, self.operators.act, lambda: cluster.mix.operator_weights)
+        self._repeat(mix.theme_every_ms, self.operators.act, lambda: cluster.mix.theme_weights)
         self._repeat(mix.fault_every_ms, self.faults.strike, lambda: cluster.mix.fault_weights)
         self.world.run_until(self.world.now_ms + mix.chaos_ms, MAX_EVENTS)
         self.heal()
@@ -95,7 +96,7 @@ class _Run:
             cluster.kept_away[away] = None
             cluster.agents[away].crash(session_expires_after_ms=0)
         cluster.end_faults()
-        self.operators.mend_all()
+        self.operators.mend_all(paused=cluster.mix.stays_paused)
         for agent in cluster.agents.values():
             if (agent.disk.broken or agent.disk.refused_something) and agent.id != away:
                 self.faults.mend(agent)
@@ -104,6 +105,10 @@ class _Run:
             if process.id != away:
                 world.after(world.between(0, 1_000), process.start)
         world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
+        if cluster.is_paused:
+            convergence.everything_marked_is_kept(cluster)
+            self.operators.mend_all(paused=False)
+            world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
         if away is not None:
             convergence.all_but_those_of(cluster, away)
             world.note("world", f"broker {away} comes back")
