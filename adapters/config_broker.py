@@ -18,10 +18,12 @@ from adapters.config_common import (
     check_inter_broker_listener,
     read_http,
     read_id,
+    read_inter_broker_protocol,
     read_journal,
     read_zookeeper,
 )
 from adapters.properties import Kind, Property, Values, read_values, schema
+from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol
 
 LOOPBACK: Final = "127.0.0.1"
@@ -61,6 +63,13 @@ BROKER: Final = (
         None,
         "Listener on which the controller is expected; the first one with protocol PLAINTEXT where it is not given. "
         "As in Kafka, not together with `security.inter.broker.protocol`.",
+    ),
+    Property(
+        "inter.broker.protocol.version",
+        Kind.TEXT,
+        "3.9-IV0",
+        "As in the controller's configuration. From 2.7-IV2 on an ISR is changed through a controller that listens for "
+        "brokers, before that through ZooKeeper; it also selects the version of ControlledShutdown.",
     ),
     Property("broker.rack", Kind.TEXT, None, "Rack of the broker, for the placement of replicas."),
     Property(
@@ -130,6 +139,7 @@ class BrokerConfig:
     advertised_listeners: tuple[Endpoint, ...]
     """What to register; port 0 is the one that the listener of the same name got."""
     inter_broker_listener: str
+    inter_broker_protocol: InterBrokerProtocol
     rack: str | None
     delete_delay_ms: int
     fill_bytes: int
@@ -157,6 +167,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         listeners=listeners,
         advertised_listeners=_advertised(values, protocols, listeners),
         inter_broker_listener=_inter_broker(values, listeners),
+        inter_broker_protocol=read_inter_broker_protocol(values),
         rack=values.text("broker.rack"),
         delete_delay_ms=values.integer("log.segment.delete.delay.ms"),
         fill_bytes=values.integer("lethe.fill.bytes"),

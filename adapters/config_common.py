@@ -9,6 +9,7 @@ from typing import Final
 from adapters.properties import Kind, Property, Values
 from adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
 from adapters.zookeeper.config import parse_connect_string
+from protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
 from protocol.zookeeper.operations import Credentials
 
 MAX_INT: Final = 2**31 - 1
@@ -168,6 +169,22 @@ def read_zookeeper(values: Values) -> ZooKeeperConfig:
     if set_acl and credentials is None and values.setting("lethe.zookeeper.digest") is None:
         values.wrong("zookeeper.set.acl", "nobody could own the znodes", "set lethe.zookeeper.digest=user:password too")
     return ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms, set_acl, credentials)
+
+
+def read_inter_broker_protocol(values: Values) -> InterBrokerProtocol:
+    """What the brokers speak; the latest where that is not one that Lethe speaks too, which is noted."""
+    name = "inter.broker.protocol.version"
+    try:
+        ibp = InterBrokerProtocol.parse(values.text(name) or "")
+    except ValueError:
+        remedy = "write the one that the brokers have, from 2.2 to 3.9, such as 2.8 or 3.4-IV0"
+        values.wrong(name, "is no version that a Kafka in ZooKeeper mode knows", remedy)
+        return LATEST
+    if ibp < OLDEST:
+        remedy = "raise it at the brokers to 2.2 or later first, then write the same here"
+        values.wrong(name, "is older than Lethe speaks, which is 2.2 to 3.9", remedy)
+        return LATEST
+    return ibp
 
 
 def check_inter_broker_listener(values: Values) -> None:

@@ -16,11 +16,12 @@ from adapters.config_common import (
     check_inter_broker_listener,
     read_http,
     read_id,
+    read_inter_broker_protocol,
     read_journal,
     read_zookeeper,
 )
-from adapters.properties import Kind, Property, Values, read_values, schema
-from protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
+from adapters.properties import Kind, Property, read_values, schema
+from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId
 
 CONTROLLER: Final = (
@@ -108,7 +109,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         http=read_http(values),
         journal=read_journal(values),
         delete_topic_enable=values.boolean("delete.topic.enable"),
-        inter_broker_protocol=_inter_broker_protocol(values),
+        inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
         control_plane_listener=None if control_plane is None else control_plane.upper(),
         unclean_leader_election=values.boolean("unclean.leader.election.enable"),
@@ -119,19 +120,3 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     )
     values.finish()
     return config
-
-
-def _inter_broker_protocol(values: Values) -> InterBrokerProtocol:
-    """What the brokers speak; the latest where that is not one that Lethe speaks too, which is noted."""
-    name = "inter.broker.protocol.version"
-    try:
-        ibp = InterBrokerProtocol.parse(values.text(name) or "")
-    except ValueError:
-        remedy = "write the one that the brokers have, from 2.2 to 3.9, such as 2.8 or 3.4-IV0"
-        values.wrong(name, "is no version that a Kafka in ZooKeeper mode knows", remedy)
-        return LATEST
-    if ibp < OLDEST:
-        remedy = "raise it at the brokers to 2.2 or later first, then write the same here"
-        values.wrong(name, "is older than Lethe speaks, which is 2.2 to 3.9", remedy)
-        return LATEST
-    return ibp

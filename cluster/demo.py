@@ -98,6 +98,7 @@ def cluster_settings(options: DemoOptions) -> ClusterSettings:
             "lethe.fill.bytes": str(options.bytes_per_replica),
             "lethe.fill.segment.bytes": str(max(options.bytes_per_replica // 4, 4096)),
             "log.segment.delete.delay.ms": str(options.delete_delay_ms),
+            "replica.catch.up.delay.ms": "100",
         },
     )
 
@@ -139,7 +140,7 @@ async def run_demo(
 
 
 async def create(story: Story) -> None:
-    """Creates the topics and waits until every replica has its directory and every broker knows every topic."""
+    """Creates the topics and waits until every replica has its bytes and every broker knows every topic."""
     options, watcher = story.options, story.watcher
     watcher.stage("Creating")
     story.plans = plan_topics(options, [broker.id for broker in story.cluster.brokers], os.urandom)
@@ -150,7 +151,7 @@ async def create(story: Story) -> None:
     wanted = Counter(broker for plan in story.plans for replicas in plan.assignment for broker in replicas)
     while True:
         survey = await story.look()
-        has = _replicas(survey)
+        has = _replicas(survey, options.bytes_per_replica)
         known = [len(answer.cache or ()) for answer in survey.answers]
         watcher.bars(
             [
@@ -172,10 +173,12 @@ async def create(story: Story) -> None:
     )
 
 
-def _replicas(survey: Survey) -> Counter[int]:
+def _replicas(survey: Survey, min_bytes: int = 0) -> Counter[int]:
+    """Broker to how many replicas it has that hold at least so much."""
     found: Counter[int] = Counter()
     for view in survey.log_dirs:
-        found[view.broker] += sum(d.kind is DirectoryKind.REPLICA for d in view.directories)
+        kept = (d for d in view.directories if d.kind is DirectoryKind.REPLICA)
+        found[view.broker] += sum(d.size_bytes >= min_bytes for d in kept)
     return found
 
 

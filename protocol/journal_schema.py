@@ -259,7 +259,8 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
             ),
         ),
         FactType.BROKER: Schema(
-            "A broker came, went or changed; an agent registered, loaded or lost a log directory.",
+            "A broker came, went or changed; an agent registered, loaded or lost a log directory, "
+            "or proposed ISR members.",
             (
                 Form("controller", _BROKER, (Key("what", Kind.TEXT, "`started`, `failed`, `modified`"), _BROKER_EPOCH)),
                 Form("agent", _BROKER, (Key("happened", Kind.TEXT, "what happened"),)),

@@ -6,10 +6,11 @@ Driving contract, for the runtime and for a simulator alike:
 * `step(state, input, now_ms)` changes `state` and returns the effects to perform, in order. It raises nothing on any
   request, whatever is in it. `now_ms` never goes back; it is used for timers only.
 * Results come back as inputs: `PerformDisk` → `DiskPerformed`, `AskTopicIds` → `TopicIdsAnswered`, `RemoveDirectories`
-  → `DirectoriesRemoved`, `SetTimer` → `TimerFired`. Other inputs may come in between: a control request that arrives
-  while another one waits for its result is kept and taken in its turn (Kafka: one lock per broker).
-* At most one of `PerformDisk` and `AskTopicIds` is outstanding, and at most one `RemoveDirectories` besides. The
-  directories of a removal are never named by a `PerformDisk`, so the two may run at the same time.
+  → `DirectoriesRemoved`, `ProposeIsr` → `IsrProposed`, `SetTimer` → `TimerFired`. Other inputs may come in between: a
+  control request that arrives while another one waits for its result is kept and taken in its turn (Kafka: one lock per
+  broker).
+* At most one of `PerformDisk` and `AskTopicIds` is outstanding, besides at most one `RemoveDirectories` and one
+  `ProposeIsr`. The directories of a removal are never named by a `PerformDisk`, so the two may run at the same time.
 * A disk operation is atomic; a crash may cut the list anywhere, and nothing after the cut happened. A crash loses the
   state and keeps the disk: the next run reads it and starts again. An unanswered request was perhaps carried out.
 * For each `ControlReceived` exactly one `Reply` or `Refuse` with its token follows, then or later.
@@ -21,7 +22,8 @@ Driving contract, for the runtime and for a simulator alike:
     ControlReceived     LeaderAndIsr, UpdateMetadata, StopReplica       epochs, then leader_and_isr, here, stop_replica
     DiskPerformed       directories made, identified, filled, renamed   leader_and_isr, stop_replica, catch_up
     TopicIdsAnswered    what ZooKeeper says about topics                stop_replica
-    TimerFired          directories are due for removal, or filling     removal, catch_up
+    IsrProposed         what became of the ISRs that were asked for     isr
+    TimerFired          something is due: removal, filling, a proposal  removal, catch_up, isr
     DirectoriesRemoved  bytes are gone, or not yet                      removal
     LogDirFailed        a log directory cannot be used any more         storage
 """
@@ -30,7 +32,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from broker.core import catch_up, leader_and_isr, stop_replica
+from broker.core import catch_up, isr, leader_and_isr, roles, stop_replica
 from broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
 from broker.core.epochs import check_epochs, refusal
 from broker.core.inputs import (
@@ -41,6 +43,7 @@ from broker.core.inputs import (
     DiskPerformed,
     Input,
     InventoryLoaded,
+    IsrProposed,
     LogDirFailed,
     TimerFired,
     TopicIdAnswer,
@@ -93,6 +96,8 @@ def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
             return _topic_ids_answered(state, answers)
         case DirectoriesRemoved():
             return _directories_removed(state, happened, now_ms)
+        case IsrProposed(outcomes):
+            return isr.take_outcomes(state, outcomes, now_ms)
         case TimerFired():
             state.timer_ms = None
             return []
@@ -139,7 +144,7 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
             state.note_tombstone(topic.topic, topic.topic_id)
     live_before = frozenset(state.cache.brokers)
     removed = state.cache.apply(request)
-    catch_up.note_metadata(state, live_before)
+    roles.note_metadata(state, request, live_before)
     for topic_name in removed:
         state.forget_incarnation_if_gone(topic_name)
     for topic in request.topics:
@@ -206,16 +211,23 @@ def _what_is_due(state: AgentState, now_ms: int) -> list[Effect]:
     effects: list[Effect] = []
     if directories := state.removal.start_round(now_ms):
         effects.append(RemoveDirectories(directories))
-    state.fills.end_step(now_ms + state.settings.catch_up_delay_ms)
+    for queue in (state.fills, state.proposals):
+        queue.end_step(now_ms + state.settings.catch_up_delay_ms)
     if state.stage is None:
         effects += catch_up.fill(state, now_ms)
-    dues_ms = [due_ms for due_ms in (state.removal.next_due_ms(), _next_fill_ms(state)) if due_ms is not None]
-    if dues_ms and min(dues_ms) != state.timer_ms:
-        state.timer_ms = min(dues_ms)
-        effects.append(SetTimer(state.timer_ms))
+    effects += isr.propose(state, now_ms)
+    next_ms = _next_due_ms(state)
+    if next_ms is not None and next_ms != state.timer_ms:
+        state.timer_ms = next_ms
+        effects.append(SetTimer(next_ms))
     return effects
 
 
-def _next_fill_ms(state: AgentState) -> int | None:
-    """None while something is under way on disk: its result is the occasion to look again."""
-    return None if state.stage is not None else state.fills.next_due_ms()
+def _next_due_ms(state: AgentState) -> int | None:
+    """The next occasion to do something; where a result is outstanding, that is the occasion and no time is."""
+    dues_ms = (
+        state.removal.next_due_ms(),
+        None if state.stage is not None else state.fills.next_due_ms(),
+        None if state.proposed else state.proposals.next_due_ms(),
+    )
+    return min((due_ms for due_ms in dues_ms if due_ms is not None), default=None)

@@ -7,6 +7,7 @@ happen is as with Kafka, whose follower holds nothing before it has fetched it:
 * A follower's is filled a delay after the LeaderAndIsr that named its leader, if that broker is then among the live
   ones of the metadata cache; otherwise the delay begins again when that broker comes back.
 * With leader -1 or less nobody leads, and nothing is filled; nor is it after a StopReplica, which ends the fetching.
+  (When a replica begins and ends to fetch: broker.core.roles.)
 
 So an agent that is told to host what is about to be deleted, as it must be before it can be told to delete it, puts no
 bytes on its disk for that. A directory that held anything when the agent started counts as filled.
@@ -23,40 +24,9 @@ from broker.core.replica import ReplicaState
 from broker.core.stages import FillStage
 from broker.core.state import AgentState
 from broker.core.storage import fail_log_dir
-from protocol.vocabulary import TopicPartition
 
 MAX_FILLS_PER_ROUND: Final = 256
 """Control requests wait for a round, so it must not take long."""
-
-
-def begin_role(state: AgentState, topic_partition: TopicPartition) -> None:
-    """A LeaderAndIsr for this replica has been taken in: what it had to do for the one before is over."""
-    state.fills.drop(topic_partition)
-    replica = state.replicas[topic_partition]
-    follows = replica.leader >= 0 and replica.leader != state.settings.broker_id
-    state.replicas[topic_partition] = replica._replace(fetches=follows)
-    if follows and not replica.filled:
-        state.fills.enter(topic_partition)
-
-
-def end_role(state: AgentState, topic_partition: TopicPartition) -> None:
-    """A StopReplica for it has been accepted."""
-    state.fills.drop(topic_partition)
-    replica = state.replicas.get(topic_partition)
-    if replica is not None and replica.fetches:
-        state.replicas[topic_partition] = replica._replace(fetches=False)
-
-
-def note_metadata(state: AgentState, live_before: frozenset[int]) -> None:
-    """The metadata cache has taken a request in; these were the live brokers before."""
-    if all(broker in live_before for broker in state.cache.brokers):
-        return
-    for topic_partition, replica in state.replicas.items():
-        if replica.fetches and not replica.filled and replica.leader not in live_before:
-            state.fills.enter(topic_partition)
-
-
-# --- filling ------------------------------------------------------------------------------------------------------
 
 
 def fill(state: AgentState, now_ms: int) -> list[Effect]:

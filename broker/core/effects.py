@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from protocol.journal import Fact
 from protocol.kafka.control import ControlResponse
-from protocol.vocabulary import TopicId, TopicPartition
+from protocol.vocabulary import BrokerEpoch, Endpoint, TopicId, TopicPartition
 
 # --- operations on log directories --------------------------------------------------------------------------------
 
@@ -116,6 +116,30 @@ class RemoveDirectories:
     directories: tuple[DirectoryRef, ...]
 
 
+class IsrChange(NamedTuple):
+    """The ISR that a leader wants for one of its partitions, and what it takes for the present state."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    """Members of the present ISR first, then those to be added."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeIsr:
+    """Ask for these ISRs, each on its own; the result is `IsrProposed`, one outcome each. At most one is outstanding.
+
+    The controller at that endpoint is asked with one AlterPartition; where there is none, the state znodes are written
+    as brokers before 2.7 do, and the controller is notified. `broker.core.isr_ways` has the rules of both.
+    """
+
+    changes: tuple[IsrChange, ...]
+    broker_epoch: BrokerEpoch
+    controller: Endpoint | None
+
+
 @dataclass(frozen=True, slots=True)
 class SetTimer:
     """Feed `TimerFired` once at `at_ms` on the clock that gives the steps their `now_ms`; replaces the one before."""
@@ -142,4 +166,15 @@ class Record:
     fact: Fact
 
 
-Effect = Reply | Refuse | PerformDisk | AskTopicIds | RemoveDirectories | SetTimer | NotifyLogDirFailure | Halt | Record
+Effect = (
+    Reply
+    | Refuse
+    | PerformDisk
+    | AskTopicIds
+    | RemoveDirectories
+    | ProposeIsr
+    | SetTimer
+    | NotifyLogDirFailure
+    | Halt
+    | Record
+)

@@ -126,6 +126,31 @@ class DirectoriesRemoved:
     outcomes: tuple[RemovalOutcome, ...]
 
 
+class IsrVerdict(enum.Enum):
+    """How the proposal of one partition's ISR ended; what follows is in `broker.core.isr`."""
+
+    ACCEPTED = "accepted"
+    PUT_BACK = "put back"
+    UNANSWERED = "unanswered"
+    GIVEN_UP = "given up"
+
+
+class IsrOutcome(NamedTuple):
+    verdict: IsrVerdict
+    isr: tuple[int, ...] = ()
+    """Committed, where it was accepted."""
+    partition_epoch: int = -1
+    reason: str = ""
+    """Why it was not accepted, in words that can be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrProposed:
+    """Result of ProposeIsr."""
+
+    outcomes: tuple[IsrOutcome, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TimerFired:
     """The time of the last SetTimer has come."""
@@ -146,6 +171,7 @@ Input = (
     | DiskPerformed
     | TopicIdsAnswered
     | DirectoriesRemoved
+    | IsrProposed
     | TimerFired
     | LogDirFailed
 )

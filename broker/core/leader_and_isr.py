@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.core.catch_up import begin_role
 from broker.core.effects import (
     AssignTopicId,
     CreateReplica,
@@ -41,6 +40,7 @@ from broker.core.inputs import DiskOutcome
 from broker.core.naming import partition_problem, stray_name
 from broker.core.records import count_errors, record_answers, record_problem
 from broker.core.replica import NO_CURRENT_LEADER_EPOCH, Replica, ReplicaState
+from broker.core.roles import begin_role
 from broker.core.stages import LeaderAndIsrStage, Opening
 from broker.core.state import AgentState
 from broker.core.storage import choose_log_dir, fail_log_dir, keep_stray, offline_replica
@@ -268,6 +268,8 @@ def _hosted(replica: Replica, partition: LeaderAndIsrPartition) -> Replica:
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
+        isr=partition.isr,
+        assignment=partition.replicas,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
-from protocol.vocabulary import LEADER_DURING_DELETE, Broker, TopicId
+from protocol.vocabulary import LEADER_DURING_DELETE, Broker, Endpoint, SecurityProtocol, TopicId
 
 
 @dataclass(slots=True)
@@ -53,6 +53,13 @@ class MetadataCache:
                 if known:
                     removed.append(topic.topic)
         return tuple(removed)
+
+    def controller_endpoint(self, listener: str) -> Endpoint | None:
+        """Where the controller listens under that name, if it is listed and takes connections without encryption."""
+        if self.controller_id is None or (broker := self.brokers.get(self.controller_id)) is None:
+            return None
+        endpoint = broker.endpoint(listener)
+        return endpoint if endpoint is not None and endpoint.protocol is SecurityProtocol.PLAINTEXT else None
 
     def forget_topics(self) -> tuple[str, ...]:
         """Empty the cache of topics; returns those that were in it."""

@@ -36,6 +36,15 @@ class Replica(NamedTuple):
     """It holds what a replica of its partition holds. An empty one is filled when it leads or has caught up."""
     fetches: bool = False
     """It follows the leader that the last LeaderAndIsr named; ended by StopReplica."""
+    proposes: bool = False
+    """It leads and may ask for ISR members; ended by StopReplica, and where somebody knew better."""
+    isr: tuple[int, ...] = ()
+    assignment: tuple[int, ...] = ()
+    """All its replicas, preferred first; like the ISR from the last LeaderAndIsr."""
+
+    @property
+    def has_followers_outside_isr(self) -> bool:
+        return any(broker not in self.isr for broker in self.assignment)
 
     def with_segments(self, size_bytes: int, files: int) -> Replica:
         """The same after it was filled with so much."""

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from broker.core.due import DueQueue
-from broker.core.effects import DirectoryRef
-from broker.core.inputs import ControlReceived
+from broker.core.effects import DirectoryRef, IsrChange
+from broker.core.inputs import ControlReceived, IsrVerdict
 from broker.core.metadata_cache import MetadataCache
 from broker.core.naming import unique_name
 from broker.core.removal import RemovalQueue
 from broker.core.replica import Replica, ReplicaState
 from broker.core.stages import DuplicatesStage, FillStage, LeaderAndIsrStage, StopReplicaStage
+from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 
 INITIAL_CONTROLLER_EPOCH: Final = ControllerEpoch(0)
@@ -42,6 +43,9 @@ class Settings:
     """Makes the names of renamed directories; must differ from run to run."""
     catch_up_delay_ms: int = 1_000
     """How long a follower takes to catch up with its leader."""
+    inter_broker_protocol: InterBrokerProtocol = LATEST
+    inter_broker_listener: str = "PLAINTEXT"
+    """Where controllers listen for brokers."""
 
 
 @dataclass(slots=True)
@@ -68,6 +72,13 @@ class AgentState:
     removal: RemovalQueue = field(default_factory=RemovalQueue)
     fills: DueQueue = field(default_factory=DueQueue)
     """Followers whose replicas are empty, and when they have caught up."""
+    proposals: DueQueue = field(default_factory=DueQueue)
+    """Partitions that this broker leads and whose ISR may grow, and when to ask for that."""
+    proposed: tuple[IsrChange, ...] = ()
+    """The proposal in flight."""
+    proposals_unanswered: int = 0
+    """In a row."""
+    isr_outcomes: dict[IsrVerdict, int] = field(default_factory=lambda: dict.fromkeys(IsrVerdict, 0))
     strays: dict[DirectoryRef, Leftover] = field(default_factory=dict)
     unknown: dict[DirectoryRef, Leftover] = field(default_factory=dict)
     stage: DuplicatesStage | FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
@@ -91,6 +102,8 @@ class AgentState:
             cache=self.cache.copy(),
             removal=self.removal.copy(),
             fills=self.fills.copy(),
+            proposals=self.proposals.copy(),
+            isr_outcomes=dict(self.isr_outcomes),
             strays=dict(self.strays),
             unknown=dict(self.unknown),
             waiting=deque(self.waiting),

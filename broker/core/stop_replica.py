@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.core.catch_up import end_role
 from broker.core.effects import (
     AskTopicIds,
     DirectoryRef,
@@ -47,6 +46,7 @@ from broker.core.naming import deletion_name, partition_problem, stray_name
 from broker.core.records import count_errors, record_answers, record_deletions, record_problem
 from broker.core.removal import PendingRemoval
 from broker.core.replica import Replica, ReplicaState
+from broker.core.roles import end_role
 from broker.core.stages import Deletion, StopReplicaStage
 from broker.core.state import AgentState
 from broker.core.storage import fail_log_dir, keep_stray

@@ -32,17 +32,19 @@ from adapters.registration import cluster_id, ensure_roots
 from adapters.signals import stop_on_signals
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from adapters.zookeeper.session import open_session
-from broker.core.effects import DirectoryRef, DiskOperation
+from broker.core.effects import DirectoryRef, DiskOperation, ProposeIsr
 from broker.core.inputs import (
     BrokerRegistered,
     DiskOutcome,
     InventoryLoaded,
+    IsrOutcome,
     LogDirFailed,
     RemovalOutcome,
     TopicIdAnswer,
 )
 from broker.core.state import AgentState, Settings
 from broker.runtime.disk import Disk
+from broker.runtime.isr_changes import IsrChanges
 from broker.runtime.log_dirs import LogDirs
 from broker.runtime.loop import AgentLoop
 from broker.runtime.metrics import AgentMetrics
@@ -97,6 +99,7 @@ class AgentApp:
             disk=disk,
         )
         self._sessions = Sessions(open_session, self._clock, prepare=self._prepare, registered=self._note_registered)
+        self._isr_changes = IsrChanges(config.broker_id, lambda: self._sessions.session)
         self._stopping = asyncio.Event()
         self._stop_reason = ""
         self._exit_code = ExitCode.STOPPED
@@ -163,6 +166,7 @@ class AgentApp:
                 await self._listeners.stop(STOP_GRACE_MS)
             if self._loop is not None:
                 self._loop.stop("the agent is stopping")
+            await self._isr_changes.close()
 
     async def _let_go(self) -> None:
         """Let work on disk come to its end, then give the directories up."""
@@ -206,7 +210,12 @@ class AgentApp:
         inventory = await self._on_disk(functools.partial(self._log_dirs.load, found))
         config = self._config
         settings = Settings(
-            config.broker_id, config.delete_delay_ms, secrets.token_hex(16), catch_up_delay_ms=config.catch_up_delay_ms
+            config.broker_id,
+            config.delete_delay_ms,
+            secrets.token_hex(16),
+            config.catch_up_delay_ms,
+            config.inter_broker_protocol,
+            config.inter_broker_listener,
         )
         state = AgentState(settings)
         loop = AgentLoop(state, self, self._clock, self._tasks, lambda why: self.stop(why, ExitCode.FAULT))
@@ -263,6 +272,9 @@ class AgentApp:
 
     async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]:
         return await self._sessions.ask_topic_ids(topics)
+
+    async def propose_isr(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]:
+        return await self._isr_changes.propose(proposal)
 
     async def notify_log_dir_failure(self) -> None:
         await self._sessions.notify_log_dir_failure(self._broker())

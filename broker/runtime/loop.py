@@ -23,6 +23,7 @@ from broker.core.effects import (
     Halt,
     NotifyLogDirFailure,
     PerformDisk,
+    ProposeIsr,
     Record,
     Refuse,
     RemoveDirectories,
@@ -35,6 +36,8 @@ from broker.core.inputs import (
     DiskOutcome,
     DiskPerformed,
     Input,
+    IsrOutcome,
+    IsrProposed,
     RemovalOutcome,
     TimerFired,
     TopicIdAnswer,
@@ -53,6 +56,7 @@ class Hands(Protocol):
     async def perform(self, operations: Sequence[DiskOperation]) -> tuple[DiskOutcome, ...]: ...
     async def remove(self, directories: Sequence[DirectoryRef]) -> tuple[RemovalOutcome, ...]: ...
     async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]: ...
+    async def propose_isr(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]: ...
     def notify_log_dir_failure(self) -> Coroutine[None, None, None]: ...
     def record(self, fact: Fact) -> None: ...
 
@@ -147,6 +151,8 @@ class AgentLoop:
                 self._start("topic-ids", self._feed_topic_ids(topics))
             case RemoveDirectories(directories):
                 self._start("removal", self._feed_removals(directories))
+            case ProposeIsr():
+                self._start("isr-proposal", self._feed_isr(effect))
             case SetTimer(at_ms):
                 self._set_timer(at_ms)
             case NotifyLogDirFailure():
@@ -169,6 +175,9 @@ class AgentLoop:
 
     async def _feed_removals(self, directories: Sequence[DirectoryRef]) -> None:
         self.feed(DirectoriesRemoved(await self._hands.remove(directories)))
+
+    async def _feed_isr(self, proposal: ProposeIsr) -> None:
+        self.feed(IsrProposed(await self._hands.propose_isr(proposal)))
 
     def _set_timer(self, at_ms: int) -> None:
         if self._timer is not None:

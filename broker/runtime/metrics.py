@@ -57,6 +57,18 @@ _EPOCH: Final = Declared("lethe_agent_broker_epoch", "gauge", "czxid of the regi
 _CONTROLLER_EPOCH: Final = Declared("lethe_agent_controller_epoch", "gauge", "Highest controller epoch seen")
 _REGISTERED: Final = Declared("lethe_agent_registered", "gauge", "1 while there is a ZooKeeper session")
 _WAITING: Final = Declared("lethe_agent_waiting_requests", "gauge", "Control requests that wait for the one before")
+_CATCHING_UP: Final = Declared(
+    "lethe_agent_catching_up_partitions",
+    "gauge",
+    "Partitions that wait for the catch-up delay: as follower (to be filled) or as leader (to ask for ISR members)",
+    ("role",),
+)
+_PROPOSALS: Final = Declared(
+    "lethe_agent_isr_proposals_total",
+    "counter",
+    "Partitions whose ISR this agent proposed as their leader: accepted, put back, unanswered, given up",
+    ("outcome",),
+)
 _REQUESTS: Final = Declared("lethe_agent_requests_total", "counter", "Control requests carried out", ("api",))
 _ANSWERS: Final = Declared(
     "lethe_agent_answers_total", "counter", "Partitions answered, by request and error", ("api", "error")
@@ -82,6 +94,8 @@ METRICS: Final = (
     _CONTROLLER_EPOCH,
     _REGISTERED,
     _WAITING,
+    _CATCHING_UP,
+    _PROPOSALS,
     _REQUESTS,
     _ANSWERS,
     _REFUSALS,
@@ -137,6 +151,8 @@ class AgentMetrics(Collector):
 
     def _read(self, state: AgentState) -> Iterator[Metric]:
         removal = state.removal
+        yield _family(_CATCHING_UP, {("follower",): len(state.fills), ("leader",): len(state.proposals)})
+        yield _family(_PROPOSALS, {(verdict.value,): count for verdict, count in state.isr_outcomes.items()})
         yield _family(_REPLICAS, {(kind.value,): count for kind, count in state.replicas_in_state.items()})
         for declared, value in (
             (_HOSTED_BYTES, state.hosted_bytes),

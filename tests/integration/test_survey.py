@@ -52,7 +52,8 @@ async def create(session: ZooKeeperSession, cluster: LocalCluster, *plans: Topic
 
     async def is_everywhere() -> bool:
         survey = await take(session, log_dirs=cluster.log_dirs)
-        replicas = [d for view in survey.log_dirs for d in view.directories if d.kind is DirectoryKind.REPLICA]
+        kept = [d for view in survey.log_dirs for d in view.directories if d.kind is DirectoryKind.REPLICA]
+        replicas = [d for d in kept if d.size_bytes > 1_000]
         names = {each.name for each in plans}
         known = all(answer.cache is not None and answer.cache.keys() >= names for answer in survey.answers)
         return known and sum(d.topic_partition is not None and d.topic_partition.topic in names for d in replicas) == (

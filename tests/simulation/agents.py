@@ -19,6 +19,7 @@ from broker.core.effects import (
     Halt,
     NotifyLogDirFailure,
     PerformDisk,
+    ProposeIsr,
     Record,
     Refuse,
     RemoveDirectories,
@@ -32,6 +33,8 @@ from broker.core.inputs import (
     DiskOutcome,
     DiskPerformed,
     Input,
+    IsrOutcome,
+    IsrProposed,
     LogDirFailed,
     TimerFired,
     TopicAbsence,
@@ -39,6 +42,7 @@ from broker.core.inputs import (
     TopicIdsAnswered,
     TopicIdUnavailable,
 )
+from broker.core.isr_ways import unanswered
 from broker.core.state import AgentState, Settings
 from protocol.kafka.control import Addressed, ControlResponse
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
@@ -48,6 +52,7 @@ from tests.simulation import departures, describe, invariants
 from tests.simulation.disk import Disk
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.invariants import Promise
+from tests.simulation.isr_changes import IsrProposal
 from tests.simulation.world import Scheduled
 
 if TYPE_CHECKING:
@@ -219,6 +224,8 @@ class AgentProcess:
                 self._world.after(delay_ms, lambda: self._remove(directories, run))
             case AskTopicIds(topics):
                 self._ask(topics, run)
+            case ProposeIsr():
+                self._propose(effect, run)
             case SetTimer(at_ms):
                 self._set_timer(at_ms, run)
             case NotifyLogDirFailure():
@@ -279,6 +286,25 @@ class AgentProcess:
 
         client.read(tuple(GetData(paths.topic(topic)) for topic in topics), done)
         self._world.after(self._cluster.mix.session_timeout_ms, give_up)
+
+    def _propose(self, proposal: ProposeIsr, run: int) -> None:
+        """Through ZooKeeper; nobody hears of a proposal whose session is lost on the way."""
+        told: list[None] = []
+
+        def then(outcomes: tuple[IsrOutcome, ...]) -> None:
+            if not told and run == self._run:
+                told.append(None)
+                self._world.note(self.name, f"proposed {describe.isr(proposal.changes, outcomes)}")
+                self.feed(IsrProposed(outcomes))
+
+        client = self.client
+        if client is None or not client.connected:
+            nobody = unanswered(proposal.changes, "no connection to ZooKeeper")
+            self._world.after(1, lambda: then(nobody))
+            return
+        on_its_way = IsrProposal(client, self.id, self.name, proposal, then)
+        on_its_way.start()
+        self._world.after(self._cluster.mix.session_timeout_ms, lambda: then(on_its_way.give_up()))
 
     def _answer_ids(self, answers: tuple[TopicIdAnswer, ...], run: int) -> None:
         if run == self._run:

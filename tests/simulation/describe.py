@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 
-from broker.core.effects import DiskOperation
+from broker.core.effects import DiskOperation, IsrChange
+from broker.core.inputs import IsrOutcome
 from protocol.kafka.control import (
     ControlRequest,
     ControlResponse,
@@ -62,6 +63,12 @@ def response(each: ControlResponse) -> str:
         case StopReplicaResponse(_, stopped):
             rows_text = _list(f"{row.topic}-{row.partition}: {error_name(row.error)}" for row in stopped)
             return f"StopReplica {error} {rows_text}"
+
+
+def isr(changes: Sequence[IsrChange], outcomes: Sequence[IsrOutcome]) -> str:
+    """`[t1-0: (1, 2) accepted]`."""
+    pairs = zip(changes, outcomes, strict=True)
+    return _list(f"{change.topic_partition}: {change.isr} {outcome.verdict.value}" for change, outcome in pairs)
 
 
 def write(operations: Sequence[Operation], outcome: MultiOutcome) -> str:

@@ -17,6 +17,7 @@ from broker.core.effects import (
     Effect,
     FillReplica,
     PerformDisk,
+    ProposeIsr,
     RemoveDirectories,
     RenameForDeletion,
     Reply,
@@ -33,6 +34,7 @@ from broker.core.inputs import (
     FoundReplica,
     Input,
     InventoryLoaded,
+    IsrProposed,
     RemovalOutcome,
     TimerFired,
     TopicAbsence,
@@ -64,6 +66,7 @@ from protocol.vocabulary import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
+    Endpoint,
     TopicId,
 )
 
@@ -170,6 +173,8 @@ class Driver:
         self.asked: list[tuple[str, ...]] = []
         self.tokens = itertools.count(1)
         self.before_disk: Callable[[int], None] = lambda _: None
+        self.answer_isr: Callable[[ProposeIsr], IsrProposed | None] = lambda _: None
+        """What becomes of a proposal; None leaves it in flight."""
         self.feed(self.disk.inventory())
         self.feed(BrokerRegistered(epoch))
 
@@ -199,6 +204,8 @@ class Driver:
                     entry = self.disk.log_dirs[directory.log_dir].pop(directory.name, Entry(None, 0, 0))
                     outcomes_of_removal.append(RemovalOutcome(None, entry.size_bytes, entry.files))
                 return DirectoriesRemoved(tuple(outcomes_of_removal))
+            case ProposeIsr():
+                return self.answer_isr(effect)
             case Reply(token):
                 assert token not in self.replies, "a token is answered once"
                 self.replies[token] = effect
@@ -277,9 +284,12 @@ def metadata(
     leader: int = ME,
     controller_epoch: int = 5,
     brokers: tuple[Broker, ...] = (),
+    offline: tuple[int, ...] = (),
 ) -> UpdateMetadataRequest:
     """An UpdateMetadata for partitions of one topic."""
-    states = tuple(UpdateMetadataPartition(p, controller_epoch, leader, 0, (ME,), 0, (ME,)) for p in partitions)
+    states = tuple(
+        UpdateMetadataPartition(p, controller_epoch, leader, 0, (ME,), 0, (ME,), offline) for p in partitions
+    )
     return UpdateMetadataRequest(
         BrokerId(9), ControllerEpoch(controller_epoch), (UpdateMetadataTopic(topic, topic_id, states),), brokers
     )
@@ -288,3 +298,9 @@ def metadata(
 def tombstone(topic: str = "t", topic_id: TopicId | None = X, **more: object) -> UpdateMetadataRequest:
     """The UpdateMetadata that makes brokers drop the partitions."""
     return metadata(topic, topic_id, leader=LEADER_DURING_DELETE, **more)  # type: ignore[arg-type]
+
+
+def live(*ids: int) -> tuple[Broker, ...]:
+    """Brokers as an UpdateMetadata lists them."""
+    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9)
+    return tuple(Broker(BrokerId(each), BrokerEpoch(-1), (endpoint,)) for each in ids)

@@ -9,17 +9,11 @@ from broker.core.inputs import LogDirFailed
 from broker.core.replica import ReplicaState
 from broker.core.state import Settings
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
-from tests.unit.broker.driver import ME, A, Driver, Entry, FakeDisk, X, Y, become, metadata, stop
+from protocol.vocabulary import TopicPartition
+from tests.unit.broker.driver import ME, A, Driver, Entry, FakeDisk, X, Y, become, live, metadata, stop
 
 T0 = TopicPartition("t", 0)
 CATCH_UP_MS = Settings(ME, 0, "").catch_up_delay_ms
-
-
-def live(*ids: int) -> tuple[Broker, ...]:
-    """Brokers as an UpdateMetadata lists them."""
-    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9)
-    return tuple(Broker(BrokerId(each), BrokerEpoch(-1), (endpoint,)) for each in ids)
 
 
 def follower(driver: Driver, leader_epoch: int = 0, leader: int = 2) -> None:

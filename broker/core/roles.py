@@ -1,0 +1,58 @@
+"""What a replica does between two control requests: a follower fetches, a leader proposes ISR members.
+
+A LeaderAndIsr that is taken in begins the role anew, a StopReplica ends it. Both wait the same delay for a follower to
+catch up, and both look at the metadata cache when the delay is over. What they then find missing (a leader or a
+follower that is not live) they take up again when an UpdateMetadata brings it; the delay begins then.
+"""
+
+from __future__ import annotations
+
+from broker.core.isr import members_to_add
+from broker.core.replica import Replica
+from broker.core.state import AgentState
+from protocol.kafka.control import UpdateMetadataRequest
+from protocol.vocabulary import TopicPartition
+
+
+def begin_role(state: AgentState, topic_partition: TopicPartition) -> None:
+    """A LeaderAndIsr for this replica has been taken in: what it had to do for the one before is over."""
+    state.fills.drop(topic_partition)
+    state.proposals.drop(topic_partition)
+    replica = state.replicas[topic_partition]
+    leads = replica.leader == state.settings.broker_id
+    fetches = replica.leader >= 0 and not leads
+    state.replicas[topic_partition] = replica._replace(fetches=fetches, proposes=leads)
+    if fetches and not replica.filled:
+        state.fills.enter(topic_partition)
+    if leads and replica.has_followers_outside_isr:
+        state.proposals.enter(topic_partition)
+
+
+def end_role(state: AgentState, topic_partition: TopicPartition) -> None:
+    """A StopReplica for it has been accepted."""
+    state.fills.drop(topic_partition)
+    state.proposals.drop(topic_partition)
+    replica = state.replicas.get(topic_partition)
+    if replica is not None and (replica.fetches or replica.proposes):
+        state.replicas[topic_partition] = replica._replace(fetches=False, proposes=False)
+
+
+def note_metadata(state: AgentState, request: UpdateMetadataRequest, live_before: frozenset[int]) -> None:
+    """The metadata cache has taken the request in; these were the live brokers before."""
+    if any(broker not in live_before for broker in state.cache.brokers):
+        for topic_partition, replica in state.replicas.items():
+            _look_again(state, topic_partition, replica)
+        return
+    for topic in request.topics:
+        if topic.topic in state.replicas_of_topic:
+            for row in topic.partitions:
+                topic_partition = TopicPartition(topic.topic, row.partition)
+                if (known := state.replicas.get(topic_partition)) is not None:
+                    _look_again(state, topic_partition, known)
+
+
+def _look_again(state: AgentState, topic_partition: TopicPartition, replica: Replica) -> None:
+    if replica.fetches and not replica.filled and replica.leader in state.cache.brokers:
+        state.fills.enter(topic_partition)
+    if replica.proposes and replica.has_followers_outside_isr and members_to_add(state, topic_partition, replica):
+        state.proposals.enter(topic_partition)

@@ -1,0 +1,174 @@
+"""Asks for ISR changes: the controller with AlterPartition, or ZooKeeper as brokers before 2.7 do.
+
+One attempt is made for each proposal, except that a state znode which somebody wrote in between is read again; trying
+again later, with what holds then, is the core's to decide. The connection to the controller is kept until something
+goes wrong with it or the controller is another one. A written state counts as accepted only when the notification that
+names the partition is written too: without it the controller would not hear of the change.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from adapters.kafka.client import ClientError, KafkaConnection, ProtocolError
+from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession
+from broker.core.effects import IsrChange, ProposeIsr
+from broker.core.inputs import IsrOutcome, IsrVerdict
+from broker.core.isr_ways import (
+    accepted_partitions,
+    alter_partition_request,
+    alter_partition_version,
+    judge_answer,
+    judge_write,
+    plan_write,
+    unanswered,
+)
+from protocol.kafka.connection import highest_common_version
+from protocol.kafka.control import ApiKey
+from protocol.kafka.to_controller import AlterPartitionResponse
+from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint, TopicPartition
+from protocol.zookeeper.operations import Create, GetData, MultiDone, MultiFailed, SetData, ZkError
+from protocol.zookeeper.packing import GroupDone, GroupFailed, MultiPlan
+from protocol.zookeeper.paths import (
+    isr_change_notification,
+    isr_change_notifications,
+    partition_state,
+    topic,
+)
+from protocol.zookeeper.znodes import encode_isr_change
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_MS: Final = 5_000
+REQUEST_TIMEOUT_MS: Final = 30_000
+MAX_ATTEMPTS: Final = 5
+"""How often a state znode is read again that somebody else keeps writing."""
+PARTITIONS_PER_NOTIFICATION: Final = 2_000
+
+
+class IsrChanges:
+    """Performs ProposeIsr, one at a time. `close` at the end."""
+
+    def __init__(self, broker_id: BrokerId, session: Callable[[], ZooKeeperSession | None]) -> None:
+        self._broker_id = broker_id
+        self._session = session
+        self._connection: KafkaConnection | None = None
+        self._connected_to: Endpoint | None = None
+
+    async def propose(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]:
+        """One outcome for each change."""
+        if proposal.controller is not None:
+            return await self._ask(proposal.controller, proposal.changes, proposal.broker_epoch)
+        session = self._session()
+        if session is None:
+            return unanswered(proposal.changes, "there is no ZooKeeper session")
+        try:
+            return await self._write(session, proposal.changes)
+        except SessionLost as lost:
+            return unanswered(proposal.changes, str(lost))
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        connection, self._connection, self._connected_to = self._connection, None, None
+        if connection is not None:
+            await connection.close()
+
+    # --- through the controller -----------------------------------------------------------------------------------
+
+    async def _ask(
+        self, controller: Endpoint, changes: Sequence[IsrChange], broker_epoch: BrokerEpoch
+    ) -> tuple[IsrOutcome, ...]:
+        request = alter_partition_request(changes, self._broker_id, broker_epoch)
+        try:
+            connection = await self._connect(controller)
+            common = highest_common_version(ApiKey.ALTER_PARTITION, await connection.offered_versions())
+            answer = await connection.request(request, alter_partition_version(changes, common))
+        except (ClientError, ProtocolError) as error:
+            await self.close()
+            return unanswered(changes, str(error))
+        outcomes = judge_answer(changes, self._broker_id, cast(AlterPartitionResponse, answer))
+        if all(outcome.verdict is IsrVerdict.UNANSWERED for outcome in outcomes):
+            # Who has lost control closes its connections; who answers that it has should be looked for anew too.
+            await self.close()
+        return outcomes
+
+    async def _connect(self, controller: Endpoint) -> KafkaConnection:
+        if self._connection is not None and (self._connected_to != controller or not self._connection.is_open):
+            await self.close()
+        if self._connection is None:
+            self._connection = await KafkaConnection.open(
+                controller.host,
+                controller.port,
+                str(self._broker_id),
+                connect_timeout_ms=CONNECT_TIMEOUT_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            )
+            self._connected_to = controller
+        return self._connection
+
+    # --- through ZooKeeper ----------------------------------------------------------------------------------------
+
+    async def _write(self, session: ZooKeeperSession, changes: Sequence[IsrChange]) -> tuple[IsrOutcome, ...]:
+        outcomes: list[IsrOutcome | None] = [None] * len(changes)
+        for _ in range(MAX_ATTEMPTS):
+            if (open_ones := [index for index, outcome in enumerate(outcomes) if outcome is None]) == []:
+                break
+            done = await self._read_and_write(session, [changes[index] for index in open_ones])
+            for index, outcome in zip(open_ones, done, strict=True):
+                outcomes[index] = outcome
+        problem = await _notify(session, accepted_partitions(changes, outcomes))
+        contended = IsrOutcome(IsrVerdict.UNANSWERED, reason="somebody else kept writing the state")
+        found = [contended if outcome is None else outcome for outcome in outcomes]
+        if problem is None:
+            return tuple(found)
+        silent = IsrOutcome(IsrVerdict.UNANSWERED, reason=problem)
+        return tuple(silent if outcome.verdict is IsrVerdict.ACCEPTED else outcome for outcome in found)
+
+    async def _read_and_write(self, session: ZooKeeperSession, changes: Sequence[IsrChange]) -> list[IsrOutcome | None]:
+        """None for those that somebody else wrote in between."""
+        topics = list(dict.fromkeys(change.topic_partition.topic for change in changes))
+        paths = [topic(name) for name in topics] + [partition_state(*change.topic_partition) for change in changes]
+        found = await session.read([GetData(path) for path in paths])
+        by_topic = dict(zip(topics, found[: len(topics)], strict=True))
+        outcomes: list[IsrOutcome | None] = [None] * len(changes)
+        writes: list[tuple[int, SetData, tuple[int, ...]]] = []
+        for index, (change, state) in enumerate(zip(changes, found[len(topics) :], strict=True)):
+            planned = plan_write(change, self._broker_id, by_topic[change.topic_partition.topic], state)
+            if isinstance(planned, IsrOutcome):
+                outcomes[index] = planned
+            else:
+                writes.append((index, *planned))
+        plan = MultiPlan([(operation,) for _, operation, _ in writes], None)
+        for (index, _, isr), outcome in zip(writes, await session.write(plan), strict=True):
+            match outcome:
+                case GroupDone(stats=(stat, *_)) if stat is not None:
+                    outcomes[index] = IsrOutcome(IsrVerdict.ACCEPTED, isr, stat.version)
+                case GroupFailed(error=error):
+                    outcomes[index] = judge_write(error)
+                case _:
+                    outcomes[index] = IsrOutcome(IsrVerdict.UNANSWERED, reason="ZooKeeper's answer was lost")
+        return outcomes
+
+
+async def _notify(session: ZooKeeperSession, partitions: Sequence[TopicPartition]) -> str | None:
+    """Tell the controller that the ISRs of these partitions have changed; returns why that could not be done. Where the
+    reply is lost it is told again: two notifications do no harm. Raises SessionLost."""
+    for start in range(0, len(partitions), PARTITIONS_PER_NOTIFICATION):
+        data = encode_isr_change(partitions[start : start + PARTITIONS_PER_NOTIFICATION])
+        operation = Create(isr_change_notification(), data, sequential=True)
+        for _ in range(MAX_ATTEMPTS):
+            outcome = await session.multi([operation])
+            if isinstance(outcome, MultiDone):
+                break
+            if isinstance(outcome, MultiFailed):
+                if outcome.error is not ZkError.NO_NODE:
+                    return f"{operation.path} cannot be written: {outcome.error.name}"
+                try:
+                    await session.ensure_path(isr_change_notifications())
+                except WriteRefused as refused:
+                    return str(refused)
+        else:
+            return f"{operation.path} could not be written in {MAX_ATTEMPTS} attempts"
+    return None

@@ -1,0 +1,57 @@
+"""A controller as brokers see it: a Kafka listener that answers what they ask with what the test has prepared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from adapters.kafka.server import Close, KafkaServer, Peer, ServerLimits
+from protocol.kafka.codec import RequestHeader
+from protocol.kafka.control import ApiKey
+from protocol.kafka.queries import Request, Response
+from protocol.kafka.versions import SPOKEN
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+
+ID = BrokerId(9)
+"""Who sends the control requests that tests build."""
+
+
+class ListedController:
+    """Answers are used up one per request; with none left it closes the connection."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.answers: deque[Response | Close] = deque()
+        self.asked: list[tuple[RequestHeader, Request]] = []
+        self.peers: dict[str, None] = {}
+        """Connections that asked something, in order."""
+
+    @property
+    def as_broker(self) -> Broker:
+        """Its row among the live brokers of an UpdateMetadata."""
+        return Broker(ID, BrokerEpoch(-1), (self.endpoint,))
+
+    async def handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        self.asked.append((header, request))
+        self.peers[str(peer)] = None
+        return self.answers.popleft() if self.answers else Close("it has nothing to say")
+
+
+@asynccontextmanager
+async def listed_controller(max_alter_partition: int = 3) -> AsyncIterator[ListedController]:
+    """One that listens on a port of its own."""
+    served = {api: SPOKEN[api] for api in (ApiKey.API_VERSIONS, ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ALTER_PARTITION)}
+    served[ApiKey.ALTER_PARTITION] = served[ApiKey.ALTER_PARTITION]._replace(max=max_alter_partition)
+    controller = ListedController(Endpoint("PLAINTEXT", "127.0.0.1", 0))
+    server = KafkaServer(controller.handle, served, ServerLimits(), "listed-controller")
+    address = await server.listen("127.0.0.1", 0)
+    controller.endpoint = controller.endpoint._replace(port=address.port)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.serve(), name="listed-controller")
+        await server.started()
+        try:
+            yield controller
+        finally:
+            server.stop(0)
