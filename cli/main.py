@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli import broker, controller, controller_resign, demo, partitions, survey, topics, zookeeper
+from cli import broker, brokers, controller, controller_resign, demo, partitions, survey, topics, zookeeper
 
 app = typer.Typer(
     name="lethe",
@@ -26,6 +26,7 @@ app.command("controller")(controller.controller)
 app.command("broker")(broker.broker)
 app.command("zookeeper")(zookeeper.zookeeper)
 app.add_typer(topics.app, name="topics")
+app.add_typer(brokers.app, name="brokers")
 app.add_typer(partitions.app, name="partitions")
 app.command("survey")(survey.survey)
 app.command("controller-resign")(controller_resign.controller_resign)

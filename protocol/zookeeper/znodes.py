@@ -22,7 +22,7 @@ from protocol.zookeeper.znodes_admin import (
     encode_preferred_replica_election,
     encode_reassignment,
 )
-from protocol.zookeeper.znodes_broker import decode_broker, encode_broker
+from protocol.zookeeper.znodes_broker import decode_broker, encode_broker, registered_at_ms
 from protocol.zookeeper.znodes_controller import (
     PRODUCER_ID_BLOCK_SIZE,
     ControllerZnode,
@@ -95,4 +95,5 @@ __all__ = [
     "encode_reassignment",
     "encode_state",
     "encode_topic",
+    "registered_at_ms",
 ]

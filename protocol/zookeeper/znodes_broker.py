@@ -7,7 +7,17 @@ from typing import Final
 
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 from protocol.zookeeper import paths
-from protocol.zookeeper.json_fields import array, dump, integer, kind_of, malformed, mapping, parse_object, string
+from protocol.zookeeper.json_fields import (
+    MalformedZnode,
+    array,
+    dump,
+    integer,
+    kind_of,
+    malformed,
+    mapping,
+    parse_object,
+    string,
+)
 
 _ENDPOINT: Final = re.compile(r"([^:/]*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})")
 _PROTOCOLS: Final = {protocol.name: protocol for protocol in SecurityProtocol}
@@ -53,6 +63,17 @@ def decode_broker(broker_id: int, epoch: int, data: bytes | None) -> Broker:
         rack=None if rack is None else string(path, "'rack'", rack),
         features=_features(path, fields.get("features")),
     )
+
+
+def registered_at_ms(data: bytes | None) -> int | None:
+    """When the broker registered, by its own clock; None where the registration does not say. Never fails: nothing
+    depends on it."""
+    try:
+        value = parse_object(paths.BROKER_IDS, data).get("timestamp")
+    except MalformedZnode:
+        return None
+    text = str(value) if isinstance(value, str) or type(value) is int else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _legacy_endpoint(path: str, fields: dict[str, object] | object) -> tuple[Endpoint, ...]:

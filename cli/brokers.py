@@ -1,0 +1,11 @@
+"""`lethe brokers`: who is registered, what they have, and who is missing."""
+
+from __future__ import annotations
+
+import typer
+
+from cli import brokers_describe, brokers_list
+
+app = typer.Typer(no_args_is_help=True, help="Show brokers: registered ones, and those that assignments still name.")
+app.command("list")(brokers_list.list_brokers)
+app.command("describe")(brokers_describe.describe)

@@ -1,0 +1,102 @@
+"""`lethe brokers describe ID`: everything that is known of one broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adapters.broker_loads import BrokerLoad
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal, Table
+from cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
+from cli.options import AsJson, ZooKeeper
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from protocol.vocabulary import TopicPartition
+
+if TYPE_CHECKING:
+    from survey.brokers import AskBroker
+
+MAX_NAMED = 10
+"""Partitions that are named; the others are counted. JSON has the counts only."""
+
+Id = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.", show_default=False)]
+
+
+def describe(zookeeper: ZooKeeper, broker: Id, offline: Offline = False, as_json: AsJson = False) -> None:
+    """Describe one broker: registration, partitions, log directories.
+
+    Exit code 1 where it is not registered, 3 where it did not answer.
+    """
+    finish(
+        lambda: with_session(zookeeper, lambda session: broker_description(session, broker, asker(offline=offline))),
+        as_json=as_json,
+    )
+
+
+async def broker_description(session: ZooKeeperSession, number: int, ask: AskBroker | None) -> Answer:
+    """All about one broker. Raises Refusal where neither a registration nor an assignment names it."""
+    seen = await look_at_brokers(session, ask=ask, only=(number,))
+    load = seen.loads.get(number)
+    if load is None and number not in seen.unreadable:
+        ids = ", ".join(map(str, sorted({*seen.views.brokers, *seen.unreadable}))) or "none"
+        raise Refusal(f"broker {number} is not registered, and no assignment names it (registered: {ids})")
+    code = Exit.OK
+    lines = _registration(seen, number)
+    if number not in seen.views.brokers:
+        code = Exit.NO
+        if load is not None and number not in seen.unreadable:
+            lines = [missing_line(load)]
+    lines += _partitions(load or BrokerLoad(number))
+    answers = seen.answers.get(number)
+    tables: tuple[Table, ...] = ()
+    if answers is not None:
+        lines += [f"It did not answer all: {problem.what}" for problem in answers.problems]
+        if answers.controller is not None and answers.controller != seen.acting.broker_id:
+            lines.append(f"It takes {answers.controller} for the controller, but {seen.acting.text}.")
+        rows = tuple(
+            (
+                log_dir.path,
+                str(len(log_dir.directories)),
+                f"{size_of(log_dir):,}",
+                "FAILED" if log_dir.has_failed else log_dir.problem or "",
+            )
+            for log_dir in answers.log_dirs or ()
+        )
+        tables = (Table(("log directory", "replicas", "bytes", "problem"), rows),) if rows else ()
+        code = Exit.UNREACHABLE if answers.failure is not None else code
+    return Answer(broker_json(seen, number), tuple(lines), tables, code)
+
+
+def _registration(seen: Seen, number: int) -> list[str]:
+    broker = seen.views.brokers.get(number)
+    if broker is None:
+        return [f"Broker {number}: its registration cannot be understood: {seen.unreadable.get(number, '')}"]
+    role = ", the active controller" if seen.acting.broker_id == number else ""
+    since = utc(seen.since_ms.get(number))
+    lines = [f"Broker {number}, epoch {broker.epoch}" + (f", since {since} UTC" if since else "") + role]
+    lines += [f"\tEndpoint: {e.listener}://{e.host}:{e.port} ({e.protocol.name})" for e in broker.endpoints]
+    lines += [f"\tRack: {broker.rack}"] if broker.rack is not None else []
+    lines += [f"\tFeature: {name} {low} to {high}" for name, low, high in broker.features]
+    return lines
+
+
+def _partitions(load: BrokerLoad) -> list[str]:
+    lines = [f"\tPartitions: {load.replicas} replicas, leads {load.leads}, follows {load.follows}"]
+    if load.lagging:
+        lines.append(f"\tNot in sync: {_named(load.lagging)}")
+    if load.displaced:
+        lines.append(
+            f"\tPreferred, but led by others: {_named(load.displaced)}, {load.imbalance:.0%} of {load.preferred}"
+            " (lethe partitions elect --preferred)"
+        )
+    if load.deletions:
+        lines.append(f"\tMarked for deletion, with replicas here: {', '.join(load.deletions)}")
+    return lines
+
+
+def _named(partitions: Sequence[TopicPartition]) -> str:
+    shown = ", ".join(map(str, partitions[:MAX_NAMED]))
+    return shown if len(partitions) <= MAX_NAMED else f"{shown}, … ({len(partitions)} partitions)"

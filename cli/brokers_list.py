@@ -1,0 +1,70 @@
+"""`lethe brokers list`: every broker in a line, and those that are missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Table
+from cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
+from cli.options import AsJson, ZooKeeper
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from protocol.journal import JsonValue
+
+if TYPE_CHECKING:
+    from survey.brokers import AskBroker
+
+COLUMNS = ("id", "endpoints", "rack", "since (UTC)", "leads", "follows", "not in sync", "imbalance", "bytes", "remarks")
+
+
+def list_brokers(zookeeper: ZooKeeper, offline: Offline = False, as_json: AsJson = False) -> None:
+    """List brokers: what they lead, follow and store, and ids that assignments name although nobody is registered.
+
+    Exit code 3 where a broker did not answer.
+    """
+    finish(
+        lambda: with_session(zookeeper, lambda session: broker_list(session, asker(offline=offline))), as_json=as_json
+    )
+
+
+async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answer:
+    """All brokers; without `ask` nobody is asked, and nothing is said of bytes."""
+    seen = await look_at_brokers(session, ask=ask)
+    numbers = sorted({*seen.views.brokers, *seen.unreadable})
+    lines = [
+        f"{len(numbers)} brokers are registered; {seen.acting.text}.",
+        *(missing_line(load) for load in seen.missing),
+        *(f"{where}: {problem}" for where, problem in seen.views.problems.items()),
+    ]
+    table = Table(COLUMNS, tuple(_row(seen, number) for number in numbers))
+    body: dict[str, JsonValue] = {
+        "controller": seen.acting.broker_id,
+        "controller_is_lethe": seen.acting.is_lethe,
+        "brokers": [broker_json(seen, number) for number in numbers],
+        "missing": [broker_json(seen, load.broker) for load in seen.missing],
+    }
+    code = Exit.UNREACHABLE if seen.silent else Exit.OK
+    return Answer(body, tuple(lines), (table,) if numbers else (), code)
+
+
+def _row(seen: Seen, number: int) -> tuple[str, ...]:
+    broker, load, answers = seen.views.brokers.get(number), seen.loads.get(number), seen.answers.get(number)
+    remarks = ["controller"] if seen.acting.broker_id == number else []
+    remarks += ["its registration cannot be understood"] if number in seen.unreadable else []
+    size = ""
+    if answers is not None:
+        remarks += [problem.what for problem in answers.problems]
+        remarks += [f"log directory {d.path} has failed" for d in answers.log_dirs or () if d.has_failed]
+        size = "" if answers.log_dirs is None else f"{sum(map(size_of, answers.log_dirs)):,}"
+    counts = ("0", "0", "0", "0 %")
+    if load is not None:
+        counts = (
+            str(load.leads),
+            str(load.follows),
+            str(len(load.lagging)),
+            f"{load.imbalance:.0%}".replace("%", " %"),
+        )
+    endpoints = [] if broker is None else [f"{e.listener}://{e.host}:{e.port}" for e in broker.endpoints]
+    rack = "" if broker is None or broker.rack is None else broker.rack
+    return (str(number), " ".join(endpoints), rack, utc(seen.since_ms.get(number)), *counts, size, "; ".join(remarks))

@@ -1,0 +1,104 @@
+"""`lethe brokers list` and `describe`: what is counted, who is missing, who does not answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from adapters import topic_admin
+from cli.answer import Answer, Exit, Refusal
+from cli.brokers_describe import broker_description
+from cli.brokers_list import broker_list
+from cli.topics_create import Wanted, creation
+from protocol.vocabulary import Broker, BrokerId, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, SetData
+from survey.views import BrokerAnswers, Directory, DirectoryKind, Failure, LogDirView, Problem, Source
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply, bring_online, elect
+
+
+@pytest.fixture
+async def cluster(session: FakeSession) -> FakeSession:
+    """Brokers 1, 2, 3; orders also lies on 9, which is not there, and is marked for deletion."""
+    await creation(session, Wanted("bills", assignment=((1, 2), (2, 3), (1, 3))))
+    await creation(session, Wanted("orders", assignment=((1, 2),)))
+    await apply(session, SetData(paths.topic("orders"), b'{"version":3,"partitions":{"0":[9,1],"1":[1,9]}}', -1))
+    await bring_online(session, "bills", {0: (2, 1), 1: (2,), 2: (1, 3)})
+    await bring_online(session, "orders", {0: (1,), 1: (1,)})
+    await topic_admin.mark_for_deletion(session, ["orders"])
+    await elect(session, 2)
+    return session
+
+
+async def _ask(broker: Broker) -> BrokerAnswers:
+    if broker.id == 3:
+        problem = Problem("broker 3", "no answer within 5 s")
+        return BrokerAnswers(broker.id, problems=(problem,), failure=Failure.SILENT)
+    directory = Directory("bills-0", DirectoryKind.REPLICA, TopicPartition("bills", 0), 1_234)
+    good = LogDirView(broker.id, "/good", Source.BROKER, (directory,))
+    bad = LogDirView(broker.id, "/bad", Source.BROKER, (), "the broker says KAFKA_STORAGE_ERROR", has_failed=True)
+    return BrokerAnswers(broker.id, {}, BrokerId(7), (good, bad))
+
+
+def _data(answer: Answer) -> Any:
+    return answer.data
+
+
+async def test_what_zookeeper_alone_tells(cluster: FakeSession) -> None:
+    answer = await broker_list(cluster, None)
+    assert answer.exit is Exit.OK
+    assert answer.lines == (
+        "3 brokers are registered; the active controller 2 is not Lethe's, as far as can be seen.",
+        "Broker 9 is not registered: dead or decommissioned. 2 replicas are assigned to it; 1 deletion waits for it.",
+    )
+    assert [row[0:3] + row[4:] for row in answer.tables[0].rows] == [
+        ("1", "PLAINTEXT://127.0.0.1:9092", "a", "3", "1", "0", "33 %", "", ""),
+        ("2", "PLAINTEXT://127.0.0.1:9092", "b", "2", "0", "0", "0 %", "", "controller"),
+        ("3", "PLAINTEXT://127.0.0.1:9092", "c", "0", "2", "1", "0 %", "", ""),
+    ]
+    assert [(one["id"], one["registered"]) for one in _data(answer)["missing"]] == [(9, False)]
+
+
+async def test_what_brokers_tell(cluster: FakeSession) -> None:
+    answer = await broker_list(cluster, _ask)
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.tables[0].rows[0][-2:] == ("1,234", "log directory /bad has failed")
+    assert answer.tables[0].rows[2][-2:] == ("", "no answer within 5 s")
+    brokers = _data(answer)["brokers"]
+    assert [one["answered"] for one in brokers] == [True, True, False]
+    assert [d["failed"] for d in brokers[0]["log_dirs"]] == [False, True]
+
+
+async def test_one_broker(cluster: FakeSession) -> None:
+    answer = await broker_description(cluster, 1, _ask)
+    assert answer.exit is Exit.OK
+    assert answer.lines[0].startswith("Broker 1, epoch ")
+    assert answer.lines[0].endswith(", since 1970-01-01 00:00:00 UTC")
+    assert answer.lines[1:3] == ("\tEndpoint: PLAINTEXT://127.0.0.1:9092 (PLAINTEXT)", "\tRack: a")
+    assert "\tPreferred, but led by others: bills-0, 33% of 3 (lethe partitions elect --preferred)" in answer.lines
+    assert "\tMarked for deletion, with replicas here: orders" in answer.lines
+    assert "It takes 7 for the controller" in answer.lines[-1]
+    assert answer.tables[0].rows == (("/good", "1", "1,234", ""), ("/bad", "0", "0", "FAILED"))
+    assert (await broker_description(cluster, 3, _ask)).exit is Exit.UNREACHABLE
+    assert (await broker_description(cluster, 3, None)).exit is Exit.OK
+
+
+async def test_a_broker_that_is_not_there(cluster: FakeSession) -> None:
+    gone = await broker_description(cluster, 9, _ask)
+    assert gone.exit is Exit.NO
+    assert gone.lines[0].startswith("Broker 9 is not registered: dead or decommissioned")
+    assert "\tNot in sync: orders-0, orders-1" in gone.lines
+    with pytest.raises(Refusal, match=r"broker 8 is not registered.*registered: 1, 2, 3"):
+        await broker_description(cluster, 8, _ask)
+
+
+async def test_a_registration_that_cannot_be_understood_is_no_absence(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.broker_id(9), b"rubbish"))
+    answer = await broker_list(cluster, None)
+    assert not any("dead or decommissioned" in line for line in answer.lines)
+    assert answer.tables[0].rows[-1][-1] == "its registration cannot be understood"
+    described = await broker_description(cluster, 9, None)
+    assert described.exit is Exit.NO
+    assert "cannot be understood" in described.lines[0]
