@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +21,10 @@ from adapters.config_common import (
     read_journal,
     read_zookeeper,
 )
+from adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
 from adapters.properties import Kind, Property, Values, read_values, schema
 from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol
-
-LOOPBACK: Final = "127.0.0.1"
+from protocol.vocabulary import BrokerId, Endpoint
 
 BROKER: Final = (
     Property(
@@ -51,12 +49,7 @@ BROKER: Final = (
         None,
         "What the registration tells others to connect to; as `listeners` where it is not given.",
     ),
-    Property(
-        "listener.security.protocol.map",
-        Kind.LIST,
-        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-        "Security protocol of each listener name. The agent serves PLAINTEXT only.",
-    ),
+    PROTOCOL_MAP,
     Property(
         "inter.broker.listener.name",
         Kind.TEXT,
@@ -121,10 +114,6 @@ BROKER: Final = (
 
 BROKER_SCHEMA: Final = schema(COMMON, BROKER)
 
-_LISTENER: Final = re.compile(r"([A-Za-z0-9_-]+)://(\[[0-9a-fA-F:.%]*\]|[^:/\s\[\]]*):(-?[0-9]{1,6})\Z")
-_ANY_ADDRESS: Final = ("0.0.0.0", "::")
-_FORM: Final = "write NAME://host:port, several separated by commas"
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
@@ -156,8 +145,8 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
     """Read file and environment. Raises ConfigError with everything that is wrong."""
     values = read_values(path, environ, BROKER_SCHEMA)
     check_inter_broker_listener(values)
-    protocols = _protocols(values)
-    listeners = _endpoints(values, "listeners", protocols)
+    protocols = read_protocols(values)
+    listeners = read_endpoints(values, "listeners", protocols)
     config = BrokerConfig(
         broker_id=BrokerId(read_id(values)),
         zookeeper=read_zookeeper(values),
@@ -165,7 +154,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         journal=read_journal(values),
         log_dirs=_log_dirs(values),
         listeners=listeners,
-        advertised_listeners=_advertised(values, protocols, listeners),
+        advertised_listeners=read_advertised(values, protocols, listeners),
         inter_broker_listener=_inter_broker(values, listeners),
         inter_broker_protocol=read_inter_broker_protocol(values),
         rack=values.text("broker.rack"),
@@ -205,68 +194,6 @@ def _log_dirs(values: Values) -> tuple[Path, ...]:
 
 
 # --- listeners ----------------------------------------------------------------------------------------------------
-
-
-def _protocols(values: Values) -> dict[str, SecurityProtocol]:
-    found: dict[str, SecurityProtocol] = {}
-    for item in values.items("listener.security.protocol.map"):
-        listener, colon, protocol = item.partition(":")
-        listener, protocol = listener.strip().upper(), protocol.strip().upper()
-        name = "listener.security.protocol.map"
-        if not colon or protocol not in SecurityProtocol.__members__:
-            values.wrong(name, f"{item!r} is not NAME:PROTOCOL", "use " + ", ".join(SecurityProtocol.__members__))
-        elif listener in found:
-            values.wrong(name, f"names listener {listener} twice", "name each listener once")
-        else:
-            found[listener] = SecurityProtocol[protocol]
-    return found
-
-
-def _endpoints(values: Values, name: str, protocols: Mapping[str, SecurityProtocol]) -> tuple[Endpoint, ...]:
-    found: list[Endpoint] = []
-    for item in values.items(name):
-        matched = _LISTENER.match(item)
-        if matched is None or not 0 <= int(matched[3]) <= 65535:
-            values.wrong(name, f"{item!r} is not a listener", _FORM)
-            continue
-        listener, host, port = matched[1].upper(), matched[2].strip("[]"), int(matched[3])
-        protocol = protocols.get(listener)
-        if protocol is None:
-            values.wrong(
-                name, f"listener {listener} has no security protocol", "add it to listener.security.protocol.map"
-            )
-            continue
-        if protocol is not SecurityProtocol.PLAINTEXT:
-            reason = f"listener {listener} wants {protocol.name}, which the agent does not serve"
-            values.wrong(name, reason, "use PLAINTEXT on an address that only trusted machines reach")
-            continue
-        if any(listener == other.listener for other in found):
-            values.wrong(name, f"names listener {listener} twice", "give each listener a name of its own")
-            continue
-        if port and any((host, port) == (other.host, other.port) for other in found):
-            values.wrong(name, f"two listeners share {host}:{port}", "give each listener a port of its own")
-        found.append(Endpoint(listener, host or LOOPBACK, port, protocol))
-    if not values.items(name):
-        values.wrong(name, "names no listener that can be served", _FORM)
-    return tuple(found)
-
-
-def _advertised(
-    values: Values, protocols: Mapping[str, SecurityProtocol], listeners: tuple[Endpoint, ...]
-) -> tuple[Endpoint, ...]:
-    name = "advertised.listeners"
-    given = values.setting(name) is not None
-    advertised = _endpoints(values, name, protocols) if given else listeners
-    blamed = name if given else "listeners"
-    names = [endpoint.listener for endpoint in listeners]
-    for endpoint in advertised:
-        if endpoint.host in _ANY_ADDRESS:
-            reason = f"{endpoint.host} is no address that others can connect to"
-            values.wrong(blamed, reason, f"name one in advertised.listeners, as {endpoint.listener}://host:port")
-        if endpoint.listener not in names:
-            reason = f"listener {endpoint.listener} is not among listeners ({', '.join(names)})"
-            values.wrong(name, reason, "use the same names in both")
-    return advertised
 
 
 def _inter_broker(values: Values, listeners: tuple[Endpoint, ...]) -> str:

@@ -20,9 +20,10 @@ from adapters.config_common import (
     read_journal,
     read_zookeeper,
 )
-from adapters.properties import Kind, Property, read_values, schema
+from adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
+from adapters.properties import Kind, Property, Values, read_values, schema
 from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId
+from protocol.vocabulary import BrokerId, Endpoint
 
 CONTROLLER: Final = (
     Property(
@@ -52,6 +53,24 @@ CONTROLLER: Final = (
         "The brokers' listener for controllers, where they have a separate one.",
     ),
     Property(
+        "listeners",
+        Kind.LIST,
+        None,
+        "Where brokers reach the controller, as NAME://host:port; port 0 takes any free one, an empty host means "
+        "loopback. With it the controller is *listed*: brokers get its address among the live brokers, and can ask it "
+        "to change an ISR or to prepare their shutdown. Nobody has to authenticate. The name must be the one by which "
+        "brokers look for it: `control.plane.listener.name`, or else `inter.broker.listener.name`. Without it the "
+        "controller is a guest that brokers cannot ask, as it should be in front of brokers that serve clients: those "
+        "take a listed controller for a broker.",
+    ),
+    Property(
+        "advertised.listeners",
+        Kind.LIST,
+        None,
+        "The address that brokers are told; as `listeners` where it is not given.",
+    ),
+    PROTOCOL_MAP,
+    Property(
         "unclean.leader.election.enable",
         Kind.BOOLEAN,
         "false",
@@ -61,7 +80,7 @@ CONTROLLER: Final = (
         "request.timeout.ms",
         Kind.INTEGER,
         "30000",
-        "How long an administrator's request may take.",
+        "How long a broker's request may wait for its answer; then it is told so, and asks again.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,
@@ -90,6 +109,10 @@ class ControllerConfig:
     inter_broker_protocol: InterBrokerProtocol
     inter_broker_listener: str
     control_plane_listener: str | None
+    listeners: tuple[Endpoint, ...]
+    """Where to listen for brokers; port 0 is any free one. Empty: a guest, whom they cannot ask."""
+    advertised_listeners: tuple[Endpoint, ...]
+    """What brokers are told; port 0 is the one that the listener of the same name got."""
     unclean_leader_election: bool
     request_timeout_ms: int
     controller_socket_timeout_ms: int
@@ -103,6 +126,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     values = read_values(path, environ, CONTROLLER_SCHEMA)
     check_inter_broker_listener(values)
     control_plane = values.text("control.plane.listener.name")
+    listeners, advertised = _listeners(values)
     config = ControllerConfig(
         controller_id=BrokerId(read_id(values)),
         zookeeper=read_zookeeper(values),
@@ -112,6 +136,8 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
         control_plane_listener=None if control_plane is None else control_plane.upper(),
+        listeners=listeners,
+        advertised_listeners=advertised,
         unclean_leader_election=values.boolean("unclean.leader.election.enable"),
         request_timeout_ms=values.integer("request.timeout.ms"),
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
@@ -120,3 +146,20 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     )
     values.finish()
     return config
+
+
+def _listeners(values: Values) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+    """Where to listen and what to advertise; both empty for a guest. Notes what is wrong."""
+    if values.text("listeners") is None:
+        if values.setting("advertised.listeners") is not None:
+            remedy = "set listeners too, or remove it"
+            values.wrong("advertised.listeners", "stands without listeners, so nothing listens there", remedy)
+        return (), ()
+    protocols = read_protocols(values)
+    listeners = read_endpoints(values, "listeners", protocols)
+    wanted = (values.text("control.plane.listener.name") or values.text("inter.broker.listener.name") or "").upper()
+    names = [endpoint.listener for endpoint in listeners]
+    if listeners and wanted not in names:
+        reason = f"brokers look for the controller under {wanted}, which is not among {', '.join(names)}"
+        values.wrong("listeners", reason, f"name a listener {wanted}")
+    return listeners, read_advertised(values, protocols, listeners)

@@ -1,7 +1,8 @@
 """Lethe's daemons as child processes, with the configuration, log and journal of each in a directory of its own.
 
 Every port is 0, so none can be taken between the choice and the use: an agent's listener is found in ZooKeeper, as
-everybody finds it, and the HTTP address in the line with which a daemon says that it is up.
+everybody finds it, a controller's in what it tells the agents, and the HTTP address in the line with which a daemon
+says that it is up.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from cluster.process import ChildProcess
 
 START_LIMIT_S: Final = 60.0
 POLL_S: Final = 0.05
+ANY_PORT: Final = "PLAINTEXT://127.0.0.1:0"
 _HTTP: Final = re.compile(r" is up[ ,].*?\b(http://\S+:\d+)")
 _ROOT: Final = Path(__file__).parents[1]
 
@@ -158,6 +160,9 @@ class ControllerDaemon(Daemon):
 
     kind = "controller"
 
+    def __init__(self, number: int, directory: Path, properties: Mapping[str, str]) -> None:
+        super().__init__(number, directory, {"listeners": ANY_PORT, **properties})
+
     async def is_active(self) -> bool:
         """True where it says that it leads."""
         state = await self.get("/state")
@@ -171,7 +176,7 @@ class BrokerDaemon(Daemon):
 
     def __init__(self, number: int, directory: Path, log_dirs: int, properties: Mapping[str, str]) -> None:
         self.log_dirs: Final = tuple(directory / f"logs-{index}" for index in range(log_dirs))
-        own = {"log.dirs": ",".join(map(str, self.log_dirs)), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        own = {"log.dirs": ",".join(map(str, self.log_dirs)), "listeners": ANY_PORT}
         super().__init__(number, directory, {**own, **properties})
 
 

@@ -136,6 +136,8 @@ class KafkaServer:
 
     async def serve(self) -> None:
         """Accept and answer until `stop` is called or this is cancelled; no connection outlives it."""
+        if self._stopping.is_set():
+            return
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
@@ -181,14 +183,16 @@ class KafkaServer:
         """Connections that are open now."""
         return len(self._connections)
 
-    def close_all_connections(self, reason: str) -> int:
-        """Close every connection at once, answers that are under way included; gives how many there were.
+    def close_connections(self, reason: str) -> int:
+        """Close every connection: idle ones at once, the others after the answer that they wait for; how many.
 
         New connections are still accepted. For a controller that lost control: its peers look for the new one.
         """
         closed = list(self._connections)
         for connection in closed:
-            connection.abort()
+            connection.closing = True
+            if not connection.busy:
+                connection.abort()
         if closed:
             _LOG.info("%s: closed %d connections: %s", self._name, len(closed), reason)
         return len(closed)

@@ -60,6 +60,11 @@ class ZooKeeperSession(Protocol):
     def connected(self) -> bool:
         """False while a living session has no connection: requests wait until it is back or the session is lost."""
 
+    @property
+    def in_touch(self) -> bool:
+        """False where the session may be over without our having heard of it: its timeout has passed since the newest
+        request that was answered. A process that was stopped for so long sees it before anything else."""
+
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         """The outcomes in the order of the reads. Reads are repeated after a reconnect, so they always end with an
         answer or with SessionLost. Not a snapshot: each read sees the tree as it is at its own time.

@@ -192,6 +192,14 @@ class Link:
             self._fail_once_more()
         self._next_server += 1
 
+    @property
+    def in_touch(self) -> bool:
+        """True while the session cannot have expired, by our own clock; asking changes nothing."""
+        confirmed_at = self._confirmed_at
+        if self.connection is not None:
+            confirmed_at = max(confirmed_at, self.connection.confirmed_at)
+        return self.lost_reason is None and self._loop.time() < confirmed_at + self.timeout_s
+
     def _is_in_touch(self, connection: Connection) -> bool:
         """False, and the connection dropped, where the session may have expired by our own clock."""
         self._confirmed_at = max(self._confirmed_at, connection.confirmed_at)

@@ -88,6 +88,11 @@ class Session:
         """True while requests can go out."""
         return self._link.connection is not None
 
+    @property
+    def in_touch(self) -> bool:
+        """See the interface."""
+        return self._link.in_touch
+
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def _send(self, request: wire.Request, watched: Read | Arming | None = None) -> asyncio.Future[Ending]:

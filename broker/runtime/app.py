@@ -24,6 +24,7 @@ from typing import Final, TypeVar
 
 from adapters.clock import Clock, SystemClock
 from adapters.config_broker import BrokerConfig
+from adapters.config_listeners import with_ports
 from adapters.http import AddressUnavailable, HttpServer, serve_http
 from adapters.journal import Journal, JournalConfig
 from adapters.kafka.server import ListenFailed
@@ -232,11 +233,7 @@ class AgentApp:
 
     def _broker(self) -> Broker:
         """The registration: advertised endpoints, with the port of the listener where theirs is 0."""
-        ports = {endpoint.listener: endpoint.port for endpoint in self.endpoints}
-        advertised = tuple(
-            endpoint._replace(port=endpoint.port or ports[endpoint.listener])
-            for endpoint in self._config.advertised_listeners
-        )
+        advertised = with_ports(self._config.advertised_listeners, self.endpoints)
         return Broker(self._config.broker_id, BrokerEpoch(-1), advertised, self._config.rack)
 
     def _note_registered(self, epoch: BrokerEpoch) -> None:

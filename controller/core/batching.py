@@ -5,6 +5,8 @@ partition in a LeaderAndIsr is also in the UpdateMetadata, which goes to all bro
 Partitions without leadership are left out of UpdateMetadata. A topic queued for deletion goes out with leader -2 (the
 tombstone) there and with leader epoch -2 in StopReplica. Brokers that are not registered are dropped silently.
 
+A controller that listens for brokers names itself among the live brokers of UpdateMetadata, and nowhere else.
+
 Two differences. A queued topic's partition that never had leadership is announced with leader -2 all the same, since a
 broker may remember it from before a crash in the middle of its removal. And LeaderAndIsr names no leader (-1) for a
 queued topic: it asks whether the broker can reach the replica, and is no order to fill one.
@@ -34,7 +36,9 @@ from protocol.vocabulary import (
     INITIAL_LEADER_EPOCH,
     LEADER_DURING_DELETE,
     LEADER_NONE,
+    NO_EPOCH,
     NO_LEADER_EPOCH,
+    Broker,
     BrokerId,
     LeaderAndIsr,
     TopicPartition,
@@ -135,7 +139,7 @@ class RequestBatch:
             context.config.controller_id,
             context.epoch,
             tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
-            tuple(context.brokers.values()),
+            (*context.brokers.values(), *_listed(context)),
         )
         for broker in told:
             yield broker, request
@@ -225,6 +229,13 @@ def _stop_epoch(context: Context, topic_partition: TopicPartition) -> int:
     if partition is None or partition.leadership is None:
         return NO_LEADER_EPOCH
     return partition.leadership.leader_epoch
+
+
+def _listed(context: Context) -> Iterator[Broker]:
+    """This controller as brokers find it among the live ones, where it has endpoints; it never is one of ours."""
+    config = context.config
+    if config.endpoints:
+        yield Broker(config.controller_id, NO_EPOCH, config.endpoints)
 
 
 def _nodes(context: Context, leaders: Iterable[int]) -> Iterator[Node]:

@@ -81,16 +81,17 @@ def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker
     context = turn.context
     if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
         return None
+    problem: str | None
     if isinstance(outcome, Data):
         try:
             broker = znodes.decode_broker(broker_id, outcome.stat.czxid, outcome.data)
         except znodes.MalformedZnode as error:
             problem = error.reason
         else:
-            if broker.endpoints:
+            problem = _unusable(context, broker)
+            if problem is None:
                 context.set_aside_brokers.pop(broker_id, None)
                 return broker
-            problem = "it has no endpoint"
     else:
         problem = (
             f"reading it failed with {outcome.error.name}" if isinstance(outcome, ReadFailed) else "it was not read"
@@ -99,6 +100,16 @@ def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker
     if known is None or known.reason != problem:
         context.set_aside_brokers[broker_id] = SetAside(paths.broker_id(broker_id), problem, turn.now_ms)
         turn.record(FactType.SET_ASIDE, f"broker/{broker_id}", path=paths.broker_id(broker_id), reason=problem)
+    return None
+
+
+def _unusable(context: Context, broker: Broker) -> str | None:
+    """Why a registration that can be read is left alone all the same."""
+    config = context.config
+    if not broker.endpoints:
+        return "it has no endpoint"
+    if config.endpoints and broker.id == config.controller_id:
+        return "its id is that of this controller, which is listed under it: give one of the two another broker.id"
     return None
 
 

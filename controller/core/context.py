@@ -27,6 +27,7 @@ from protocol.vocabulary import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
+    Endpoint,
     EpochVersion,
     LeaderAndIsr,
     PartitionReplica,
@@ -56,6 +57,8 @@ class CoreConfig:
     unclean_leader_election_enable: bool = False
     control_listener: str | None = None
     """Listener under which brokers are reached; None: their first one."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Where brokers reach this controller. With any it is *listed*: UpdateMetadata names it among the live brokers."""
     retry_min_ms: int = 500
     """Wait before a failed deletion request is repeated for the first time; doubles up to `retry_max_ms`."""
     retry_max_ms: int = 30_000

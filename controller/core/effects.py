@@ -71,6 +71,14 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class DisconnectBrokers:
+    """Close every connection on which brokers ask, after what they are answered: they look for a controller then, where
+    they would keep to the one that they know."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RenewSession:
     """Close the ZooKeeper session, which removes our ephemeral znodes, and open another one."""
 
@@ -111,4 +119,15 @@ class Record:
     fact: Fact
 
 
-Effect = ReadZnodes | WriteZnodes | OpenChannel | CloseChannel | Send | Reply | RenewSession | SetTimer | Record
+Effect = (
+    ReadZnodes
+    | WriteZnodes
+    | OpenChannel
+    | CloseChannel
+    | Send
+    | Reply
+    | DisconnectBrokers
+    | RenewSession
+    | SetTimer
+    | Record
+)

@@ -30,7 +30,7 @@ from controller.core.agenda import (
 )
 from controller.core.context import Role
 from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated, GivenUp
-from controller.core.effects import CloseChannel, RenewSession, StandAgain, Timer
+from controller.core.effects import CloseChannel, DisconnectBrokers, RenewSession, StandAgain, Timer
 from controller.core.mutation import reset_cluster
 from controller.core.requests import refuse_all
 from controller.core.turn import Turn
@@ -253,6 +253,7 @@ def resign(turn: Turn, reason: str) -> None:
             context.faults_in_a_row = 0
         context.role = Role.STANDING_BY
     refuse_all(turn)
+    turn.emit(DisconnectBrokers(reason))
     for broker in context.brokers:
         turn.emit(CloseChannel(broker))
     timers: dict[Timer, int] = {timer: at for timer, at in context.timers.items() if isinstance(timer, StandAgain)}

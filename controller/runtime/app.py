@@ -1,6 +1,7 @@
 """The composition root of `lethe controller`: makes the parts, runs them in one task group, ends them in order.
 
-Tasks: the loop that feeds the core, the keeper of the ZooKeeper session, one sender per broker, the HTTP server. Where
+Tasks: the loop that feeds the core, the keeper of the ZooKeeper session, one sender per broker, the HTTP server, and
+where it is configured the listener on which brokers ask. Where
 one of them ends with an exception that nobody has dealt with, all are ended and the process with them; the session ends
 too, so that another controller takes over.
 
@@ -17,6 +18,7 @@ import gc
 import logging
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -25,6 +27,7 @@ from adapters.config_controller import ControllerConfig
 from adapters.http import AddressUnavailable, HttpServer, serve_http
 from adapters.journal import Journal, JournalConfig
 from adapters.kafka.client import ConnectionFailed, KafkaConnection
+from adapters.kafka.server import ListenFailed, ServerLimits
 from adapters.logs import fields
 from adapters.signals import stop_on_signals
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
@@ -32,10 +35,11 @@ from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from adapters.zookeeper.session import open_session
 from controller.core.context import Context, CoreConfig, Role
 from controller.core.controller import after_fault, step
-from controller.core.events import ResignationRequested
+from controller.core.events import External, ResignationRequested, SessionLost
 from controller.core.gauges import Gauges, gauges
 from controller.runtime.admin import AdminPages
 from controller.runtime.brokers import Channels, ChannelSettings, Connect
+from controller.runtime.listener import BrokerListener
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics, JournalView, SessionView, Sources, Tenure
 from controller.runtime.perform import Performer
@@ -54,6 +58,8 @@ GC_THRESHOLDS: Final = (50_000, 20, 50)
 """A step over a large cluster makes millions of small values and no cycles: with Python's default of 700 the collector
 takes a third of the time in looking for some."""
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
+LISTENER_GRACE_MS: Final = 1_000
+"""How long a stopping controller waits for brokers to take the answers that they have been given."""
 STEP_DOWN_LIMIT_S: Final = 5.0
 """How long a stopping controller tries to give `/controller` up in good order; ending the session does it anyway."""
 
@@ -68,14 +74,15 @@ class ExitCode(enum.IntEnum):
     CANNOT_START = 2
 
 
-def core_config(config: ControllerConfig) -> CoreConfig:
-    """What of the configuration concerns the core."""
+def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) -> CoreConfig:
+    """What of the configuration concerns the core; `endpoints` is where brokers reach it, with real ports."""
     return CoreConfig(
         controller_id=config.controller_id,
         ibp=config.inter_broker_protocol,
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.unclean_leader_election,
         control_listener=config.control_plane_listener or config.inter_broker_listener,
+        endpoints=endpoints,
     )
 
 
@@ -102,6 +109,8 @@ class ControllerApp:
         self.started = asyncio.Event()
         """Set when the HTTP server listens and the tasks run; a ZooKeeper session may still be missing."""
         self.http: HttpServer | None = None
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """Where brokers reach it, with real ports; empty for a guest."""
         self._config = config
         self._open_session = open_session
         self._connect = connect
@@ -134,7 +143,7 @@ class ControllerApp:
             with stop_on_signals(self.stop):
                 await self._run_tasks(journal)
         except ExceptionGroup as errors:
-            unavailable = errors.subgroup(AddressUnavailable)
+            unavailable = errors.subgroup((AddressUnavailable, ListenFailed))
             if unavailable is not None:
                 logger.critical("%s", unavailable.exceptions[0])
                 return ExitCode.CANNOT_START
@@ -150,9 +159,14 @@ class ControllerApp:
         recorder = Recorder(journal, metrics)
         queue = EventQueue()
         timers = Timers(self._clock, queue.post)
-        sessions = SessionKeeper(
-            self._open_session, post=queue.post, overtake=lambda event: loop.session_lost(event), prepare=ensure_roots
-        )
+        listener = self._listener(queue.post, metrics)
+
+        def session_lost(event: SessionLost) -> None:
+            if listener is not None:
+                listener.control_lost(f"the ZooKeeper session was lost: {event.reason}")
+            loop.session_lost(event)
+
+        sessions = SessionKeeper(self._open_session, post=queue.post, overtake=session_lost, prepare=ensure_roots)
         async with asyncio.TaskGroup() as tasks:
             channels = Channels(
                 tasks,
@@ -162,16 +176,22 @@ class ControllerApp:
                 lambda error, where: loop.fault(error, where),
             )
             subject = f"controller/{self._config.controller_id}"
-            performer = Performer(sessions, channels, timers, recorder.record, metrics.note_zookeeper, subject)
-            context = Context(core_config(self._config))
+            performer = Performer(
+                sessions, channels, timers, recorder.record, metrics.note_zookeeper, subject, listener
+            )
+            if listener is not None:
+                self.endpoints = await listener.listen(self._config.listeners, self._config.advertised_listeners)
+            context = Context(core_config(self._config, self.endpoints))
             loop = ControllerLoop(
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
-            metrics.sources = _sources(context, loop, sessions, channels, journal)
+            metrics.sources = _sources(context, loop, sessions, channels, journal, listener)
             pages = AdminPages(loop, sessions, metrics, self._clock, channels.problems)
             async with serve_http(self._config.http.host, self._config.http.port, pages.routes()) as self.http:
                 # Before anything can be elected: the port is known only now.
                 context.config = replace(context.config, admin=reachable_url(self.http))
+                if listener is not None:
+                    await listener.start(tasks)
                 consumer = tasks.create_task(loop.run(), name="controller-loop")
                 keeper = tasks.create_task(sessions.run(), name="zookeeper-sessions")
                 self._loop = loop
@@ -182,7 +202,16 @@ class ControllerApp:
                 keeper.cancel()
                 consumer.cancel()
                 performer.drop_everything()
+                if listener is not None:
+                    await listener.stop(LISTENER_GRACE_MS)
             self._announce(recorder, "process stopping")
+
+    def _listener(self, post: Callable[[External], None], metrics: ControllerMetrics) -> BrokerListener | None:
+        """Where brokers ask; None for a guest."""
+        if not self._config.listeners:
+            return None
+        limits = ServerLimits(max_request_bytes=self._config.max_frame_bytes)
+        return BrokerListener(post, metrics, max_wait_ms=self._config.request_timeout_ms, limits=limits)
 
     async def _step_down(self, loop: ControllerLoop) -> None:
         logger.info("stopping: %s", self._stop_reason)
@@ -207,6 +236,13 @@ class ControllerApp:
                 self.http.url,
                 extra=fields(inter_broker_protocol=str(self._config.inter_broker_protocol)),
             )
+        if what == "process started" and self.endpoints:
+            where = ", ".join(f"{e.listener}://{e.host}:{e.port}" for e in self.endpoints)
+            logger.warning(
+                "brokers find the controller at %s, among the live brokers: whoever reaches that can change ISRs, "
+                "since nobody has to authenticate, and clients of Kafka's own brokers take it for a broker",
+                where,
+            )
 
     def _open_journal(self) -> Journal | None:
         files = self._config.journal
@@ -218,7 +254,12 @@ class ControllerApp:
 
 
 def _sources(
-    context: Context, loop: ControllerLoop, sessions: SessionKeeper, channels: Channels, journal: Journal | None
+    context: Context,
+    loop: ControllerLoop,
+    sessions: SessionKeeper,
+    channels: Channels,
+    journal: Journal | None,
+    listener: BrokerListener | None,
 ) -> Sources:
     roles = tuple(role.value for role in Role)
     latest = Gauges()
@@ -246,6 +287,7 @@ def _sources(
             sessions.counts.lost,
             sessions.counts.failed_attempts,
         ),
+        listener_connections=None if listener is None else lambda: listener.connection_count,
         journal=None
         if journal is None
         else lambda: JournalView(journal.counts.written, journal.counts.lost, journal.counts.failing is not None),

@@ -233,6 +233,27 @@ CHANNEL_RETRIES: Final = Metric(
     ("broker_id", "reason"),
 )
 
+# --- requests of brokers ------------------------------------------------------------------------------------------
+
+_REQUESTS: Final = "kafka.network:type=RequestMetrics"
+REQUEST_TIME: Final = Metric(
+    "kafka_network_requestmetrics_totaltimems",
+    Kind.SUMMARY,
+    "Milliseconds from taking a broker's request to its answer",
+    ("request",),
+    f"{_REQUESTS},name=TotalTimeMs,request=NAME",
+)
+REQUEST_ERRORS: Final = Metric(
+    "kafka_network_requestmetrics_errorspersec_count",
+    Kind.COUNTER,
+    "Errors in answers to brokers, NONE included; in an AlterPartition's those of its partitions too",
+    ("request", "error"),
+    f"{_REQUESTS},name=ErrorsPerSec,request=NAME,error=NAME",
+)
+LISTENER_CONNECTIONS: Final = Metric(
+    "lethe_controller_listener_connections", Kind.GAUGE, "Connections on which brokers may ask"
+)
+
 # --- journal ------------------------------------------------------------------------------------------------------
 
 JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", Kind.COUNTER, "Facts written to the journal")
@@ -275,6 +296,11 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
             CHANNEL_LATENCY,
             CHANNEL_RETRIES,
         ),
+    ),
+    (
+        "Requests of brokers",
+        "Where `listeners` is set. `request` is ControlledShutdown or AlterPartition, `error` one of Kafka's errors.",
+        (REQUEST_TIME, REQUEST_ERRORS, LISTENER_CONNECTIONS),
     ),
     ("Journal", "", (JOURNAL_LINES, JOURNAL_LOST, JOURNAL_FAILING)),
 )

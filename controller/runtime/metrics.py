@@ -84,6 +84,7 @@ class Sources:
     queue_size: Callable[[], int] | None = None
     channels: Callable[[], Iterable[ChannelView]] | None = None
     session: Callable[[], SessionView] | None = None
+    listener_connections: Callable[[], int] | None = None
     journal: Callable[[], JournalView] | None = None
 
 
@@ -103,6 +104,8 @@ class ControllerMetrics:
         self._facts = dict.fromkeys(FactType, 0)
         self._zookeeper_ms = Sample()
         self._zookeeper: dict[str, Buckets] = {}
+        self._requests_ms: dict[str, Sample] = {}
+        self._request_errors: dict[tuple[str, str], int] = {}
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Collector(self._families))
         ProcessCollector(registry=self._registry)
@@ -145,6 +148,12 @@ class ControllerMetrics:
             if isinstance(phase, str) and isinstance(took_ms, int | float):
                 self._phases.setdefault(phase, Buckets(LONG_SECONDS_BUCKETS)).add(took_ms / 1000)
 
+    def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
+        """A broker's request was answered, with these errors."""
+        self._requests_ms.setdefault(request, Sample()).add(seconds * 1000)
+        for error, count in errors.items():
+            self._request_errors[request, error] = self._request_errors.get((request, error), 0) + count
+
     # --- showing --------------------------------------------------------------------------------------------------
 
     def text(self) -> bytes:
@@ -181,6 +190,12 @@ class ControllerMetrics:
             yield _single(declared.ZOOKEEPER_FAILED, session.failed_attempts)
         if sources.channels is not None:
             yield from _channels(list(sources.channels()))
+        if sources.listener_connections is not None:
+            yield _single(declared.LISTENER_CONNECTIONS, sources.listener_connections())
+            yield _summaries(declared.REQUEST_TIME, _labelled("request", self._requests_ms))
+            errors = self._request_errors.items()
+            rows = [({"request": request, "error": error}, count) for (request, error), count in errors]
+            yield _values(declared.REQUEST_ERRORS, rows)
         if sources.journal is not None:
             journal = sources.journal()
             yield _single(declared.JOURNAL_LINES, journal.written)

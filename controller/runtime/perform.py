@@ -18,6 +18,7 @@ from typing import Protocol, assert_never
 from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from controller.core.effects import (
     CloseChannel,
+    DisconnectBrokers,
     Effect,
     OpenChannel,
     ReadZnodes,
@@ -52,6 +53,13 @@ class SessionHolder(Protocol):
     def renew(self, reason: str) -> None: ...
 
 
+class RequestAnswers(Protocol):
+    """Where brokers wait for answers to what they ask."""
+
+    def reply(self, effect: Reply) -> None: ...
+    def control_lost(self, reason: str) -> None: ...
+
+
 class Performer:
     """Performs effects for one loop."""
 
@@ -63,7 +71,7 @@ class Performer:
         record: Callable[[Fact], None],
         note_latency: Callable[[str, float], None],
         subject: str,
-        reply: Callable[[Reply], None] | None = None,
+        answers: RequestAnswers | None = None,
     ) -> None:
         self._sessions = sessions
         self._channels = channels
@@ -71,7 +79,7 @@ class Performer:
         self._record = record
         self._note_latency = note_latency
         self._subject = subject
-        self._reply = reply
+        self._answers = answers
         self._asked: ReadZnodes | WriteZnodes | None = None
         self._session: ZooKeeperSession | None = None
 
@@ -82,9 +90,9 @@ class Performer:
                 case Send():
                     self._channels.send(effect)
                 case Reply():
-                    if self._reply is None:
-                        raise LookupError(f"request {effect.key} is answered, and nobody listens for requests")
                     self._reply(effect)
+                case DisconnectBrokers(reason=reason):
+                    self._lose_control(reason)
                 case Record(fact=fact):
                     self._record(fact)
                 case ReadZnodes() | WriteZnodes():
@@ -99,6 +107,20 @@ class Performer:
                     self._sessions.renew(reason)
                 case _:
                     assert_never(effect)
+
+    def _reply(self, effect: Reply) -> None:
+        """Give the answer, unless the session that it rests on may be over by now."""
+        if self._answers is None:
+            raise LookupError(f"request {effect.key} is answered, and nobody listens for requests")
+        session = self._sessions.session
+        if session is None or not session.in_touch:
+            self._answers.control_lost("there is no ZooKeeper session that is known to live")
+        else:
+            self._answers.reply(effect)
+
+    def _lose_control(self, reason: str) -> None:
+        if self._answers is not None:
+            self._answers.control_lost(reason)
 
     async def result(self) -> Result | None:
         """The outcome of the read or write that `perform` was given last; None where its session is gone."""
@@ -128,6 +150,7 @@ class Performer:
 
     def drop_everything(self) -> None:
         """After a fault: no channel, no timer, no outstanding question survives."""
+        self._lose_control("a fault")
         self._asked = self._session = None
         self._timers.clear()
         self._channels.close_all()

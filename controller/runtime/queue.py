@@ -8,6 +8,7 @@ after a lost session none of it means anything any more. Nothing that arrives is
   all topics whose znodes have changed wait as one event.
 * Answers of brokers are bounded by making their channels wait: a channel has one request in flight, and does not send
   the next one before its answer has found room here.
+* Requests of brokers are bounded by the listener that posts them, and answered by it where they are dropped here.
 * Sessions and requests of people come one at a time.
 """
 
@@ -78,6 +79,11 @@ class EventQueue:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def events(self) -> list[External]:
+        """What waits, the oldest first."""
+        return [queued.event for queued in self._waiting]
 
     def post(self, event: External) -> None:
         """Queue what a watch, a timer, the session or a person reports."""

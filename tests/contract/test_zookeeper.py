@@ -184,10 +184,11 @@ async def test_anybody_may_delete_an_ephemeral_znode(clients: Clients) -> None:
 
 async def test_a_closed_session_takes_no_requests(clients: Clients) -> None:
     async with clients() as client:
-        assert client.session.connected
+        assert (client.session.connected, client.session.in_touch) == (True, True)
         await client.session.close()
         assert client.session.lost.is_set()
         assert (client.session.connected, client.session.lost_reason) == (False, "closed")
+        assert (client.session.connected, client.session.in_touch) == (False, False)
         requests = (
             client.session.read([Exists("/")]),
             client.session.read([]),

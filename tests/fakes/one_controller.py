@@ -16,6 +16,7 @@ from controller.core import controller, events
 from controller.core.context import Context, CoreConfig
 from controller.core.effects import (
     CloseChannel,
+    DisconnectBrokers,
     Effect,
     OpenChannel,
     ReadZnodes,
@@ -292,7 +293,7 @@ class OneController:
                     self.replies.setdefault(key, []).append(response)
                 case Record(fact=fact):
                     self.facts.append(fact)
-                case SetTimer():
+                case SetTimer() | DisconnectBrokers():
                     pass
 
     def _read(self, read: Read) -> ReadOutcome:

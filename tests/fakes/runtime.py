@@ -13,7 +13,7 @@ from controller.core.effects import Effect
 from controller.core.events import Result
 from protocol.journal import Fact, FactType
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import BrokerId
+from protocol.vocabulary import BrokerId, Endpoint
 
 
 async def reach(condition: Callable[[], object], within_s: float = 10.0) -> None:
@@ -79,6 +79,8 @@ def controller_config(
     journal: Path | None = None,
     session_timeout_ms: int = 6_000,
     socket_timeout_ms: int = 30_000,
+    request_timeout_ms: int = 30_000,
+    listeners: tuple[Endpoint, ...] = (),
 ) -> ControllerConfig:
     """A configuration as the properties of a small cluster would give it."""
     return ControllerConfig(
@@ -90,8 +92,10 @@ def controller_config(
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",
         control_plane_listener=None,
+        listeners=listeners,
+        advertised_listeners=listeners,
         unclean_leader_election=False,
-        request_timeout_ms=30_000,
+        request_timeout_ms=request_timeout_ms,
         controller_socket_timeout_ms=socket_timeout_ms,
         max_frame_bytes=100 << 20,
         warnings=(),

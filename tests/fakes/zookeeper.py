@@ -98,6 +98,8 @@ class FakeSession:
         self.before_watches: Callable[[], Awaitable[None]] | None = None
         """What happens after znodes were read together, and before their watches are armed."""
         self._session_id = self._model.open_session()
+        self.out_of_touch = False
+        """As after a pause of the process that was longer than the session's timeout."""
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
@@ -151,6 +153,10 @@ class FakeSession:
     @property
     def connected(self) -> bool:
         return self._online.is_set() and self._lost_reason is None
+
+    @property
+    def in_touch(self) -> bool:
+        return self._lost_reason is None and not self.out_of_touch
 
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         await self._turn()

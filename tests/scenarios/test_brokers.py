@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from controller.core.context import Role
+from controller.core.context import Context, Role
+from protocol.journal import FactType
+from protocol.kafka.control import UpdateMetadataRequest
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, Endpoint, LeaderAndIsr
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
-from tests.fakes.one_controller import OneController
+from tests.fakes.one_controller import CONTROLLER_ID, OneController
 from tests.scenarios.plot import cluster, led, refusals, role, text, with_topic
 
 
@@ -227,3 +231,23 @@ def test_brokers_new_bounced_and_dead_in_one_event() -> None:
     assert sorted(world.context.brokers) == [1, 2, 4]
     assert led(world, "orders") == (1, 2, (1,))
     assert sorted(world.channels) == [1, 2, 4]
+
+
+def test_broker_under_the_id_of_a_listed_controller_is_set_aside_and_used_once_it_has_another() -> None:
+    world = OneController()
+    address = Endpoint("PLAINTEXT", "127.0.0.1", 9094)
+    world.context = Context(replace(world.context.config, endpoints=(address,)))
+    world = cluster(1, 2, world=world)
+    world.start_broker(CONTROLLER_ID)
+    world.run()
+    assert sorted(world.context.brokers) == [1, 2]
+    assert "another broker.id" in world.context.set_aside_brokers[CONTROLLER_ID].reason
+    (fact,) = world.recorded(FactType.SET_ASIDE)
+    assert fact.subject == f"broker/{CONTROLLER_ID}"
+    world.take_sent()
+    world.stop_broker(CONTROLLER_ID)
+    world.start_broker(3)
+    world.run()
+    assert world.context.set_aside_brokers == {}
+    last = [send.request for send in world.take_sent() if isinstance(send.request, UpdateMetadataRequest)][-1]
+    assert [broker.id for broker in last.live_brokers] == [1, 2, 3, CONTROLLER_ID]

@@ -14,6 +14,7 @@ from controller.core import controller, events
 from controller.core.context import Context, CoreConfig
 from controller.core.effects import (
     CloseChannel,
+    DisconnectBrokers,
     Effect,
     OpenChannel,
     ReadZnodes,
@@ -291,6 +292,8 @@ class ControllerProcess:
                 self._set_timer(timer, at_ms)
             case Reply(key=key):
                 raise Violation("replies", f"{self.name}: request {key} is answered, and nobody asked")
+            case DisconnectBrokers():
+                pass
             case RenewSession(reason=reason):
                 self._renew(reason)
 

@@ -316,11 +316,18 @@ async def test_connections_beyond_the_limit_are_refused_and_told_once(caplog: py
     assert caplog.text.count("raise max.connections") == 1
 
 
+async def test_stopped_before_it_serves_it_does_not_begin() -> None:
+    server = KafkaServer(echo)
+    await server.listen("127.0.0.1", 0)
+    server.stop()
+    await asyncio.wait_for(server.serve(), LIMIT_S)
+
+
 async def test_all_connections_can_be_closed_and_new_ones_come() -> None:
     async with running() as server, await connect(server) as one, await connect(server) as two:
         await one.request(named("a"), 12)
         await two.request(named("b"), 12)
-        assert server.close_all_connections("control was lost") == 2
+        assert server.close_connections("control was lost") == 2
         await until(lambda: server.connection_count == 0)
         for client in (one, two):
             with pytest.raises(ConnectionFailed):
@@ -329,25 +336,24 @@ async def test_all_connections_can_be_closed_and_new_ones_come() -> None:
             assert await three.request(named("d"), 12) == metadata("d")
 
 
-async def test_an_answer_under_way_is_dropped_when_all_connections_are_closed() -> None:
+async def test_who_waits_for_an_answer_gets_it_before_its_connection_is_closed() -> None:
     entered, release = asyncio.Event(), asyncio.Event()
-    finished: list[bool] = []
 
     async def handler(header: RequestHeader, value: Request, peer: Peer) -> Response | Close:
         entered.set()
         await release.wait()
-        finished.append(True)
-        return metadata("too late")
+        return metadata("the last one")
 
     async with running(handler) as server, await connect(server) as client:
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(_outcome(client.request(named("t"), 12)))
             await entered.wait()
-            server.close_all_connections("control was lost")
-            assert isinstance(await waiting, ConnectionFailed)
+            server.close_connections("control was lost")
             release.set()
+            assert await waiting == metadata("the last one")
         await until(lambda: server.connection_count == 0)
-    assert finished == [True]
+        with pytest.raises(ConnectionFailed):
+            await client.request(named("t"), 12)
 
 
 async def _outcome(work: Awaitable[Response]) -> Response | Exception:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from adapters.config_broker import BROKER_SCHEMA, BrokerConfig, load_broker_config
-from adapters.config_controller import CONTROLLER_SCHEMA, load_controller_config
+from adapters.config_controller import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
+from adapters.config_listeners import with_ports
 from adapters.properties import ConfigError, environment_settings, parse_properties, property_name
 from protocol.vocabulary import Endpoint
 
@@ -146,7 +147,7 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("log.dirs=/", "the root of the file system"),
         ("log.dirs=,", "names no directory"),
         ("listeners=PLAINTEXT://:9092,PLAINTEXT://:9093", "names listener PLAINTEXT twice"),
-        ("listeners=SSL://:9093", "wants SSL, which the agent does not serve"),
+        ("listeners=SSL://:9093", "wants SSL, which Lethe does not serve"),
         ("listeners=INSIDE://:9093", "INSIDE has no security protocol"),
         ("listeners=PLAINTEXT://:99999", "is not a listener"),
         ("listeners=PLAINTEXT://0.0.0.0:9092", "no address that others can connect to"),
@@ -352,3 +353,49 @@ def test_a_misspelt_name_is_shown_with_what_it_leaves_missing(tmp_path: Path) ->
     file.write_text(MINIMAL.replace("zookeeper.connect", "zookeper.connect"))
     with pytest.raises(ConfigError, match=r"zookeeper\.connect: is missing[^\0]*did you mean zookeeper\.connect"):
         load_broker_config(file, {})
+
+
+# --- a controller's listeners -------------------------------------------------------------------------------------
+
+CONTROLLER = "broker.id=1001\nzookeeper.connect=localhost:2181\n"
+
+
+def test_a_controller_without_listeners_is_a_guest(tmp_path: Path) -> None:
+    config = load_controller(CONTROLLER, tmp_path)
+    assert (config.listeners, config.advertised_listeners) == ((), ())
+
+
+def test_a_controller_with_listeners(tmp_path: Path) -> None:
+    config = load_controller(CONTROLLER + "listeners=PLAINTEXT://:9094\n", tmp_path)
+    assert config.listeners == config.advertised_listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9094),)
+    config = load_controller(
+        CONTROLLER + "listeners=A://0.0.0.0:0\nadvertised.listeners=A://one.example:0\n"
+        "listener.security.protocol.map=A:PLAINTEXT\ncontrol.plane.listener.name=a\n",
+        tmp_path,
+    )
+    assert config.listeners == (Endpoint("A", "0.0.0.0", 0),)
+    bound = (Endpoint("A", "0.0.0.0", 40_001),)
+    assert with_ports(config.advertised_listeners, bound) == (Endpoint("A", "one.example", 40_001),)
+
+
+@pytest.mark.parametrize(
+    "lines,expected",
+    [
+        ("advertised.listeners=PLAINTEXT://h:9094", "stands without listeners"),
+        ("listeners=SSL://:9094", "wants SSL, which Lethe does not serve"),
+        ("listeners=PLAINTEXT://0.0.0.0:9094", "no address that others can connect to"),
+        ("listeners=PLAINTEXT://:9094\ninter.broker.listener.name=INSIDE", "look for the controller under INSIDE"),
+        ("listeners=PLAINTEXT://:9094\ncontrol.plane.listener.name=CONTROL", "look for the controller under CONTROL"),
+    ],
+)
+def test_mistakes_in_a_controllers_listeners(lines: str, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_controller(CONTROLLER + lines + "\n", tmp_path)
+    (problem,) = map(str, raised.value.problems)
+    assert expected in problem
+
+
+def load_controller(text: str, tmp_path: Path) -> ControllerConfig:
+    path = tmp_path / "server.properties"
+    path.write_text(text)
+    return load_controller_config(path, {})

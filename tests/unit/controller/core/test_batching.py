@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -30,7 +31,7 @@ from protocol.kafka.control import (
 )
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.versions import InterBrokerProtocol, control_versions
-from protocol.vocabulary import BrokerId, TopicId, TopicPartition
+from protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, TopicId, TopicPartition
 from tests.unit.controller.core.stage import (
     EPOCH,
     NOW_MS,
@@ -411,3 +412,19 @@ def test_what_is_sent_carries_the_brokers_epoch_and_is_outstanding() -> None:
     batch.add_update_metadata((1, 3))
     turn.flush(batch)
     assert [(o.broker, o.broker_epoch) for o in context.outstanding.values()] == [(1, 101), (3, 103)]
+
+
+# --- a listed controller ------------------------------------------------------------------------------------------
+
+
+def test_a_listed_controller_is_named_among_the_live_brokers_of_update_metadata_alone() -> None:
+    context = cluster()
+    address = Endpoint("PLAINTEXT", "controller", 9094)
+    context.config = replace(context.config, endpoints=(address,))
+    batch = RequestBatch(context)
+    batch.add_leader_and_isr((1, 2, 3), tp("foo-0"), is_new=False)
+    update = of_kind(batch, UpdateMetadataRequest)
+    assert sorted(update) == [1, 2, 3], "it is not told itself"
+    assert update[1].live_brokers == (*context.brokers.values(), Broker(BrokerId(1000), NO_EPOCH, (address,)))
+    assert {node.id for request in of_kind(batch, LeaderAndIsrRequest).values() for node in request.live_leaders} == {1}
+    assert sorted(context.brokers) == [1, 2, 3]

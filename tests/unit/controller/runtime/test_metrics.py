@@ -31,12 +31,14 @@ def busy() -> ControllerMetrics:
         queue_size=lambda: 4,
         channels=lambda: [ChannelView(3, counts, 1.5)],
         session=lambda: SessionView(True, 2, 1, 6),
+        listener_connections=lambda: 2,
         journal=lambda: JournalView(10, 1, False),
     )
     for state in ControllerState:
         metrics.event_began("BrokersChanged", state, 0.003)
         metrics.event_ended("BrokersChanged", state, 0.2, "fault")
     metrics.note_zookeeper("write", 0.05)
+    metrics.broker_answered("AlterPartition", 0.01, {"NONE": 3, "FENCED_LEADER_EPOCH": 1})
     metrics.note_fact(Fact(FactType.DELETION_PHASE, "topic/a", {"phase": "tombstoned", "took_ms": 1500}))
     return metrics
 

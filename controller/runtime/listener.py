@@ -1,0 +1,169 @@
+"""Where brokers ask the controller: ControlledShutdown and AlterPartition, over Kafka's protocol.
+
+Theory of operation. A request becomes an event in the one queue, and the core's `Reply` to it becomes the answer. There
+is one truth: whether this process leads, and what it answers, only the core says, also while it stands by. Every
+request is answered, and by one of three:
+
+* the core, as a rule;
+* this file, once control is lost: what has no answer by then gets that of a process that does not lead, and then every
+  connection is closed. Brokers keep to the controller that they once recorded; an error that names it as the wrong one,
+  or a closed connection, is what makes them look for the next. They are never told anything about a single partition by
+  then: a verdict of a controller that is none any more would leave an ISR as it is for good;
+* this file, where the core is so busy that the request has waited for too long.
+
+No more than `MAX_AT_ONCE` requests are with the core; further ones wait with their connections, each of which has one
+request in progress, so that a flood of them neither fills the queue nor holds up for long what else is in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from adapters.config_listeners import with_ports
+from adapters.kafka.server import Close, KafkaServer, Peer, ServerLimits
+from controller.core.effects import Reply
+from controller.core.events import BrokerRequested
+from controller.core.requests import refused
+from protocol.kafka.codec import RequestHeader
+from protocol.kafka.control import ApiKey
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.kafka.queries import Request, Response
+from protocol.kafka.to_controller import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ControllerRequest,
+    ControllerResponse,
+)
+from protocol.kafka.versions import SPOKEN, VersionRange
+from protocol.vocabulary import Endpoint
+
+logger = logging.getLogger(__name__)
+
+SERVED: Final[Mapping[ApiKey, VersionRange]] = {
+    api: SPOKEN[api] for api in (ApiKey.CONTROLLED_SHUTDOWN, ApiKey.API_VERSIONS, ApiKey.ALTER_PARTITION)
+}
+MAX_AT_ONCE: Final = 100
+
+
+class ListenerMetrics(Protocol):
+    """What is measured of brokers' requests."""
+
+    def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None: ...
+
+
+class _Unanswered(NamedTuple):
+    request: ControllerRequest
+    answer: asyncio.Future[ControllerResponse]
+
+
+class BrokerListener:
+    """The controller's listeners. `listen`, then `start`; `stop` ends them."""
+
+    def __init__(
+        self,
+        post: Callable[[BrokerRequested], None],
+        metrics: ListenerMetrics,
+        *,
+        max_wait_ms: int,
+        limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
+        max_at_once: int = MAX_AT_ONCE,
+    ) -> None:
+        self._post = post
+        self._metrics = metrics
+        self._max_wait_ms = max_wait_ms
+        self._room = asyncio.Semaphore(max_at_once)
+        self._server = KafkaServer(self._handle, SERVED, limits, "controller-listener")
+        self._task: asyncio.Task[None] | None = None
+        self._keys = itertools.count(1)
+        self._unanswered: dict[int, _Unanswered] = {}
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    async def listen(self, endpoints: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        """Bind them all; what brokers are to be told, with the real ports where 0 was given. Raises ListenFailed."""
+        bound = []
+        for endpoint in endpoints:
+            address = await self._server.listen(endpoint.host, endpoint.port)
+            bound.append(endpoint._replace(port=address.port))
+        return with_ports(advertised, bound)
+
+    async def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Returns when requests are taken."""
+        self._task = tasks.create_task(self._server.serve(), name="controller-listener")
+        await self._server.started()
+
+    async def stop(self, grace_ms: int) -> None:
+        """Take no more; what is in progress is answered, within the grace time."""
+        self._server.stop(grace_ms)
+        if self._task is not None:
+            await asyncio.wait((self._task,))
+
+    @property
+    def connection_count(self) -> int:
+        return self._server.connection_count
+
+    # --- answering ------------------------------------------------------------------------------------------------
+
+    def reply(self, effect: Reply) -> None:
+        """The core's answer. Nothing where the request has one already, because it waited for too long."""
+        waiting = self._unanswered.get(effect.key)
+        if waiting is not None and not waiting.answer.done():
+            waiting.answer.set_result(effect.response)
+
+    def control_lost(self, reason: str) -> None:
+        """We lead no longer, or cannot know: refuse what has no answer, and have brokers look for the controller."""
+        for request, answer in self._unanswered.values():
+            if not answer.done():
+                answer.set_result(refused(request))
+        self._server.close_connections(reason)
+
+    async def _handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        if not isinstance(request, ControlledShutdownRequest | AlterPartitionRequest):
+            return Close(f"{peer} asked {header.api.name}, which a controller does not answer")
+        started_s = time.monotonic()
+        try:
+            async with asyncio.timeout(self._max_wait_ms / 1000), self._room:
+                response = await self._ask(request, header.version)
+        except TimeoutError:
+            logger.warning("broker %d waited %d ms for %s", request.broker_id, self._max_wait_ms, header.api.name)
+            response = _timed_out(request)
+        self._metrics.broker_answered(_name(request), time.monotonic() - started_s, _errors(response))
+        return response
+
+    async def _ask(self, request: ControllerRequest, version: int) -> ControllerResponse:
+        key = next(self._keys)
+        waiting = _Unanswered(request, asyncio.get_running_loop().create_future())
+        self._unanswered[key] = waiting
+        try:
+            self._post(BrokerRequested(key, request, version))
+            return await waiting.answer
+        finally:
+            del self._unanswered[key]
+
+
+def _name(request: ControllerRequest) -> str:
+    return type(request).__name__.removesuffix("Request")
+
+
+def _timed_out(request: ControllerRequest) -> ControllerResponse:
+    match request:
+        case ControlledShutdownRequest():
+            return ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
+        case AlterPartitionRequest():
+            return AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT)
+
+
+def _errors(response: ControllerResponse) -> Mapping[str, int]:
+    """How often each error is in the answer, as Kafka counts: the one of the request, and those of its partitions."""
+    counts = Counter([error_name(response.error)])
+    if isinstance(response, AlterPartitionResponse):
+        counts.update(error_name(row.error) for topic in response.topics for row in topic.partitions)
+    return counts

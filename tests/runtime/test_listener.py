@@ -1,0 +1,214 @@
+"""The controller's listener on real sockets, with a core that answers when the test says so."""
+
+import asyncio
+import struct
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from adapters.kafka.client import ConnectionFailed, KafkaConnection
+from controller.core.effects import Reply
+from controller.core.events import BrokerRequested
+from controller.runtime.listener import SERVED, BrokerListener
+from protocol.kafka.codec import encode_request
+from protocol.kafka.control import ApiKey
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import MetadataRequest, Response
+from protocol.kafka.to_controller import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
+from tests.fakes.runtime import reach
+
+LIMIT_S = 10.0
+HERE = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
+SHUTDOWN = ControlledShutdownRequest(BrokerId(1), BrokerEpoch(7))
+ALTER = AlterPartitionRequest(
+    BrokerId(1), BrokerEpoch(7), (AlterPartitionTopic("orders", None, (AlterPartition(0, 3, (1, 2), 0, 4),)),)
+)
+ALTERED = AlterPartitionResponse(
+    0,
+    (
+        AlteredTopic(
+            "orders",
+            None,
+            (AlteredPartition(0, 0, 1, 3, (1, 2), 0, 5), AlteredPartition(1, ErrorCode.FENCED_LEADER_EPOCH)),
+        ),
+    ),
+)
+
+
+class Bench:
+    """A listener, what it posted, and what was measured."""
+
+    def __init__(self, max_wait_ms: int = 10_000, max_at_once: int = 100) -> None:
+        self.posted: list[BrokerRequested] = []
+        self.times: Counter[str] = Counter()
+        self.errors: Counter[tuple[str, str]] = Counter()
+        self.listener = BrokerListener(self.posted.append, self, max_wait_ms=max_wait_ms, max_at_once=max_at_once)
+        self.advertised: tuple[Endpoint, ...] = ()
+
+    def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
+        assert seconds >= 0
+        self.times[request] += 1
+        for error, count in errors.items():
+            self.errors[request, error] += count
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Bench"]:
+        self.advertised = await self.listener.listen(HERE, (HERE[0]._replace(host="localhost"),))
+        async with asyncio.TaskGroup() as tasks:
+            await self.listener.start(tasks)
+            try:
+                yield self
+            finally:
+                await self.listener.stop(grace_ms=0)
+
+    async def connect(self) -> KafkaConnection:
+        return await KafkaConnection.open(
+            "127.0.0.1", self.advertised[0].port, "1", request_timeout_ms=int(LIMIT_S * 1000)
+        )
+
+
+async def outcome(connection: KafkaConnection, request: object, version: int = 1) -> Response | ConnectionFailed:
+    assert isinstance(request, ControlledShutdownRequest | AlterPartitionRequest)
+    try:
+        return await connection.request(request, version)
+    except ConnectionFailed as error:
+        return error
+
+
+async def test_what_is_advertised_has_the_port_that_was_free() -> None:
+    async with Bench().running() as bench:
+        (told,) = bench.advertised
+        assert (told.listener, told.host) == ("PLAINTEXT", "localhost")
+        assert told.port > 0
+
+
+async def test_it_offers_what_it_serves_and_nothing_else() -> None:
+    async with Bench().running() as bench, await bench.connect() as broker:
+        assert await broker.offered_versions() == SERVED
+        assert set(SERVED) == {ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ALTER_PARTITION, ApiKey.API_VERSIONS}
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_requests_become_events_and_replies_become_answers(version: int) -> None:
+    remaining = ControlledShutdownResponse(0, (RemainingPartition("orders", 0),))
+    async with Bench().running() as bench, await bench.connect() as broker, asyncio.TaskGroup() as group:
+        answer = group.create_task(outcome(broker, SHUTDOWN, version))
+        await reach(lambda: len(bench.posted) == 1)
+        (event,) = bench.posted
+        assert (event.version, event.request.broker_id) == (version, 1)
+        bench.listener.reply(Reply(event.key, remaining))
+        assert await answer == remaining
+
+
+async def test_answers_may_come_in_another_order_and_are_counted_with_their_errors() -> None:
+    async with (
+        Bench().running() as bench,
+        await bench.connect() as one,
+        await bench.connect() as two,
+        asyncio.TaskGroup() as group,
+    ):
+        altered = group.create_task(outcome(one, ALTER))
+        shut_down = group.create_task(outcome(two, SHUTDOWN))
+        await reach(lambda: len(bench.posted) == 2)
+        keys = {type(event.request): event.key for event in bench.posted}
+        bench.listener.reply(Reply(keys[ControlledShutdownRequest], ControlledShutdownResponse(0)))
+        assert await shut_down == ControlledShutdownResponse(0)
+        bench.listener.reply(Reply(keys[AlterPartitionRequest], ALTERED))
+        assert await altered == ALTERED
+    assert bench.times == {"AlterPartition": 1, "ControlledShutdown": 1}
+    assert bench.errors == {
+        ("AlterPartition", "NONE"): 2,
+        ("AlterPartition", "FENCED_LEADER_EPOCH"): 1,
+        ("ControlledShutdown", "NONE"): 1,
+    }
+
+
+async def test_control_lost_refuses_what_is_unanswered_and_closes_every_connection() -> None:
+    async with (
+        Bench().running() as bench,
+        await bench.connect() as one,
+        await bench.connect() as two,
+        await bench.connect() as idle,
+    ):
+        await idle.offered_versions()
+        async with asyncio.TaskGroup() as group:
+            altered = group.create_task(outcome(one, ALTER))
+            shut_down = group.create_task(outcome(two, SHUTDOWN))
+            await reach(lambda: len(bench.posted) == 2)
+            bench.listener.control_lost("a test")
+            assert await altered == AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)
+            assert await shut_down == ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
+        await reach(lambda: bench.listener.connection_count == 0)
+        for connection in (one, two, idle):
+            assert isinstance(await outcome(connection, SHUTDOWN), ConnectionFailed)
+        # The core's own answers come too late; nobody gets them, nor does anything break.
+        for event in bench.posted:
+            bench.listener.reply(Reply(event.key, ALTERED))
+        async with await bench.connect() as again, asyncio.TaskGroup() as group:
+            answer = group.create_task(outcome(again, ALTER))
+            await reach(lambda: len(bench.posted) == 3)
+            bench.listener.reply(Reply(bench.posted[2].key, AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)))
+            assert await answer == AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)
+
+
+async def test_a_core_that_is_busy_for_too_long_is_not_waited_for() -> None:
+    async with Bench(max_wait_ms=20).running() as bench, await bench.connect() as broker:
+        assert await outcome(broker, SHUTDOWN) == ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
+        assert await outcome(broker, ALTER) == AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT)
+        bench.listener.reply(Reply(bench.posted[0].key, ControlledShutdownResponse(0)))
+    assert bench.errors["AlterPartition", "REQUEST_TIMED_OUT"] == 1
+
+
+async def test_a_flood_of_requests_does_not_fill_the_queue() -> None:
+    async with Bench(max_at_once=3).running() as bench, asyncio.TaskGroup() as group:
+        connections = [await bench.connect() for _ in range(20)]
+        answers = [group.create_task(outcome(each, SHUTDOWN)) for each in connections]
+        for answered in range(20):
+            await reach(lambda: len(bench.posted) == min(answered + 3, 20))  # noqa: B023 - awaited at once
+            bench.listener.reply(Reply(bench.posted[answered].key, ControlledShutdownResponse(0)))
+        assert [await each for each in answers] == [ControlledShutdownResponse(0)] * 20
+        for each in connections:
+            await each.close()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\0\7",
+        struct.pack(">hhi", ApiKey.ALTER_PARTITION, 4, 1),
+        struct.pack(">hhi", ApiKey.CONTROLLED_SHUTDOWN, -1, 1),
+        struct.pack(">hhi", 999, 0, 1),
+        encode_request(MetadataRequest(None), 12, 1, "1"),
+        encode_request(ALTER, 1, 1, "1")[:-3],
+        encode_request(ALTER, 1, 1, "1") + b"\0",
+    ],
+    ids=["empty", "short", "version", "negative version", "unknown api", "not ours", "truncated", "trailing"],
+)
+async def test_what_it_does_not_understand_closes_that_connection_only(payload: bytes) -> None:
+    async with Bench().running() as bench, await bench.connect() as broker:
+        reader, writer = await asyncio.open_connection("127.0.0.1", bench.advertised[0].port)
+        try:
+            writer.write(struct.pack(">i", len(payload)) + payload)
+            assert await asyncio.wait_for(reader.read(), LIMIT_S) == b""
+        finally:
+            writer.transport.abort()
+        assert bench.posted == []
+        async with asyncio.TaskGroup() as group:
+            answer = group.create_task(outcome(broker, SHUTDOWN))
+            await reach(lambda: bench.posted)
+            bench.listener.reply(Reply(bench.posted[0].key, ControlledShutdownResponse(0)))
+            assert await answer == ControlledShutdownResponse(0)
