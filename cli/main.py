@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli import broker, brokers, controller, controller_resign, demo, partitions, survey, topics, zookeeper
+from cli import broker, brokers, controller, controller_resign, demo, explain, partitions, survey, topics, zookeeper
 
 app = typer.Typer(
     name="lethe",
@@ -29,6 +29,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(partitions.app, name="partitions")
 app.command("survey")(survey.survey)
+app.command("explain")(explain.explain)
 app.command("controller-resign")(controller_resign.controller_resign)
 app.command("demo")(demo.demo)
 

@@ -10,6 +10,7 @@ import orjson
 from cli.answer import Answer, Refusal, Table
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table as RichTable
 
 WIDTH_IN_FILES: Final = 160
@@ -38,6 +39,14 @@ def show_refusal(refusal: Refusal, *, as_json: bool) -> None:
         sys.stdout.write(orjson.dumps(body).decode() + "\n")
     else:
         sys.stderr.write(f"lethe: {refusal}\n")
+
+
+def renderable(answer: Answer) -> Group:
+    """The answer as something that rich can draw again and again."""
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(*(Text(line) for line in answer.lines), *(_rich(table) for table in answer.tables))
 
 
 def note(text: str) -> None:

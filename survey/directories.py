@@ -71,9 +71,14 @@ def is_about(name: str, topics: Collection[str]) -> bool:
     if topic_partition is None:
         return False
     found = topic_partition.topic
-    if found in topics or kind is DirectoryKind.REPLICA or len(found) < _NEVER_CUT:
+    if found in topics or kind is DirectoryKind.REPLICA:
         return found in topics
-    return any(topic.startswith(found) for topic in topics)
+    return any(may_be_cut(found, topic) for topic in topics)
+
+
+def may_be_cut(found: str, topic: str) -> bool:
+    """Whether a directory's name, cut to fit a file system, may have begun as that topic's."""
+    return len(found) >= _NEVER_CUT and topic.startswith(found)
 
 
 def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:

@@ -121,14 +121,14 @@ def _in_zookeeper(survey: Survey) -> Iterator[Leftover]:
             )
     marked = frozenset(tree.marked)
     for topic in tree.topics.values():
-        damage = _damage(topic, is_marked=topic.name in marked)
-        if damage is not None:
+        found = damage(topic, is_marked=topic.name in marked)
+        if found is not None:
             yield Leftover(
-                Place.ZOOKEEPER, Reason.HALF_DELETED_TOPIC, paths.topic(topic.name), topic.name, detail=damage
+                Place.ZOOKEEPER, Reason.HALF_DELETED_TOPIC, paths.topic(topic.name), topic.name, detail=found
             )
 
 
-def _damage(topic: TopicTree, *, is_marked: bool) -> str | None:
+def damage(topic: TopicTree, *, is_marked: bool) -> str | None:
     """What of the topic's tree is missing; None where nothing is. A topic that no controller has taken up yet has no
     `partitions` at all, which is no damage."""
     if topic.partition_znodes is None:

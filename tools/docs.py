@@ -38,6 +38,7 @@ class Page(NamedTuple):
 PAGES: Final = (
     Page("docs/cli.md", "tools.cli_page:page"),
     Page("docs/configuration.md", "tools.configuration_page:page"),
+    Page("docs/explain.md", "tools.explain_page:page"),
     Page("docs/journal.md", "protocol.journal_schema:journal_page"),
     Page("docs/metrics.md", "tools.metrics_page:page"),
     Page("docs/state-machines.md", "tools.state_machines_page:page"),

@@ -1,0 +1,129 @@
+"""`lethe explain`: why is this topic not gone yet? Asks the controller where it is one of Lethe's, and looks itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adapters.topic_admin import NoCluster
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal
+from cli.options import AsJson, ZooKeeper
+from cli.running import finish
+from cli.survey import LogDirs, parse_log_dirs
+from cli.zookeeper_access import with_session
+from protocol.vocabulary import topic_name_problem
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Data, Exists, GetData, Present
+from protocol.zookeeper.znodes import MalformedZnode, decode_controller
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from survey.evidence import Told
+
+Topic = Annotated[str | None, typer.Argument(help="The topic; or --all.", show_default=False)]
+All = Annotated[bool, typer.Option("--all", help="All topics that are marked for deletion.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Go on looking until nothing is marked any more.")]
+Without = Annotated[
+    bool, typer.Option("--without-controller", help="Do not ask the controller: conclude from what can be seen.")
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--controller-url",
+        metavar="http://HOST:PORT",
+        help="The controller's HTTP port, where /controller does not say it or says one that is not reachable.",
+        show_default=False,
+    ),
+]
+TimeoutMs = Annotated[
+    int, typer.Option("--timeout-ms", min=1, help="How long to wait for each broker, and for the controller.")
+]
+IntervalMs = Annotated[int, typer.Option("--interval-ms", min=100, help="How often --watch looks.")]
+
+
+def explain(
+    zookeeper: ZooKeeper,
+    topic: Topic = None,
+    every: All = False,
+    watch: Watch = False,
+    without_controller: Without = False,
+    controller_url: Url = None,
+    timeout_ms: TimeoutMs = 2_000,
+    interval_ms: IntervalMs = 2_000,
+    log_dir: LogDirs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a topic is not gone yet: what it waits for, since when, and what would unblock it.
+
+    Exit code 0 where there is something to explain; 1 where nothing of the topic is left; 3 where nothing is left as
+    far as could be seen.
+    """
+
+    async def command(session: ZooKeeperSession) -> Answer:
+        if (topic is None) is not every:
+            raise ValueError("name a topic, or give --all")
+        directories = parse_log_dirs(log_dir or ())
+
+        async def look() -> Answer:
+            told = await _told(session, topic, controller_url, timeout_ms, without=without_controller)
+            return await explained(session, topic, told=told, timeout_ms=timeout_ms, log_dirs=directories)
+
+        if not watch:
+            return await look()
+        from cli.explain_watch import watched
+
+        return await watched(look, interval_ms=interval_ms, as_json=as_json)
+
+    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+
+
+async def explained(
+    session: ZooKeeperSession,
+    topic: str | None,
+    *,
+    told: Told | None = None,
+    timeout_ms: int = 2_000,
+    log_dirs: dict[int, list[Path]] | None = None,
+) -> Answer:
+    """Why that topic is not gone, or (None) why each marked one is not. Raises Refusal for what can be no topic, and
+    NoCluster."""
+    from cli import explain_show
+    from survey.examine import asker, examine
+    from survey.explain import explain_all
+
+    if topic is not None and (problem := topic_name_problem(topic)) is not None:
+        raise Refusal(f"topic {topic!r}: {problem}", Exit.USAGE)
+    (ids,) = await session.read([Exists(paths.BROKER_IDS)])
+    if not isinstance(ids, Present):
+        raise NoCluster(f"ZooKeeper has no {paths.BROKER_IDS} here: is the chroot the one of zookeeper.connect?")
+    evidence = await examine(
+        session, None if topic is None else [topic], asker(timeout_ms), told=told, log_dirs=log_dirs
+    )
+    found = explain_all(evidence)
+    return explain_show.many(evidence, found) if topic is None else explain_show.one(evidence, found[0])
+
+
+async def _told(
+    session: ZooKeeperSession, topic: str | None, url: str | None, timeout_ms: int, *, without: bool
+) -> Told:
+    """What the controller says; the problem says why it says nothing."""
+    from cli.explain_controller import asked
+    from survey.evidence import Told
+
+    if without:
+        return Told(problem="it was not to be asked")
+    if url is not None:
+        return await asked(url, topic, timeout_ms)
+    (found,) = await session.read([GetData(paths.CONTROLLER)])
+    if not isinstance(found, Data):
+        return Told(problem="none is active")
+    try:
+        controller = decode_controller(found.data)
+    except MalformedZnode as malformed:
+        return Told(problem=str(malformed))
+    if controller.admin is None:
+        return Told(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
+    return await asked(controller.admin, topic, timeout_ms)

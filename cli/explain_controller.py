@@ -1,0 +1,90 @@
+"""Asking a Lethe controller what marked topics wait for, over its HTTP port. What it says is read tolerantly: another
+release of the controller may say more, or less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from survey.evidence import Refused, Told, ToldReplica, ToldTopic
+
+EXPLAIN = "/explain"
+ALL = 1_000_000
+
+
+async def asked(url: str, topic: str | None, timeout_ms: int) -> Told:
+    """What the controller at that URL says of the topic, or (None) of all marked ones. Never raises for what it does:
+    `problem` says it."""
+    import aiohttp
+
+    where = url.rstrip("/") + (f"{EXPLAIN}?at_most={ALL}" if topic is None else f"{EXPLAIN}/{topic}")
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_ms / 1000)) as session,
+            session.get(where) as response,
+        ):
+            document = await response.json()
+            # 404 is said of a topic that is not marked, with what there is to say of it.
+            if response.status not in (200, 404):
+                error = document.get("error") if isinstance(document, Mapping) else None
+                return Told(problem=f"{where} answered {response.status}: {error}")
+            return told(document)
+    except TimeoutError:
+        return Told(problem=f"{url} did not answer within {timeout_ms} ms")
+    except (aiohttp.ClientError, ValueError, OSError) as error:
+        return Told(problem=f"{where} cannot be asked: {error}")
+
+
+def told(document: object) -> Told:
+    """What a document of `/explain` or `/explain/TOPIC` says."""
+    if not isinstance(document, Mapping):
+        return Told(problem="it answered something else than was asked")
+    topics = document.get("topics")
+    listed = topics if isinstance(topics, list) else []
+    found = [_topic(each) for each in listed if isinstance(each, Mapping) and "topic" in each]
+    enabled, refused = document.get("delete_topic_enable"), document.get("refused")
+    return Told(
+        {each.topic: each for each in found},
+        _number(document.get("epoch")),
+        enabled if isinstance(enabled, bool) else None,
+        Refused(_number(refused.get("at_ms")), _text(refused.get("why"))) if isinstance(refused, Mapping) else None,
+        _number(document.get("not_shown")) or 0,
+    )
+
+
+def _topic(each: Mapping[str, Any]) -> ToldTopic:
+    return ToldTopic(
+        str(each["topic"]),
+        _number(each.get("marked_since_ms")),
+        _text(each.get("phase")),
+        _text(each.get("held_by")),
+        _rows(each.get("replicas")),
+    )
+
+
+def _rows(listed: object) -> tuple[ToldReplica, ...]:
+    if not isinstance(listed, list):
+        return ()
+    return tuple(
+        ToldReplica(
+            (_text(row.get("waiting_for")) or "").upper(),
+            _number(row.get("partition")),
+            _number(row.get("broker")),
+            _text(row.get("state")),
+            _number(row.get("since_ms")),
+            _number(row.get("attempts")) or 0,
+            _text(row.get("last_error")),
+            _number(row.get("next_try_ms")),
+            _text(row.get("unblock")),
+        )
+        for row in listed
+        if isinstance(row, Mapping)
+    )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,154 @@
+"""Explanations for people: first the answer in a sentence, then the replicas that are not done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cli.answer import Answer, Exit, Table
+from survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
+from survey.evidence import Evidence
+from survey.explain import Explanation, Verdict
+from survey.explain_json import explanations_to_json
+from survey.replicas import Replica
+
+MAX_CAUSES: Final = 8
+MAX_ROWS: Final = 40
+MAX_TOPICS: Final = 50
+
+
+def one(evidence: Evidence, found: Explanation) -> Answer:
+    """The answer about one topic. Exit code 1 where nothing of it is left, 3 where that could not be seen whole."""
+    now_ms = evidence.survey.taken_at_ms
+    code = {Verdict.GONE: Exit.NO, Verdict.UNSEEN: Exit.UNREACHABLE}.get(found.verdict, Exit.OK)
+    tables = []
+    waiting = [replica for replica in found.replicas if not replica.is_done]
+    if waiting:
+        done = len(found.replicas) - len(waiting)
+        title = f"Replicas that are not done ({done} of {len(found.replicas)} are)"
+        columns = (
+            "partition",
+            "broker",
+            "state",
+            "on disk",
+            "since",
+            "tries",
+            "last error",
+            "next try",
+            "unblocked by",
+        )
+        tables.append(Table(columns, tuple(_rows(waiting, found.topic, now_ms)), title))
+    if evidence.survey.problems and found.verdict is not Verdict.GONE:
+        tables.append(Table(("where", "why"), evidence.survey.problems[:MAX_ROWS], "Could not be seen"))
+    return Answer(
+        explanations_to_json(evidence, [found], replicas=True),
+        (*_headline(found, now_ms), *_from_where(evidence, found)),
+        tuple(tables),
+        code,
+    )
+
+
+def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
+    """The answer about all marked topics: the causes together, then a line for each topic."""
+    now_ms = evidence.survey.taken_at_ms
+    data = explanations_to_json(evidence, found, replicas=False)
+    if not found:
+        return Answer(data, ("No topic is marked for deletion.",))
+    waiting = [each for each in found if each.verdict is Verdict.WAITING]
+    oldest = min((each.marked_since_ms for each in found if each.marked_since_ms is not None), default=None)
+    since = "" if oldest is None else f", the oldest since {since_text(oldest, now_ms)}"
+    line = (
+        f"{len(found)} topics are marked for deletion{since}: {len(waiting)} wait, {len(found) - len(waiting)} go on."
+    )
+    causes = Table(("topics", "they", "unblocked by", "such as"), tuple(_grouped(found, now_ms)), "Causes")
+    rows = [
+        (
+            each.topic,
+            "" if each.marked_since_ms is None else age_text(max(0, now_ms - each.marked_since_ms)),
+            each.verdict.value,
+            _short(each, now_ms),
+        )
+        for each in (*waiting, *(each for each in found if each.verdict is not Verdict.WAITING))[:MAX_TOPICS]
+    ]
+    title = "Topics" if len(found) <= MAX_TOPICS else f"Topics (the first {MAX_TOPICS} of {len(found)}; --json has all)"
+    topics = Table(("topic", "marked for", "state", "why"), tuple(rows), title)
+    return Answer(data, (line, *_from_where(evidence, found[0])), (causes, topics))
+
+
+def _headline(found: Explanation, now_ms: int) -> list[str]:
+    topic = found.topic
+    match found.verdict:
+        case Verdict.GONE:
+            return [f"{topic} is gone: ZooKeeper, caches and disks are clean."]
+        case Verdict.UNSEEN:
+            return [f"{topic} is gone as far as could be seen: ZooKeeper is clean, but not everybody answered."]
+        case _:
+            pass
+    lines = []
+    if found.marked_since_ms is not None:
+        lines.append(f"{topic} is marked for deletion since {since_text(found.marked_since_ms, now_ms)}.")
+    said = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes[:MAX_CAUSES]]
+    left = len(found.causes) - len(said)
+    return [*lines, *said, *([f"… and {left} more causes (--json has all)"] if left > 0 else [])]
+
+
+def _from_where(evidence: Evidence, found: Explanation) -> list[str]:
+    """Who says so, where it is not the controller."""
+    if evidence.told.is_known or found.verdict in (Verdict.GONE, Verdict.UNSEEN):
+        return []
+    return [f"(Concluded from ZooKeeper, caches and disks; the controller said nothing: {evidence.told.problem}.)"]
+
+
+def _short(found: Explanation, now_ms: int) -> str:
+    if not found.causes:
+        return ""
+    first = sentence(found.causes[0], "", now_ms).strip()
+    more = len(found.causes) - 1
+    return first if not more else f"{first}; and {more} more"
+
+
+def _grouped(found: Iterable[Explanation], now_ms: int) -> list[tuple[str, ...]]:
+    """A row for each cause, told apart by kind, broker and directory; those of most topics first."""
+    groups: dict[tuple[object, ...], tuple[Cause, dict[str, None]]] = {}
+    for each in found:
+        for cause in each.causes:
+            key = (cause.kind, cause.broker, cause.path)
+            groups.setdefault(key, (cause, {}))[1][each.topic] = None
+    ordered = sorted(groups.values(), key=lambda group: -len(group[1]))[:MAX_ROWS]
+    return [
+        (
+            str(len(topics)),
+            sentence(cause, "", now_ms).strip(),
+            unblock(cause, next(iter(topics))),
+            ", ".join([*topics][:3]),
+        )
+        for cause, topics in ordered
+    ]
+
+
+def _rows(waiting: Sequence[Replica], topic: str, now_ms: int) -> list[tuple[str, ...]]:
+    """A row per replica; of very many, a row for those of a broker that wait for the same."""
+    rows: dict[tuple[str, ...], list[int]] = {}
+    together = len(waiting) > MAX_ROWS
+    for replica in waiting:
+        rows.setdefault(_row(replica, topic, now_ms, None if together else replica.partition), []).append(
+            replica.partition
+        )
+    return [(ranges(tuple(partitions)), *row[1:]) for row, partitions in rows.items()][:MAX_ROWS]
+
+
+def _row(replica: Replica, topic: str, now_ms: int, partition: int | None) -> tuple[str, ...]:
+    cause = replica.cause
+    assert cause is not None
+    next_try = "" if replica.next_try_ms is None else f"in {age_text(max(0, replica.next_try_ms - now_ms))}"
+    return (
+        "" if partition is None else str(partition),
+        str(replica.broker),
+        (replica.state or cause.kind.name).lower().replace("_", " "),
+        replica.seen.value,
+        "" if cause.since_ms is None else since_text(cause.since_ms, now_ms),
+        str(cause.attempts or ""),
+        "" if cause.detail is None else cause.detail,
+        next_try,
+        replica.unblock or unblock(cause, topic),
+    )

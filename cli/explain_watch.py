@@ -1,0 +1,61 @@
+"""`lethe explain --watch`: live at a terminal; in a file, what is said is written again whenever it has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+from cli.answer import Answer
+from cli.render import renderable, show
+
+Look = Callable[[], Awaitable[Answer]]
+_TIMES = re.compile(r", since [^()]*\([^)]*\)| since [^()]*\([^)]*\)|in \d+ \w+|\d+ (s|min|h|days)\b")
+
+
+async def watched(look: Look, *, interval_ms: int, as_json: bool) -> Answer:
+    """Looks again and again until no topic is marked any more; the last answer, which is still to be shown."""
+    if as_json or not sys.stdout.isatty():
+        return await _changes(look, interval_ms, as_json=as_json)
+    return await _live(look, interval_ms)
+
+
+async def _changes(look: Look, interval_ms: int, *, as_json: bool) -> Answer:
+    last = None
+    while not is_over(answer := await look()):
+        if (now := _gist(answer)) != last:
+            last = now
+            if not as_json:
+                sys.stdout.write(f"--- {time.strftime('%H:%M:%S')}\n")
+            show(answer, as_json=as_json)
+            sys.stdout.flush()
+        await asyncio.sleep(interval_ms / 1000)
+    return answer
+
+
+async def _live(look: Look, interval_ms: int) -> Answer:
+    from rich.live import Live
+
+    answer = await look()
+    with Live(renderable(answer), auto_refresh=False, transient=True) as live:
+        while not is_over(answer):
+            live.update(renderable(answer), refresh=True)
+            await asyncio.sleep(interval_ms / 1000)
+            answer = await look()
+    return answer
+
+
+def is_over(answer: Answer) -> bool:
+    """Whether nothing that was asked about is marked any more."""
+    topics = answer.data.get("topics") if isinstance(answer.data, dict) else None
+    if not isinstance(topics, list):
+        return True
+    return not any(isinstance(each, dict) and each["verdict"] in ("waiting", "in_progress") for each in topics)
+
+
+def _gist(answer: Answer) -> str:
+    """What it says, without the times that pass."""
+    cells = (cell for table in answer.tables for row in table.rows for cell in row)
+    return _TIMES.sub("", "\n".join((*answer.lines, *cells)))

@@ -1,0 +1,157 @@
+"""Gathering what is to be known about a few topics, or about all that are marked, without looking at the rest.
+
+One round of lists, one of the topics' trees, then brokers and this machine's disks at the same time, each with a limit.
+The controller is asked by whoever calls, if at all: a survey relies on Kafka's protocol and znodes alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.vocabulary import Broker, BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Data, Exists, GetData, Present
+from protocol.zookeeper.znodes import MalformedZnode, decode_config, decode_deletions_paused
+from survey.brokers import AskBroker, broker_asker
+from survey.directories import is_owned_by, read_log_dir
+from survey.evidence import Evidence, Holds, Setting, Told
+from survey.views import BrokerAnswers, LogDirView, Source, Survey, ZooKeeperTree
+from survey.zookeeper import read_names, read_tree
+
+DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
+MAX_AT_ONCE: Final = 64
+"""Brokers that are asked at the same time: most answer at once, and the silent ones must not queue up."""
+
+AskAbout = Callable[[Collection[str]], AskBroker]
+"""How to ask a broker about some topics only."""
+
+
+def asker(timeout_ms: int) -> AskAbout:
+    """Asks each broker for at most about twice as long as that."""
+    return lambda topics: broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, topics=topics)
+
+
+async def examine(
+    session: ZooKeeperSession,
+    topics: Sequence[str] | None,
+    ask: AskAbout,
+    *,
+    told: Told | None = None,
+    log_dirs: Mapping[int, Sequence[Path]] | None = None,
+) -> Evidence:
+    """What there is of these topics now; None means all marked ones. `log_dirs` are directories of this machine, by the
+    broker that owns them, which may be down; those of live brokers are found. Raises SessionLost only."""
+    began = time.monotonic()
+    taken_at_ms = time.time_ns() // 1_000_000
+    if topics is None:
+        topics = (await read_names(session)).marked
+    wanted = frozenset(topics)
+    tree, before = await read_tree(session, wanted)
+    marked = tuple(name for name in topics if name in set(tree.marked))
+    marked_since, changed_at = await _times(session, marked, tree)
+    holds = await _holds(session, tree)
+    limit = asyncio.Semaphore(MAX_AT_ONCE)
+    asking = ask(wanted)
+
+    async def answer(broker: Broker) -> BrokerAnswers:
+        async with limit:
+            return await asking(broker)
+
+    async with asyncio.TaskGroup() as tasks:
+        questions = [tasks.create_task(answer(b), name=f"examine-broker-{b.id}") for b in tree.brokers]
+    answers = tuple(question.result() for question in questions)
+    told_dirs = [view for each in answers for view in each.log_dirs or ()]
+    views = await asyncio.to_thread(_disks, told_dirs, log_dirs or {}, tree.cluster_id, wanted)
+    moved = ((await read_names(session)).moved_since(before)) & wanted
+    survey = Survey(taken_at_ms, int((time.monotonic() - began) * 1000), tree, answers, views, tuple(sorted(moved)))
+    return Evidence(survey, tuple(topics), marked_since, changed_at, holds, told or Told(problem="it was not asked"))
+
+
+async def _times(
+    session: ZooKeeperSession, marked: Sequence[str], tree: ZooKeeperTree
+) -> tuple[dict[str, int], dict[str, int]]:
+    """When each marker was made, and when the znode of each topic was last written."""
+    names = tuple(tree.topics)
+    outcomes = await session.read(
+        [*(Exists(paths.delete_topic(name)) for name in marked), *(Exists(paths.topic(name)) for name in names)]
+    )
+    since = {
+        name: found.created_at_ms
+        for name, found in zip(marked, outcomes, strict=False)
+        if isinstance(found, Present) and found.created_at_ms
+    }
+    changed = {
+        name: found.modified_at_ms
+        for name, found in zip(names, outcomes[len(marked) :], strict=True)
+        if isinstance(found, Present) and found.modified_at_ms
+    }
+    return since, changed
+
+
+async def _holds(session: ZooKeeperSession, tree: ZooKeeperTree) -> Holds:
+    """The pause, and `delete.topic.enable` as the controller takes it: its own dynamic configuration comes first."""
+    configured = [paths.config_broker_default()]
+    if tree.controller is not None:
+        configured.insert(0, paths.config_broker(tree.controller.broker_id))
+    paused, exists, *configs = await session.read(
+        [
+            GetData(paths.deletions_paused()),
+            Exists(paths.deletions_paused()),
+            *(GetData(path) for path in configured),
+        ]
+    )
+    pause = None
+    if isinstance(paused, Data):
+        pause = decode_deletions_paused(paused.data)
+        if pause.since_ms is None and isinstance(exists, Present) and exists.modified_at_ms:
+            pause = type(pause)(exists.modified_at_ms, pause.reason)
+    for path, found in zip(configured, configs, strict=True):
+        setting = _setting(path, found)
+        if setting is not None:
+            return Holds(pause, setting)
+    return Holds(pause)
+
+
+def _setting(path: str, outcome: object) -> Setting | None:
+    if not isinstance(outcome, Data):
+        return None
+    try:
+        text = decode_config(path, outcome.data).get(DELETE_TOPIC_ENABLE, "")
+    except MalformedZnode:
+        return None
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    return None if value is None else Setting(value, path)
+
+
+def _disks(
+    told: Sequence[LogDirView],
+    given: Mapping[int, Sequence[Path]],
+    cluster_id: str | None,
+    wanted: Collection[str],
+) -> tuple[LogDirView, ...]:
+    """The brokers' word; where the directory is provably this machine's, and for those that were named, what is there.
+    A failed directory is read too, if it can be, but stays a failed one."""
+    seen = {(BrokerId(broker), str(path)): None for broker, listed in given.items() for path in listed}
+    views = [read_log_dir(broker, Path(path), wanted) for broker, path in seen]
+    for view in told:
+        if (view.broker, view.path) in seen:
+            views = [_with_word(mine, view) for mine in views]
+            continue
+        path = Path(view.path)
+        if view.source is Source.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
+            local = read_log_dir(view.broker, path, wanted)
+            views.append(view if local.problem else local)
+        else:
+            views.append(view)
+    return tuple(sorted(views, key=lambda view: (view.broker, view.path)))
+
+
+def _with_word(mine: LogDirView, told: LogDirView) -> LogDirView:
+    if (mine.broker, mine.path) != (told.broker, told.path) or not told.has_failed:
+        return mine
+    return LogDirView(mine.broker, mine.path, mine.source, mine.directories, told.problem, has_failed=True)

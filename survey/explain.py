@@ -1,0 +1,222 @@
+"""Why a topic is not gone yet, concluded from evidence. Pure.
+
+Theory of operation. ZooKeeper says whether the topic is marked and still there. If it is neither, what is left in
+caches and on disks is all that can be wrong. If it is there and marked, something holds it (no controller, a pause, a
+reassignment, a znode that cannot be read) or one or more brokers do. What a broker does is known twice over: from its
+own answers to us, and, where a Lethe controller told, from the requests that it sent. The controller knows more
+(attempts, errors, times) and comes first; our own look adds what it cannot know: that the broker is silent to
+everybody, which log directory it is, what lies on the disks.
+
+Without the controller's word a replica is known by its directory: there, renamed, or gone; unknown where its broker
+does not answer or a log directory has failed. Nothing is concluded from what could not be seen.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from protocol.zookeeper import paths
+from survey.causes import Cause, Kind
+from survey.directories import may_be_cut
+from survey.evidence import Evidence, ToldReplica, ToldTopic
+from survey.leftovers import Reason, damage, leftovers
+from survey.replicas import Replica, Stored, of_broker, replicas_of, stored_by_topic, together
+from survey.views import TopicTree
+
+
+class Verdict(enum.Enum):
+    """Name for scripts, word for people."""
+
+    GONE = "gone"
+    """ZooKeeper, caches and disks are clean."""
+    UNSEEN = "gone, as far as could be seen"
+    RECLAIMING = "deleted; bytes wait for their removal"
+    LEFT_OVER = "deleted, but something is left"
+    NOT_MARKED = "not marked for deletion"
+    IN_PROGRESS = "being deleted"
+    WAITING = "waits"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What became of one topic."""
+
+    topic: str
+    verdict: Verdict
+    causes: tuple[Cause, ...] = ()
+    """What holds everything comes first; brokers follow by id."""
+    replicas: tuple[Replica, ...] = ()
+    """All of the topic's, by partition and in assignment order; none where the assignment is not known."""
+    marked_since_ms: int | None = None
+    phase: str | None = None
+
+
+def explain(evidence: Evidence, topic: str) -> Explanation:
+    """The topic's case."""
+    return _explain(evidence, topic, stored_by_topic(evidence).get(topic, {}))
+
+
+def explain_all(evidence: Evidence) -> tuple[Explanation, ...]:
+    """The cases of all topics that the evidence is about, in their order."""
+    stored = stored_by_topic(evidence)
+    return tuple(_explain(evidence, topic, stored.get(topic, {})) for topic in evidence.topics)
+
+
+def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
+    tree = evidence.survey.zookeeper
+    marked_since_ms = evidence.marked_since_ms.get(topic)
+    told = evidence.told.topics.get(topic)
+    phase = None if told is None else told.phase
+    if topic in evidence.survey.in_motion:
+        return Explanation(topic, Verdict.IN_PROGRESS, (Cause(Kind.IN_MOTION),), (), marked_since_ms, phase)
+    there = tree.topics.get(topic)
+    if topic in tree.marked:
+        causes, replicas = _marked(evidence, topic, there, stored, told)
+        going_on = all(cause.kind in _GOING_ON for cause in causes)
+        return Explanation(
+            topic, Verdict.IN_PROGRESS if going_on else Verdict.WAITING, causes, replicas, marked_since_ms, phase
+        )
+    if there is not None:
+        return Explanation(topic, Verdict.NOT_MARKED, tuple(_unmarked(evidence, there)))
+    causes = tuple(_left(evidence, topic))
+    if any(cause.kind is not Kind.RECLAIMING for cause in causes):
+        return Explanation(topic, Verdict.LEFT_OVER, causes)
+    if causes:
+        return Explanation(topic, Verdict.RECLAIMING, causes)
+    return Explanation(topic, Verdict.GONE if evidence.survey.is_complete else Verdict.UNSEEN)
+
+
+_GOING_ON = frozenset({Kind.IN_PROGRESS, Kind.STILL_STORED, Kind.IN_MOTION})
+
+
+# --- marked -------------------------------------------------------------------------------------------------------
+
+
+def _marked(
+    evidence: Evidence, topic: str, there: TopicTree | None, stored: Stored, told: ToldTopic | None
+) -> tuple[tuple[Cause, ...], tuple[Replica, ...]]:
+    holds = tuple(_holds(evidence, topic, there, told))
+    if there is None:
+        return (*holds, Cause(Kind.MARKER_WITHOUT_TOPIC)), ()
+    hold = next((cause for cause in holds if cause.kind.is_hold), None)
+    replicas = tuple(replicas_of(evidence, there, stored, told, hold))
+    own = [] if told is None else [_topic_wait(evidence, row) for row in told.replicas if row.partition is None]
+    causes = (*holds, *_damaged(there), *together(replicas), *(cause for cause in own if cause is not None))
+    causes = tuple(dict.fromkeys(causes))
+    blocking = [cause for cause in causes if cause.kind not in _GOING_ON]
+    if blocking:
+        return tuple(cause for cause in causes if cause.kind is not Kind.STILL_STORED), replicas
+    return causes or (Cause(Kind.IN_PROGRESS, detail=_phase(told)),), replicas
+
+
+def _phase(told: ToldTopic | None) -> str | None:
+    if told is None:
+        return None
+    waits = {row.waiting_for for row in told.replicas}
+    return "its znodes are being removed" if "ZNODES" in waits else None
+
+
+def _holds(evidence: Evidence, topic: str, there: TopicTree | None, told: ToldTopic | None) -> Iterator[Cause]:
+    controller = evidence.survey.zookeeper.controller
+    if controller is None:
+        yield Cause(Kind.NO_CONTROLLER)
+    elif controller.is_kraft:
+        yield Cause(Kind.KRAFT)
+    if (disabled := _disabled(evidence)) is not None:
+        yield disabled
+    paused = evidence.holds.paused
+    obeys = controller is None or controller.admin is not None or evidence.told.is_known
+    if paused is not None and obeys:
+        yield Cause(Kind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
+    if there is None:
+        return
+    if there.assignments is None:
+        path = paths.topic(topic)
+        what = next((what for where, what in evidence.survey.problems if where == path), None)
+        yield Cause(Kind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=what)
+    moving = _moving(evidence, there)
+    waits = {row.waiting_for for row in told.replicas} if told is not None else set()
+    if moving and (told is None or not told.replicas or "REASSIGNMENT" in waits):
+        since_ms = next((row.since_ms for row in told.replicas), None) if told is not None else None
+        yield Cause(Kind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_where_to(moving))
+    elif told is not None and "REASSIGNMENT" in waits:
+        yield Cause(Kind.REASSIGNMENT, since_ms=told.replicas[0].since_ms)
+
+
+def _disabled(evidence: Evidence) -> Cause | None:
+    """The controller knows better than what is configured for everybody."""
+    configured, told = evidence.holds.delete_topic_enable, evidence.told.deletion_enabled
+    says_so = configured.path if configured is not None and not configured.value else None
+    is_disabled = says_so is not None if told is None else not told
+    return Cause(Kind.DISABLED, path=says_so) if is_disabled else None
+
+
+def _moving(evidence: Evidence, there: TopicTree) -> dict[int, tuple[int, ...]]:
+    """Partitions that are being reassigned, or are to be, and the brokers that they are to be on."""
+    found = {p: a.target for p, a in (there.assignments or {}).items() if a.is_being_reassigned}
+    for (topic, partition), wanted in evidence.survey.zookeeper.reassigning.items():
+        if topic == there.name and partition in (there.assignments or {}):
+            found.setdefault(partition, wanted)
+    return dict(sorted(found.items()))
+
+
+def _where_to(moving: dict[int, tuple[int, ...]]) -> str:
+    brokers = sorted({broker for wanted in moving.values() for broker in wanted})
+    return f"to brokers {', '.join(map(str, brokers))}"
+
+
+def _damaged(there: TopicTree) -> Iterator[Cause]:
+    found = None if there.assignments is None else damage(there, is_marked=True)
+    if found is not None:
+        yield Cause(Kind.HALF_DELETED, detail=found)
+
+
+def _topic_wait(evidence: Evidence, row: ToldReplica) -> Cause | None:
+    """A cause that the controller gave for the topic as a whole, or for one broker's cache."""
+    if row.waiting_for == "TOMBSTONE_ANSWER" and row.broker is not None:
+        return of_broker(evidence, Kind.TOMBSTONE_ANSWER, row)
+    return None
+
+
+# --- not marked ---------------------------------------------------------------------------------------------------
+
+
+def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
+    refused = evidence.told.refused
+    disabled = _disabled(evidence)
+    if disabled is not None:
+        yield disabled if refused is None else replace(disabled, since_ms=refused.at_ms)
+    elif refused is not None:
+        yield Cause(Kind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
+    else:
+        yield Cause(Kind.NOT_MARKED)
+    if there.assignments is None:
+        path = paths.topic(there.name)
+        what = next((what for where, what in evidence.survey.problems if where == path), None)
+        yield Cause(Kind.READABLE_ZNODE, path=path, detail=what, since_ms=evidence.changed_at_ms.get(there.name))
+    elif (found := damage(there, is_marked=False)) is not None:
+        yield Cause(Kind.HALF_DELETED, detail=found)
+
+
+# --- gone ---------------------------------------------------------------------------------------------------------
+
+
+def _left(evidence: Evidence, topic: str) -> Iterator[Cause]:
+    for finding in leftovers(evidence.survey):
+        if finding.topic != topic and not may_be_cut(finding.topic, topic):
+            continue
+        partitions = () if finding.partition is None else (finding.partition,)
+        detail = finding.detail or (f"{finding.size_bytes:,} bytes" if finding.size_bytes else None)
+        match finding.reason:
+            case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION:
+                yield Cause(Kind.CACHED, finding.broker, detail=detail)
+            case Reason.NOT_RECLAIMED_YET:
+                yield Cause(Kind.RECLAIMING, finding.broker, partitions, finding.what, detail=detail)
+            case Reason.CONFIG_WITHOUT_TOPIC | Reason.REASSIGNMENT_WITHOUT_TOPIC:
+                yield Cause(Kind.ZNODE_LEFT, path=finding.what, partitions=partitions)
+            case _ if finding.broker is not None:
+                yield Cause(Kind.STORED, finding.broker, partitions, finding.what, detail=detail)
+            case _:
+                yield Cause(Kind.ZNODE_LEFT, path=finding.what, partitions=partitions)

@@ -1,0 +1,78 @@
+"""Explanations for scripts: plain JSON values. The shape is described in docs/explain.md and has a version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol.journal import JsonValue
+from survey.causes import Cause, Kind, sentence, unblock
+from survey.evidence import Evidence
+from survey.explain import Explanation
+from survey.replicas import Replica
+
+VERSION = 1
+
+
+def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, replicas: bool) -> dict[str, JsonValue]:
+    """The whole document; `complete` says whether everything that was looked at could be seen. Of a backlog, replicas
+    are counted and not listed."""
+    survey, told = evidence.survey, evidence.told
+    controller = survey.zookeeper.controller
+    return {
+        "version": VERSION,
+        "at_ms": survey.taken_at_ms,
+        "took_ms": survey.took_ms,
+        "complete": survey.is_complete,
+        "controller": {
+            "id": None if controller is None else controller.broker_id,
+            "epoch": survey.zookeeper.controller_epoch,
+            "told": told.is_known,
+            "problem": told.problem,
+        },
+        "topics": [_topic(each, survey.taken_at_ms, replicas=replicas) for each in found],
+        "problems": [{"where": where, "what": what} for where, what in survey.problems],
+    }
+
+
+def _topic(each: Explanation, now_ms: int, *, replicas: bool) -> JsonValue:
+    return {
+        "topic": each.topic,
+        "verdict": each.verdict.name.lower(),
+        "marked_since_ms": each.marked_since_ms,
+        "phase": each.phase,
+        "causes": [cause_to_json(cause, each.topic, now_ms) for cause in each.causes],
+        "replica_count": len(each.replicas),
+        "replicas_done": sum(replica.is_done for replica in each.replicas),
+        "replicas": [_replica(replica, each.topic) for replica in each.replicas] if replicas else [],
+    }
+
+
+def cause_to_json(cause: Cause, topic: str, now_ms: int) -> dict[str, JsonValue]:
+    return {
+        "cause": cause.kind.name.lower(),
+        "sentence": sentence(cause, topic, now_ms),
+        "unblock": unblock(cause, topic),
+        "broker": cause.broker,
+        "partitions": [*cause.partitions],
+        "path": cause.path,
+        "since_ms": cause.since_ms,
+        "attempts": cause.attempts,
+        "detail": cause.detail,
+    }
+
+
+def _replica(replica: Replica, topic: str) -> JsonValue:
+    cause = replica.cause
+    is_answered = cause is not None and cause.kind in (Kind.BROKER_ERROR, Kind.ANSWER, Kind.LOG_DIRECTORY)
+    return {
+        "partition": replica.partition,
+        "broker": replica.broker,
+        "state": replica.state,
+        "seen": replica.seen.name.lower(),
+        "waiting_for": None if cause is None else cause.kind.name.lower(),
+        "since_ms": None if cause is None else cause.since_ms,
+        "attempts": 0 if cause is None else cause.attempts,
+        "last_error": cause.detail if cause is not None and is_answered else None,
+        "next_try_ms": replica.next_try_ms,
+        "unblock": None if cause is None else unblock(cause, topic),
+    }

@@ -1,0 +1,186 @@
+"""What each replica of a topic waits for: from its directory and its broker's answers, and from the controller's word
+where there is one. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from protocol.vocabulary import BrokerId, ReplicaAssignment
+from survey.causes import Cause, Kind
+from survey.evidence import Evidence, ToldReplica, ToldTopic
+from survey.views import BrokerAnswers, DirectoryKind, Failure, TopicTree
+
+
+class Seen(enum.Enum):
+    """A replica as its disk and its broker show it."""
+
+    STORED = "stored"
+    RENAMED = "renamed"
+    GONE = "no directory"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica. `state` is the controller's word, where it told; `cause` is what this replica waits for."""
+
+    partition: int
+    broker: BrokerId
+    seen: Seen
+    cause: Cause | None = None
+    state: str | None = None
+    next_try_ms: int | None = None
+    unblock: str | None = None
+    """The controller's own advice."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.cause is None
+
+
+Stored = Mapping[tuple[int, BrokerId], Seen]
+"""The replicas of one topic that were seen on disks, by partition and broker."""
+
+_FAILED = {
+    Failure.SILENT: Kind.BROKER_SILENT,
+    Failure.UNREACHABLE: Kind.BROKER_UNREACHABLE,
+    Failure.ERROR: Kind.BROKER_ERROR,
+}
+
+
+def replicas_of(
+    evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None, hold: Cause | None
+) -> Iterator[Replica]:
+    """Every replica of the topic. `hold` is what keeps the controller from asking for any of them."""
+    answers = {answer.broker: answer for answer in evidence.survey.answers}
+    registered = {broker.id for broker in evidence.survey.zookeeper.brokers}
+    said = {(row.partition, row.broker): row for row in (told.replicas if told is not None else ())}
+    is_acknowledged = told is not None and told.phase == "acknowledged"
+    # Brokers that move away still have what was theirs; replicas lists them all.
+    for partition, assignment in (there.assignments or {}).items():
+        for broker in _hosts(assignment):
+            seen = stored.get((partition, broker))
+            if seen is None:
+                is_known = broker in registered and _knows(evidence, answers.get(broker), broker)
+                seen = Seen.GONE if is_known else Seen.UNKNOWN
+            row = said.get((partition, broker))
+            if row is not None:
+                yield _told_replica(evidence, partition, broker, seen, row, hold)
+            elif is_acknowledged:
+                yield Replica(partition, broker, seen)
+            else:
+                cause = _outside(evidence, partition, broker, seen, answers.get(broker), broker in registered, hold)
+                yield Replica(partition, broker, seen, cause)
+
+
+def _hosts(assignment: ReplicaAssignment) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(broker) for broker in assignment.replicas)
+
+
+def stored_by_topic(evidence: Evidence) -> dict[str, dict[tuple[int, BrokerId], Seen]]:
+    """The replicas that were seen on disks, by topic."""
+    found: dict[str, dict[tuple[int, BrokerId], Seen]] = {}
+    for view in evidence.survey.log_dirs:
+        for directory in view.directories:
+            if directory.topic_partition is None:
+                continue
+            mine = found.setdefault(directory.topic_partition.topic, {})
+            key = (directory.topic_partition.partition, view.broker)
+            if directory.kind is DirectoryKind.REPLICA or directory.kind is DirectoryKind.FUTURE:
+                mine[key] = Seen.STORED
+            elif directory.kind is DirectoryKind.DELETED:
+                mine.setdefault(key, Seen.RENAMED)
+    return found
+
+
+def _knows(evidence: Evidence, answer: BrokerAnswers | None, broker: BrokerId) -> bool:
+    """Whether a directory that was not seen is not there."""
+    if answer is None or answer.log_dirs is None:
+        return False
+    return not any(view.broker == broker and view.problem for view in evidence.survey.log_dirs)
+
+
+def _failed_dir(evidence: Evidence, broker: BrokerId) -> str | None:
+    found = [view.path for view in evidence.survey.log_dirs if view.broker == broker and view.has_failed]
+    return ", ".join(found) or None
+
+
+def _outside(
+    evidence: Evidence,
+    partition: int,
+    broker: BrokerId,
+    seen: Seen,
+    answer: BrokerAnswers | None,
+    is_registered: bool,
+    hold: Cause | None,
+) -> Cause | None:
+    """What the replica waits for, as far as can be told from outside; None where it is done."""
+    if not is_registered:
+        return Cause(Kind.BROKER_TO_RETURN, broker, (partition,))
+    if answer is not None and answer.failure in _FAILED:
+        what = answer.problems[0].what if answer.problems else None
+        return Cause(_FAILED[answer.failure], broker, (partition,), detail=what)
+    if seen is Seen.UNKNOWN and (path := _failed_dir(evidence, broker)) is not None:
+        return Cause(Kind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
+    if seen is Seen.STORED:
+        return hold or Cause(Kind.STILL_STORED, broker, (partition,))
+    return None
+
+
+def _told_replica(
+    evidence: Evidence, partition: int, broker: BrokerId, seen: Seen, row: ToldReplica, hold: Cause | None
+) -> Replica:
+    if row.waiting_for == "DONE":
+        return Replica(partition, broker, seen, None, row.state)
+    kinds = {
+        "BROKER_TO_RETURN": Kind.BROKER_TO_RETURN,
+        "BROKER_TO_FINISH_SHUTDOWN": Kind.BROKER_TO_FINISH_SHUTDOWN,
+        "LOG_DIRECTORY": Kind.LOG_DIRECTORY,
+        "ANSWER": Kind.ANSWER,
+        "NEXT_TRY": Kind.BROKER_ERROR,
+    }
+    kind = kinds.get(row.waiting_for)
+    cause = hold if kind is None else of_broker(evidence, kind, replace(row, partition=partition, broker=broker))
+    if cause is None:
+        cause = Cause(Kind.STILL_STORED, broker, (partition,), since_ms=row.since_ms)
+    return Replica(partition, broker, seen, cause, row.state, row.next_try_ms, row.unblock)
+
+
+def of_broker(evidence: Evidence, kind: Kind, row: ToldReplica) -> Cause:
+    """The controller's cause, sharpened by what the broker does when it is asked by us."""
+    assert row.broker is not None
+    broker = BrokerId(row.broker)
+    answer = next((each for each in evidence.survey.answers if each.broker == broker), None)
+    detail, path = row.last_error, None
+    if kind in (Kind.ANSWER, Kind.TOMBSTONE_ANSWER) and answer is not None and answer.failure in _FAILED:
+        kind = _FAILED[answer.failure]
+        mine = answer.problems[0].what if answer.problems else None
+        # The controller knows better what it met; but not of errors, which are answers to others.
+        detail = mine if answer.failure is Failure.ERROR else detail or mine
+    failed = _failed_dir(evidence, broker)
+    if kind is Kind.BROKER_ERROR and failed is not None and row.last_error and "STORAGE" in row.last_error:
+        kind = Kind.LOG_DIRECTORY
+    if kind is Kind.LOG_DIRECTORY:
+        path = failed or "(which one the broker does not tell)"
+    partitions = () if row.partition is None else (row.partition,)
+    return Cause(kind, broker, partitions, path, row.since_ms, row.attempts, detail)
+
+
+def together(replicas: Iterable[Replica]) -> Iterator[Cause]:
+    """One cause per broker and kind, with all its partitions, the earliest time and the most attempts."""
+    groups: dict[tuple[Kind, BrokerId | None, str | None, str | None], list[Cause]] = {}
+    for replica in replicas:
+        cause = replica.cause
+        if cause is not None and not cause.kind.is_hold:
+            groups.setdefault((cause.kind, cause.broker, cause.path, cause.detail), []).append(cause)
+    ordered = sorted(groups.values(), key=lambda group: (group[0].broker or 0, group[0].kind.name))
+    for group in ordered:
+        yield replace(
+            group[0],
+            partitions=tuple(dict.fromkeys(partition for each in group for partition in each.partitions)),
+            since_ms=min((each.since_ms for each in group if each.since_ms is not None), default=None),
+            attempts=max(each.attempts for each in group),
+        )

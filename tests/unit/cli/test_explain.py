@@ -1,0 +1,118 @@
+"""`lethe explain`: exit codes, what a backlog looks like, and what is made of a controller's answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.answer import Answer, Exit, Refusal
+from cli.explain import explained
+from cli.explain_controller import asked, told
+from cli.explain_watch import is_over, watched
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, Delete
+from survey.evidence import ToldReplica, ToldTopic
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply
+
+NOTHING = "127.0.0.1:1"
+
+
+@pytest.fixture
+async def alone(session: FakeSession) -> FakeSession:
+    """A cluster whose brokers are all down."""
+    await apply(session, *(Delete(paths.broker_id(broker)) for broker in (1, 2, 3)))
+    return session
+
+
+async def mark(session: FakeSession, *topics: str, replicas: str = "[1]") -> None:
+    for topic in topics:
+        data = f'{{"version":1,"partitions":{{"0":{replicas}}}}}'.encode()
+        await apply(session, Create(paths.topic(topic), data), Create(paths.delete_topic(topic), None))
+
+
+async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
+    answer = await explained(alone, "orders")
+    assert answer.exit is Exit.NO
+    assert answer.lines == ("orders is gone: ZooKeeper, caches and disks are clean.",)
+    with pytest.raises(Refusal, match="a/b") as refused:
+        await explained(alone, "a/b")
+    assert refused.value.exit is Exit.USAGE
+
+
+async def test_a_marked_topic_without_controller_and_broker(alone: FakeSession) -> None:
+    await mark(alone, "orders")
+    answer = await explained(alone, "orders")
+    assert answer.exit is Exit.OK
+    text = "\n".join(answer.lines)
+    assert "orders waits for a controller: none is active: start one" in text
+    assert "orders waits for broker 1, which is not registered in ZooKeeper: start the broker" in text
+    assert "(Concluded from ZooKeeper, caches and disks;" in text
+    (table,) = answer.tables
+    assert table.rows[0][:2] == ("0", "1")
+
+
+async def test_a_backlog_is_grouped_by_cause(alone: FakeSession) -> None:
+    await mark(alone, *(f"t-{n}" for n in range(70)))
+    await mark(alone, "other", replicas="[2]")
+    answer = await explained(alone, None)
+    causes, topics = answer.tables
+    assert [(row[0], row[1][:22]) for row in causes.rows] == [
+        ("71", "waits for a controller"),
+        ("70", "waits for broker 1, wh"),
+        ("1", "waits for broker 2, wh"),
+    ]
+    assert len(topics.rows) == 50
+    assert "the first 50 of 71" in topics.title
+    assert answer.lines[0] == "71 topics are marked for deletion: 71 wait, 0 go on."
+    assert isinstance(answer.data, dict)
+    assert len(answer.data["topics"]) == 71  # type: ignore[arg-type]
+
+
+async def test_no_backlog(alone: FakeSession) -> None:
+    answer = await explained(alone, None)
+    assert (answer.exit, answer.lines) == (Exit.OK, ("No topic is marked for deletion.",))
+    assert is_over(answer)
+
+
+async def test_watching_ends_when_nothing_is_marked(alone: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
+    await mark(alone, "orders")
+    looks = 0
+
+    async def look() -> Answer:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            await apply(alone, Delete(paths.topic("orders")), Delete(paths.delete_topic("orders")))
+        return await explained(alone, "orders")
+
+    answer = await watched(look, interval_ms=1, as_json=False)
+    assert (looks, answer.exit) == (3, Exit.NO)
+    assert capsys.readouterr().out.count("orders waits for a controller") == 1
+
+
+def test_what_explain_says() -> None:
+    row = {"partition": 0, "broker": 3, "state": "ReplicaDeletionStarted", "waiting_for": "answer", "since_ms": 5}
+    found = told(
+        {
+            "version": 1, "epoch": 4, "delete_topic_enable": True,
+            "topics": [
+                {"topic": "t", "marked_since_ms": 2, "phase": "started", "replicas": [row, "?"]}
+            ],
+        }
+    )  # fmt: skip
+    replica = ToldReplica("ANSWER", 0, 3, "ReplicaDeletionStarted", 5)
+    assert found.topics == {"t": ToldTopic("t", 2, "started", None, (replica,))}
+    assert (found.epoch, found.deletion_enabled, found.is_known) == (4, True, True)
+
+
+def test_what_is_said_of_a_topic_that_is_not_marked_and_what_says_nothing() -> None:
+    found = told({"epoch": 2, "marked": False, "delete_topic_enable": False, "refused": {"at_ms": 7, "why": "no"}})
+    assert (found.epoch, found.deletion_enabled, found.refused) == (2, False, (7, "no"))
+    assert not told(["?"]).is_known
+    assert told({"topics": "?", "not_shown": 7}).not_shown == 7
+
+
+async def test_a_controller_that_cannot_be_asked_is_a_problem() -> None:
+    found = await asked(f"http://{NOTHING}", "orders", 500)
+    assert found.problem is not None
+    assert NOTHING in found.problem

@@ -1,0 +1,314 @@
+"""What is concluded about a topic: from outside alone, and from the controller's word joined to it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
+from survey.causes import Cause, Kind, age_text, ranges, sentence, unblock
+from survey.evidence import Evidence, Holds, Refused, Setting, Told, ToldReplica, ToldTopic
+from survey.explain import Explanation, Verdict, explain, explain_all
+from survey.replicas import Seen
+from survey.views import (
+    BrokerAnswers,
+    CachedTopic,
+    Directory,
+    DirectoryKind,
+    Failure,
+    LogDirView,
+    Problem,
+    Source,
+    Survey,
+    TopicTree,
+    ZooKeeperTree,
+)
+
+STATE = LeaderAndIsr(1, 0, (1, 2), 1)
+ORDERS = TopicTree("orders", None, {p: ReplicaAssignment((1, 2)) for p in (0, 1)}, (0, 1), dict.fromkeys((0, 1), STATE))
+TAG = "0123456789abcdef0123456789abcdef"
+LETHE = ControllerZnode(BrokerId(1001), 7, admin="http://127.0.0.1:1")
+KAFKA = ControllerZnode(BrokerId(1), 7)
+
+
+def stored(*partitions: int) -> tuple[Directory, ...]:
+    return tuple(Directory(f"orders-{p}", DirectoryKind.REPLICA, TopicPartition("orders", p), 10) for p in partitions)
+
+
+def renamed(partition: int) -> Directory:
+    return Directory(f"orders-{partition}.{TAG}-delete", DirectoryKind.DELETED, TopicPartition("orders", partition), 10)
+
+
+def evidence(
+    *,
+    topic: TopicTree | None = ORDERS,
+    marked: bool = True,
+    brokers: tuple[int, ...] = (1, 2),
+    disks: dict[int, tuple[Directory, ...]] | None = None,
+    failures: dict[int, Failure] | None = None,
+    cached: tuple[int, ...] = (),
+    failed_dirs: tuple[int, ...] = (),
+    told: Told | None = None,
+    holds: Holds | None = None,
+    problems: tuple[Problem, ...] = (),
+    controller: ControllerZnode | None = LETHE,
+    reassigning: dict[TopicPartition, tuple[int, ...]] | None = None,
+) -> Evidence:
+    """Orders is marked and stored nowhere any more, with these differences."""
+    failed = failures or {}
+    answers = []
+    views = []
+    for number in brokers:
+        broker = BrokerId(number)
+        if number in failed:
+            problem = Problem(f"broker {number}", "it did not answer")
+            answers.append(BrokerAnswers(broker, problems=(problem,), failure=failed[number]))
+            continue
+        cache = {"orders": CachedTopic(None, (0, 1))} if number in cached else {}
+        mine = [LogDirView(broker, "/d", Source.LOCAL, (disks or {}).get(number, ()))]
+        if number in failed_dirs:
+            mine.append(LogDirView(broker, "/bad", Source.BROKER, problem="it says so", has_failed=True))
+        views += mine
+        answers.append(BrokerAnswers(broker, cache, log_dirs=tuple(mine)))
+    tree = ZooKeeperTree(
+        topics={} if topic is None else {"orders": topic},
+        marked=("orders",) if marked else (),
+        reassigning=reassigning or {},
+        brokers=tuple(Broker(BrokerId(n), BrokerEpoch(n), (Endpoint("PLAINTEXT", "h", 1),)) for n in brokers),
+        controller=controller,
+        problems=problems,
+    )
+    survey = Survey(1_000_000, 1, tree, tuple(answers), tuple(views))
+    return Evidence(
+        survey, ("orders",), {"orders": 400_000} if marked else {}, {"orders": 300_000}, holds or Holds(),
+        told or Told(problem="it was not asked"),
+    )  # fmt: skip
+
+
+def kinds(found: Explanation) -> list[tuple[Kind, int | None]]:
+    return [(cause.kind, cause.broker) for cause in found.causes]
+
+
+# --- from outside -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_wrong() -> None:
+    found = explain(evidence(), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(Kind.IN_PROGRESS, None)])
+    assert all(replica.is_done and replica.seen is Seen.GONE for replica in found.replicas)
+
+
+def test_a_broker_that_is_gone_is_the_cause_for_all_its_partitions() -> None:
+    found = explain(evidence(brokers=(1,)), "orders")
+    assert found.verdict is Verdict.WAITING
+    assert found.causes == (Cause(Kind.BROKER_TO_RETURN, BrokerId(2), (0, 1)),)
+    assert [(r.partition, r.broker, r.seen) for r in found.replicas if not r.is_done] == [
+        (0, 2, Seen.UNKNOWN),
+        (1, 2, Seen.UNKNOWN),
+    ]
+
+
+@pytest.mark.parametrize(
+    "failure, kind",
+    [
+        (Failure.SILENT, Kind.BROKER_SILENT),
+        (Failure.UNREACHABLE, Kind.BROKER_UNREACHABLE),
+        (Failure.ERROR, Kind.BROKER_ERROR),
+    ],
+)
+def test_brokers_that_fail_are_told_apart(failure: Failure, kind: Kind) -> None:
+    found = explain(evidence(failures={2: failure}), "orders")
+    assert found.causes == (Cause(kind, BrokerId(2), (0, 1), detail="it did not answer"),)
+
+
+def test_a_broker_that_cannot_be_asked_is_no_cause() -> None:
+    assert kinds(explain(evidence(failures={2: Failure.UNASKED}), "orders")) == [(Kind.IN_PROGRESS, None)]
+
+
+def test_a_failed_directory_is_the_cause_only_for_what_is_in_no_other() -> None:
+    found = explain(evidence(failed_dirs=(1,), disks={1: stored(0)}), "orders")
+    assert found.causes == (Cause(Kind.LOG_DIRECTORY, BrokerId(1), (1,), "/bad", detail="a replica may lie in it"),)
+    assert [replica.seen for replica in found.replicas if replica.broker == 1] == [Seen.STORED, Seen.UNKNOWN]
+
+
+def test_what_is_still_stored_is_under_way() -> None:
+    found = explain(evidence(disks={1: stored(0, 1), 2: (renamed(0), renamed(1))}), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(Kind.STILL_STORED, 1)])
+    assert [r.seen for r in found.replicas] == [Seen.STORED, Seen.RENAMED, Seen.STORED, Seen.RENAMED]
+
+
+def test_no_controller_comes_before_all() -> None:
+    found = explain(evidence(controller=None, brokers=(1,), disks={1: stored(0)}), "orders")
+    assert kinds(found) == [(Kind.NO_CONTROLLER, None), (Kind.BROKER_TO_RETURN, 2)]
+    assert found.replicas[0].cause == Cause(Kind.NO_CONTROLLER)
+
+
+def test_a_pause_holds_only_where_it_is_obeyed() -> None:
+    paused = Holds(DeletionsPaused(5, "an audit"))
+    assert explain(evidence(holds=paused), "orders").causes == (Cause(Kind.RESUMPTION, since_ms=5, detail="an audit"),)
+    assert kinds(explain(evidence(holds=paused, controller=KAFKA), "orders")) == [(Kind.IN_PROGRESS, None)]
+    assert kinds(explain(evidence(holds=paused, controller=None), "orders")) == [
+        (Kind.NO_CONTROLLER, None),
+        (Kind.RESUMPTION, None),
+    ]
+
+
+def test_kraft_has_the_cluster() -> None:
+    kraft = dataclasses.replace(KAFKA, kraft_epoch=3)
+    assert kinds(explain(evidence(controller=kraft), "orders")) == [(Kind.KRAFT, None)]
+
+
+def test_a_reassignment_in_the_topics_znode_or_asked_for() -> None:
+    moving = dataclasses.replace(
+        ORDERS, assignments={0: ReplicaAssignment((3, 1), (3,), (1,)), 1: ReplicaAssignment((1, 2))}
+    )
+    found = explain(evidence(topic=moving), "orders")
+    assert kinds(found) == [(Kind.REASSIGNMENT, None), (Kind.BROKER_TO_RETURN, 3)]
+    assert found.causes[0].partitions == (0,)
+    asked = explain(evidence(reassigning={TopicPartition("orders", 1): (2, 3)}), "orders")
+    assert asked.causes == (Cause(Kind.REASSIGNMENT, None, (1,), detail="to brokers 2, 3"),)
+
+
+def test_an_unreadable_topic_and_a_half_deleted_one() -> None:
+    unreadable = dataclasses.replace(ORDERS, assignments=None)
+    problem = Problem("/brokers/topics/orders", "it has no 'partitions'")
+    found = explain(evidence(topic=unreadable, problems=(problem,)), "orders")
+    assert found.causes == (
+        Cause(Kind.READABLE_ZNODE, path=problem.where, since_ms=300_000, detail="it has no 'partitions'"),
+    )
+    half = dataclasses.replace(ORDERS, states={0: STATE})
+    assert explain(evidence(topic=half), "orders").causes == (
+        Cause(Kind.HALF_DELETED, detail="partitions 1 have no state"),
+    )
+
+
+def test_a_marker_without_topic() -> None:
+    found = explain(evidence(topic=None), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.WAITING, [(Kind.MARKER_WITHOUT_TOPIC, None)])
+
+
+# --- not marked, and gone -----------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_nobody_has_marked_or_may_mark() -> None:
+    found = explain(evidence(marked=False), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.NOT_MARKED, [(Kind.NOT_MARKED, None)])
+    disabled = Holds(delete_topic_enable=Setting(False, "/config/brokers/<default>"))
+    (cause,) = explain(evidence(marked=False, holds=disabled), "orders").causes
+    assert (cause.kind, cause.path) == (Kind.DISABLED, "/config/brokers/<default>")
+    # The controller knows better than what is configured for everybody.
+    assert kinds(explain(evidence(marked=False, holds=disabled, told=Told(deletion_enabled=True)), "orders")) == [
+        (Kind.NOT_MARKED, None)
+    ]
+    assert kinds(explain(evidence(marked=False, told=Told(deletion_enabled=False)), "orders")) == [
+        (Kind.DISABLED, None)
+    ]
+
+
+def test_gone_left_over_or_only_waiting_for_its_bytes() -> None:
+    gone = {"topic": None, "marked": False}
+    assert explain(evidence(**gone), "orders").verdict is Verdict.GONE  # type: ignore[arg-type]
+    unseen = evidence(**gone, failures={2: Failure.SILENT})  # type: ignore[arg-type]
+    assert explain(unseen, "orders").verdict is Verdict.UNSEEN
+    bytes_only = explain(evidence(**gone, disks={1: (renamed(0),)}), "orders")  # type: ignore[arg-type]
+    assert (bytes_only.verdict, kinds(bytes_only)) == (Verdict.RECLAIMING, [(Kind.RECLAIMING, 1)])
+    left = explain(evidence(**gone, cached=(1,), disks={2: stored(0)}), "orders")  # type: ignore[arg-type]
+    assert (left.verdict, kinds(left)) == (Verdict.LEFT_OVER, [(Kind.CACHED, 1), (Kind.STORED, 2)])
+    assert left.causes[1].path == "/d/orders-0"
+
+
+# --- with the controller's word -----------------------------------------------------------------------------------
+
+
+def told(*rows: ToldReplica, phase: str = "started") -> Told:
+    """Of the replicas that are not named it says that they are deleted."""
+    named = {(row.partition, row.broker) for row in rows}
+    done = [
+        ToldReplica("DONE", partition, broker, "DELETION_SUCCESSFUL")
+        for partition in (0, 1)
+        for broker in (1, 2)
+        if (partition, broker) not in named
+    ]
+    return Told({"orders": ToldTopic("orders", phase=phase, replicas=(*rows, *done))}, 3, True)
+
+
+def test_the_controllers_word_comes_first_and_is_sharpened() -> None:
+    row = ToldReplica("ANSWER", 0, 2, "ReplicaDeletionStarted", 500_000, 3)
+    # It answers us: then only the controller's request is outstanding.
+    (cause,) = explain(evidence(told=told(row)), "orders").causes
+    assert cause == Cause(Kind.ANSWER, BrokerId(2), (0,), None, 500_000, 3)
+    (cause,) = explain(evidence(told=told(row), failures={2: Failure.SILENT}), "orders").causes
+    assert cause == Cause(Kind.BROKER_SILENT, BrokerId(2), (0,), None, 500_000, 3, "it did not answer")
+
+
+def test_errors_have_their_attempts_and_storage_errors_their_directory() -> None:
+    row = ToldReplica("NEXT_TRY", 1, 1, None, 600_000, 4, "KAFKA_STORAGE_ERROR", 1_002_000)
+    found = explain(evidence(told=told(row)), "orders")
+    assert found.causes == (Cause(Kind.BROKER_ERROR, BrokerId(1), (1,), None, 600_000, 4, "KAFKA_STORAGE_ERROR"),)
+    assert [r.next_try_ms for r in found.replicas if not r.is_done] == [1_002_000]
+    (cause,) = explain(evidence(told=told(row), failed_dirs=(1,)), "orders").causes
+    assert (cause.kind, cause.path) == (Kind.LOG_DIRECTORY, "/bad")
+
+
+def test_what_the_controller_has_an_acknowledgement_for_is_done_whatever_the_disk_shows() -> None:
+    turn = ToldReplica("TURN", 1, 2, "OFFLINE", 5)
+    found = explain(evidence(told=told(), disks={1: (renamed(0),)}, failures={2: Failure.SILENT}), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(Kind.IN_PROGRESS, None)])
+    found = explain(evidence(told=told(turn)), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(Kind.STILL_STORED, 2)])
+
+
+def test_what_the_controller_has_no_room_to_tell_is_concluded_from_outside() -> None:
+    row = ToldReplica("BROKER_TO_RETURN", 0, 2, since_ms=5)
+    cut = Told({"orders": ToldTopic("orders", phase="started", replicas=(row,))}, 3, True)
+    found = explain(evidence(told=cut, brokers=(1,)), "orders")
+    assert found.causes == (Cause(Kind.BROKER_TO_RETURN, BrokerId(2), (0, 1), since_ms=5),)
+
+
+def test_a_marker_that_was_refused() -> None:
+    refused = Told(deletion_enabled=True, refused=Refused(5, "because"))
+    (cause,) = explain(evidence(marked=False, told=refused), "orders").causes
+    assert cause == Cause(Kind.REFUSED, since_ms=5, detail="because")
+
+
+def test_the_last_acts_are_the_controllers_to_tell() -> None:
+    owing = ToldReplica("TOMBSTONE_ANSWER", None, 3, since_ms=7)
+    last = told(owing, phase="acknowledged")
+    (cause,) = explain(evidence(told=last, brokers=(1, 2, 3)), "orders").causes
+    assert (cause.kind, cause.broker, cause.since_ms) == (Kind.TOMBSTONE_ANSWER, 3, 7)
+    (cause,) = explain(evidence(told=told(ToldReplica("ZNODES"), phase="acknowledged")), "orders").causes
+    assert (cause.kind, cause.detail) == (Kind.IN_PROGRESS, "its znodes are being removed")
+
+
+def test_a_backlog_is_concluded_topic_by_topic() -> None:
+    both = dataclasses.replace(evidence(disks={1: stored(0)}), topics=("orders", "never"))
+    assert explain_all(both) == (explain(both, "orders"), explain(both, "never"))
+    assert [found.verdict for found in explain_all(both)] == [Verdict.IN_PROGRESS, Verdict.GONE]
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*Kind])
+def test_every_cause_has_words_without_gaps(kind: Kind) -> None:
+    cause = Cause(kind, BrokerId(3), (0, 1), "/some/path", 400_000, 2, "why")
+    for text in (sentence(cause, "orders", 1_000_000), unblock(cause, "orders")):
+        assert not set("{}") & set(text)
+        assert "  " not in text
+    assert sentence(cause, "orders", 1_000_000).startswith("orders ")
+    bare = sentence(Cause(kind), "orders", 1_000_000)
+    assert "()" not in bare
+
+
+def test_a_time_says_how_long_ago() -> None:
+    said = sentence(Cause(Kind.BROKER_TO_RETURN, BrokerId(3), since_ms=160_000), "orders", 1_000_000)
+    assert said.startswith("orders waits for broker 3, which is not registered in ZooKeeper, since ")
+    assert said.endswith(" (14 min)")
+    assert [age_text(ms) for ms in (8_000, 7_200_000, 200_000_000)] == ["8 s", "2 h", "2 days"]
+
+
+def test_ranges() -> None:
+    assert ranges((4, 0, 1, 2, 7)) == "0-2, 4, 7"
+    assert ranges(tuple(range(0, 40, 2))) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 10 more"
