@@ -102,6 +102,29 @@ BROKER: Final = (
         minimum=0,
     ),
     Property(
+        "controlled.shutdown.enable",
+        Kind.BOOLEAN,
+        "true",
+        "Whether the agent, asked to stop, has the controller move its leaderships first. Where its metadata cache "
+        "names no controller it stops at once.",
+    ),
+    Property(
+        "controlled.shutdown.max.retries",
+        Kind.INTEGER,
+        "3",
+        "How often the controller is asked before the agent stops anyway.",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "controlled.shutdown.retry.backoff.ms",
+        Kind.INTEGER,
+        "5000",
+        "The pause between two tries.",
+        unit="milliseconds",
+        minimum=0,
+    ),
+    Property(
         "lethe.delete.files.per.second",
         Kind.INTEGER,
         "5000",
@@ -113,6 +136,14 @@ BROKER: Final = (
 )
 
 BROKER_SCHEMA: Final = schema(COMMON, BROKER)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledShutdownConfig:
+    enable: bool
+    max_retries: int
+    """Tries in all, as in Kafka."""
+    retry_backoff_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +167,7 @@ class BrokerConfig:
     catch_up_delay_ms: int
     delete_files_per_second: int
     """0: no limit."""
+    controlled_shutdown: ControlledShutdownConfig
     max_frame_bytes: int
     warnings: tuple[str, ...]
     """What in the configuration was not understood and not needed."""
@@ -163,6 +195,11 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         fill_segment_bytes=values.integer("lethe.fill.segment.bytes"),
         catch_up_delay_ms=values.integer("replica.catch.up.delay.ms"),
         delete_files_per_second=values.integer("lethe.delete.files.per.second"),
+        controlled_shutdown=ControlledShutdownConfig(
+            values.boolean("controlled.shutdown.enable"),
+            values.integer("controlled.shutdown.max.retries"),
+            values.integer("controlled.shutdown.retry.backoff.ms"),
+        ),
         max_frame_bytes=values.integer("socket.request.max.bytes"),
         warnings=tuple(values.warnings),
     )

@@ -151,7 +151,11 @@ class LocalCluster:
         )
         self.brokers = tuple(
             BrokerDaemon(
-                number, self.work_dir / f"broker-{number}", settings.log_dirs, {**common, **settings.broker_properties}
+                number,
+                self.work_dir / f"broker-{number}",
+                settings.log_dirs,
+                # Where all are stopped together, the last ones find nobody who could lead in their place.
+                {**common, "controlled.shutdown.retry.backoff.ms": "200", **settings.broker_properties},
             )
             for number in range(FIRST_BROKER_ID, FIRST_BROKER_ID + settings.brokers)
         )

@@ -5,8 +5,9 @@ what is in them, listen, register. From the registration on a controller sends r
 
 Tasks: the keeper of the ZooKeeper session, one server per listener, the ticker that writes checkpoints, and whatever
 work the core has asked for. Disk work has a thread of its own, removals another, so the event loop never waits for a
-disk. Asked to stop, the agent takes no further requests, leaves ZooKeeper, lets the disk work under way come to its end
-and writes its checkpoints; being killed instead costs nothing but time at the next start.
+disk. Asked to stop, the agent first has the controller move its leaderships, serving meanwhile; asked twice, it does
+not wait for that. Then it takes no further requests, leaves ZooKeeper, lets the disk work under way come to its end and
+writes its checkpoints; being killed instead costs nothing but time at the next start.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from broker.core.inputs import (
     TopicIdAnswer,
 )
 from broker.core.state import AgentState, Settings
+from broker.runtime.controlled_shutdown import leave_in_order
 from broker.runtime.disk import Disk
 from broker.runtime.isr_changes import IsrChanges
 from broker.runtime.log_dirs import LogDirs
@@ -102,6 +104,7 @@ class AgentApp:
         self._sessions = Sessions(open_session, self._clock, prepare=self._prepare, registered=self._note_registered)
         self._isr_changes = IsrChanges(config.broker_id, lambda: self._sessions.session)
         self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._stop_reason = ""
         self._exit_code = ExitCode.STOPPED
         self._cluster_id: str | None = None
@@ -121,11 +124,16 @@ class AgentApp:
         return self._loop
 
     def stop(self, reason: str, exit_code: ExitCode = ExitCode.STOPPED) -> None:
-        """Have `run` end in good order and return this; the first reason counts."""
+        """Have `run` end in good order and return this; the first reason counts. A second one ends the wait for the
+        controller, and a fault is not hidden by a request to stop that came before it."""
         if not self._stopping.is_set():
             self._stop_reason = reason
             self._exit_code = exit_code
             self._stopping.set()
+            return
+        if self._exit_code is ExitCode.STOPPED:
+            self._exit_code = exit_code
+        self._hurry.set()
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -161,6 +169,8 @@ class AgentApp:
             await self._stopping.wait()
             level = logging.INFO if self._exit_code is ExitCode.STOPPED else logging.CRITICAL
             logger.log(level, "stopping: %s", self._stop_reason)
+            if self._exit_code is ExitCode.STOPPED:
+                await self._leave_in_order(self._tasks)
             keeper.cancel()
             ticker.cancel()
             if self._listeners is not None:
@@ -168,6 +178,19 @@ class AgentApp:
             if self._loop is not None:
                 self._loop.stop("the agent is stopping")
             await self._isr_changes.close()
+
+    async def _leave_in_order(self, tasks: asyncio.TaskGroup) -> None:
+        """Have the leaderships moved, as long as nobody is in a hurry."""
+        config = self._config.controlled_shutdown
+        if self._loop is None or not self.started.is_set() or not config.enable:
+            return
+        leaving = tasks.create_task(leave_in_order(self._loop.state, config), name="agent-controlled-shutdown")
+        hurry = tasks.create_task(self._hurry.wait(), name="agent-hurry")
+        await asyncio.wait((leaving, hurry), return_when=asyncio.FIRST_COMPLETED)
+        if not leaving.done():
+            logger.warning("the agent leaves before the controller has let it go: it was asked to stop a second time")
+        leaving.cancel()
+        hurry.cancel()
 
     async def _let_go(self) -> None:
         """Let work on disk come to its end, then give the directories up."""

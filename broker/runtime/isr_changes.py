@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from adapters.kafka.client import ClientError, KafkaConnection, ProtocolError
+from adapters.kafka.client import ClientError, ProtocolError
 from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession
 from broker.core.effects import IsrChange, ProposeIsr
 from broker.core.inputs import IsrOutcome, IsrVerdict
@@ -25,6 +25,7 @@ from broker.core.isr_ways import (
     plan_write,
     unanswered,
 )
+from broker.runtime.controller_connection import ControllerConnection
 from protocol.kafka.connection import highest_common_version
 from protocol.kafka.control import ApiKey
 from protocol.kafka.to_controller import AlterPartitionResponse
@@ -54,8 +55,9 @@ class IsrChanges:
     def __init__(self, broker_id: BrokerId, session: Callable[[], ZooKeeperSession | None]) -> None:
         self._broker_id = broker_id
         self._session = session
-        self._connection: KafkaConnection | None = None
-        self._connected_to: Endpoint | None = None
+        self._connection = ControllerConnection(
+            broker_id, connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS
+        )
 
     async def propose(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]:
         """One outcome for each change."""
@@ -71,9 +73,7 @@ class IsrChanges:
 
     async def close(self) -> None:
         """Let go of the connection."""
-        connection, self._connection, self._connected_to = self._connection, None, None
-        if connection is not None:
-            await connection.close()
+        await self._connection.close()
 
     # --- through the controller -----------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class IsrChanges:
     ) -> tuple[IsrOutcome, ...]:
         request = alter_partition_request(changes, self._broker_id, broker_epoch)
         try:
-            connection = await self._connect(controller)
+            connection = await self._connection.to(controller)
             common = highest_common_version(ApiKey.ALTER_PARTITION, await connection.offered_versions())
             answer = await connection.request(request, alter_partition_version(changes, common))
         except (ClientError, ProtocolError) as error:
@@ -93,20 +93,6 @@ class IsrChanges:
             # Who has lost control closes its connections; who answers that it has should be looked for anew too.
             await self.close()
         return outcomes
-
-    async def _connect(self, controller: Endpoint) -> KafkaConnection:
-        if self._connection is not None and (self._connected_to != controller or not self._connection.is_open):
-            await self.close()
-        if self._connection is None:
-            self._connection = await KafkaConnection.open(
-                controller.host,
-                controller.port,
-                str(self._broker_id),
-                connect_timeout_ms=CONNECT_TIMEOUT_MS,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-            )
-            self._connected_to = controller
-        return self._connection
 
     # --- through ZooKeeper ----------------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ class ListedController:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.answers: deque[Response | Close] = deque()
+        self.released = asyncio.Event()
+        """While it is cleared nothing is answered."""
+        self.released.set()
         self.asked: list[tuple[RequestHeader, Request]] = []
         self.peers: dict[str, None] = {}
         """Connections that asked something, in order."""
@@ -36,6 +39,7 @@ class ListedController:
     async def handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
         self.asked.append((header, request))
         self.peers[str(peer)] = None
+        await self.released.wait()
         return self.answers.popleft() if self.answers else Close("it has nothing to say")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from broker.runtime.disk import Disk
 
@@ -14,6 +15,26 @@ class Died(BaseException):
 
 CALLS = ("mkdir", "write", "replace", "allocate", "rename", "unlink", "rmdir", "sync_file", "sync_directory",
          "sync_file_system", "verify")  # fmt: skip
+
+
+def break_log_dir(log_dir: Path) -> Path:
+    """Take a log directory away from the agent that uses it, for real and for root too: a file stands in its place.
+
+    The agent finds that out with its next operation there, or within five seconds when it looks after its checkpoints;
+    it takes the directory offline, answers KAFKA_STORAGE_ERROR and writes /log_dir_event_notification. Nothing is lost:
+    the content is where the returned path says. Like Kafka the agent uses the directory again only after a restart, and
+    `mend_log_dir` comes before that.
+    """
+    aside = log_dir.with_name(log_dir.name + ".away")
+    log_dir.rename(aside)
+    log_dir.write_text("not a directory")
+    return aside
+
+
+def mend_log_dir(log_dir: Path) -> None:
+    """Put everything back."""
+    log_dir.unlink()
+    log_dir.with_name(log_dir.name + ".away").rename(log_dir)
 
 
 class FaultyDisk(Disk):

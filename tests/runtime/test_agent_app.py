@@ -32,7 +32,7 @@ from protocol.zookeeper.operations import Create
 from protocol.zookeeper.paths import broker_id, log_dir_event_notifications, topic
 from protocol.zookeeper.znodes import TopicZnode, decode_broker, encode_topic
 from tests.fakes.agents import agent_config, connected, running
-from tests.fakes.log_dirs import FaultyDisk
+from tests.fakes.log_dirs import FaultyDisk, break_log_dir, mend_log_dir
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.unit.broker.driver import X, Y, become, metadata, stop, tombstone
@@ -203,6 +203,28 @@ async def test_a_failing_directory_is_told_to_the_controller_and_described(tmp_p
         assert sorted(log_dir.error for log_dir in described.log_dirs) == [0, ErrorCode.KAFKA_STORAGE_ERROR]
         assert app.http is not None
         assert "kafka_log_logmanager_offlinelogdirectorycount 1.0" in await get(f"{app.http.url}/metrics")
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_a_directory_that_is_taken_away_is_told_to_the_controller(tmp_path: Path, busy: bool) -> None:
+    """Found by an operation, and where there is none by the look at its checkpoints; works for root as well."""
+    zookeeper = FakeZooKeeper()
+    config = agent_config(tmp_path)
+    async with running(config, zookeeper.open_session) as app, connected(app) as connection:
+        await connection.ask(addressed(app, become(is_new=True)))
+        break_log_dir(tmp_path / "a")
+        if busy:
+            answer = await connection.ask(addressed(app, stop()))
+            assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
+        await reach(lambda: zookeeper.model.children(log_dir_event_notifications()), 15)
+        answer = await connection.ask(addressed(app, become(leader_epoch=1)))
+        assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
+        assert len(zookeeper.model.children(log_dir_event_notifications())) == 1
+    mend_log_dir(tmp_path / "a")
+    async with running(config, zookeeper.open_session) as app, connected(app) as connection:
+        answer = await connection.ask(addressed(app, become(leader_epoch=1)))
+        assert [row.error for row in answer.partitions] == [ErrorCode.NONE]  # type: ignore[union-attr]
+    assert directories(tmp_path) == ["t-0"], "nothing is lost"
 
 
 async def test_the_loss_of_all_directories_ends_the_agent(tmp_path: Path) -> None:

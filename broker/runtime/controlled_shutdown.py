@@ -1,0 +1,84 @@
+"""Leaving in order: the agent asks the controller to move its leaderships before it goes.
+
+As Kafka's brokers do: ControlledShutdown in the version of the inter-broker protocol, on a connection of its own and
+without a handshake, to the controller that the metadata cache names, several times with a pause in between. The agent
+may go when the answer is NONE and names no partition that it still leads; after the last try it goes anyway, and the
+controller deals with it as with a broker that died. Where the cache names no controller, nobody can be asked and it
+goes at once: Kafka's brokers spend all their pauses on that.
+
+Meanwhile the agent serves requests as always: what the controller does about the leaderships comes as requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+from adapters.config_broker import ControlledShutdownConfig
+from adapters.kafka.client import ClientError, ProtocolError
+from broker.core.isr import controller_endpoint
+from broker.core.state import AgentState
+from broker.runtime.controller_connection import ControllerConnection
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
+from protocol.kafka.versions import control_versions
+from protocol.vocabulary import Endpoint
+
+logger = logging.getLogger(__name__)
+
+SOCKET_TIMEOUT_MS: Final = 30_000
+"""Kafka's `controller.socket.timeout.ms`."""
+SHOWN: Final = 5
+
+
+async def leave_in_order(
+    state: AgentState, config: ControlledShutdownConfig, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> bool:
+    """True when the controller has let the broker go."""
+    connection = ControllerConnection(
+        state.settings.broker_id, connect_timeout_ms=SOCKET_TIMEOUT_MS, request_timeout_ms=SOCKET_TIMEOUT_MS
+    )
+    try:
+        for attempt in range(1, config.max_retries + 1):
+            controller = controller_endpoint(state)
+            if controller is None and attempt == 1:
+                logger.warning(
+                    "no controller that could be asked is in the metadata cache, so that the agent leaves without a "
+                    "controlled shutdown: what it leads has no leader until the controller has noticed"
+                )
+                return False
+            if controller is None:
+                problem: str | None = "the metadata cache names no controller that could be asked"
+            else:
+                problem = await _ask(connection, controller, state)
+            if problem is None:
+                logger.info("the controller has let this broker go")
+                return True
+            left = config.max_retries - attempt
+            logger.warning("controlled shutdown: %s; %d tries are left", problem, left)
+            if left:
+                await pause(config.retry_backoff_ms / 1000)
+    finally:
+        await connection.close()
+    logger.warning("the agent leaves although the controller has not let it go")
+    return False
+
+
+async def _ask(connection: ControllerConnection, controller: Endpoint, state: AgentState) -> str | None:
+    """Why the broker may not go yet, in words that can be shown; None where it may."""
+    request = ControlledShutdownRequest(state.settings.broker_id, state.broker_epoch)
+    version = control_versions(state.settings.inter_broker_protocol).controlled_shutdown
+    try:
+        answer = cast(ControlledShutdownResponse, await (await connection.to(controller)).request(request, version))
+    except (ClientError, ProtocolError) as error:
+        await connection.close()
+        return str(error)
+    if answer.error != ErrorCode.NONE:
+        return f"the controller answered {error_name(answer.error)}"
+    if not answer.remaining:
+        return None
+    some = ", ".join(f"{topic}-{partition}" for topic, partition in answer.remaining[:SHOWN])
+    more = " and others" if len(answer.remaining) > SHOWN else ""
+    return f"{len(answer.remaining)} partitions have no other leader yet: {some}{more}"

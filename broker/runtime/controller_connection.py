@@ -1,0 +1,39 @@
+"""The agent's own connection to the controller: opened when needed, kept while it works and leads to the same place."""
+
+from __future__ import annotations
+
+from adapters.kafka.client import KafkaConnection
+from protocol.vocabulary import BrokerId, Endpoint
+
+
+class ControllerConnection:
+    """Used by one task at a time. Whoever is not content with an answer closes it: who has lost control is looked for
+    anew."""
+
+    def __init__(self, broker_id: BrokerId, *, connect_timeout_ms: int, request_timeout_ms: int) -> None:
+        self._client_id = str(broker_id)
+        self._connect_timeout_ms = connect_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._connection: KafkaConnection | None = None
+        self._endpoint: Endpoint | None = None
+
+    async def to(self, controller: Endpoint) -> KafkaConnection:
+        """An open connection to that controller. Raises ClientError."""
+        if self._connection is not None and (self._endpoint != controller or not self._connection.is_open):
+            await self.close()
+        if self._connection is None:
+            self._connection = await KafkaConnection.open(
+                controller.host,
+                controller.port,
+                self._client_id,
+                connect_timeout_ms=self._connect_timeout_ms,
+                request_timeout_ms=self._request_timeout_ms,
+            )
+            self._endpoint = controller
+        return self._connection
+
+    async def close(self) -> None:
+        """Let go of the connection; the next use opens another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
