@@ -108,7 +108,9 @@ def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, 
     lagging = [broker for broker in target if broker not in isr and broker in views.brokers]
     if lagging:
         parts.append(f"brokers {_ids(lagging)} to catch up")
-    return "; ".join(parts) or "the controller to finish it"
+    if not (missing or lagging):
+        parts.append("the controller to finish it")
+    return "; ".join(parts)
 
 
 def _answer(standings: Sequence[Standing]) -> Answer:
