@@ -79,6 +79,10 @@ bench: $(STAMP) ## micro benchmarks of the core
 docs: $(STAMP) ## write the generated pages again
 	$(BIN)/python -m tools.docs
 
+.PHONY: life
+life: $(STAMP) java ## record a deletion on a real cluster and write docs/life-of-one-deletion.md
+	$(BIN)/python -m tools.life_of_a_deletion
+
 .PHONY: format
 format: $(STAMP) ## format the sources and mend what ruff can mend
 	$(BIN)/ruff format --quiet .

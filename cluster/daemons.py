@@ -24,6 +24,7 @@ START_LIMIT_S: Final = 60.0
 POLL_S: Final = 0.05
 ANY_PORT: Final = "PLAINTEXT://127.0.0.1:0"
 _HTTP: Final = re.compile(r" is up[ ,].*?\b(http://\S+:\d+)")
+_LISTENER: Final = re.compile(r"broker agent \d+ is up at [A-Z_]+://(\S+):(\d+)")
 _ROOT: Final = Path(__file__).parents[1]
 
 
@@ -178,6 +179,17 @@ class BrokerDaemon(Daemon):
         self.log_dirs: Final = tuple(directory / f"logs-{index}" for index in range(log_dirs))
         own = {"log.dirs": ",".join(map(str, self.log_dirs)), "listeners": ANY_PORT}
         super().__init__(number, directory, {**own, **properties})
+
+    async def listener(self, limit_s: float = START_LIMIT_S) -> tuple[str, int]:
+        """Host and port that its first listener really has, waited for. Raises DaemonFailed."""
+
+        async def is_said() -> bool:
+            return _LISTENER.search(self.process.output()) is not None
+
+        await self.wait_until(is_said, "listening", limit_s)
+        found = _LISTENER.search(self.process.output())
+        assert found is not None
+        return found[1], int(found[2])
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

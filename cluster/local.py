@@ -47,6 +47,8 @@ class ClusterSettings:
     session_timeout_ms: int = 6_000
     controller_properties: Mapping[str, str] = field(default_factory=dict)
     broker_properties: Mapping[str, str] = field(default_factory=dict)
+    own_properties: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """Of single daemons, by id; they override the others."""
     start_limit_s: float = START_LIMIT_S
 
     def __post_init__(self) -> None:
@@ -145,7 +147,9 @@ class LocalCluster:
         }
         self.controllers = tuple(
             ControllerDaemon(
-                number, self.work_dir / f"controller-{number}", {**common, **settings.controller_properties}
+                number,
+                self.work_dir / f"controller-{number}",
+                {**common, **settings.controller_properties, **settings.own_properties.get(number, {})},
             )
             for number in range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + settings.controllers)
         )
@@ -155,7 +159,12 @@ class LocalCluster:
                 self.work_dir / f"broker-{number}",
                 settings.log_dirs,
                 # Where all are stopped together, the last ones find nobody who could lead in their place.
-                {**common, "controlled.shutdown.retry.backoff.ms": "200", **settings.broker_properties},
+                {
+                    **common,
+                    "controlled.shutdown.retry.backoff.ms": "200",
+                    **settings.broker_properties,
+                    **settings.own_properties.get(number, {}),
+                },
             )
             for number in range(FIRST_BROKER_ID, FIRST_BROKER_ID + settings.brokers)
         )

@@ -1,0 +1,342 @@
+"""Writes docs/life-of-one-deletion.md from a real deletion: `make life`.
+
+The recording (`life_run`) and the decoding of its frames (`life_frames`) know nothing of the page; the words are in
+`life_words`. Each exchange belongs to a step by what it says, so that the page follows what was recorded: a step that
+did not happen is not on it, and what nobody has foreseen is shown under a heading that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from protocol.journal import FactType
+from protocol.vocabulary import LEADER_DURING_DELETE, TopicId, topic_id_to_text
+from protocol.zookeeper import paths
+from tools.life_frames import Exchange, kafka_exchanges, zookeeper_exchanges
+from tools.life_run import BROKERS, DELETE_DELAY_MS, TOPIC, Recording, RecordingFailed, record
+from tools.life_words import AFTER, DISKS, INTRODUCTION, MARK, READ_ON, STATES, TIMES, WORDS, paragraph
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "life-of-one-deletion.md"
+TOPIC_ID: Final = TopicId(uuid.UUID("6f1c2f0e-8d3a-4b57-9a3e-0c1d2e3f4a5b"))
+_WIDTH: Final = 100
+
+
+@dataclass(slots=True)
+class Step:
+    """Exchanges of one kind, one for each peer at most where they go to brokers."""
+
+    key: str
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    @property
+    def began_ns(self) -> int:
+        return self.exchanges[0].time_ns
+
+    @property
+    def ended_ns(self) -> int:
+        return max(each.answered_ns or each.time_ns for each in self.exchanges)
+
+    @property
+    def to_brokers(self) -> bool:
+        return self.exchanges[0].peer != "ZooKeeper"
+
+
+# --- from frames to steps -----------------------------------------------------------------------------------------
+
+
+def exchanges_of(recording: Recording) -> list[Exchange]:
+    """Everything that passed, in the order of its beginning."""
+    found = zookeeper_exchanges(recording.zookeeper)
+    for broker, frames in recording.brokers.items():
+        found += kafka_exchanges(f"broker {broker}", frames)
+    return sorted(found, key=lambda each: each.time_ns)
+
+
+def steps_of(exchanges: Sequence[Exchange]) -> list[Step]:
+    """The steps in the order of their beginning."""
+    steps: list[Step] = []
+    is_removed = False
+    for exchange in exchanges:
+        key = _key(exchange, is_removed)
+        is_removed |= key == "removal"
+        known = next((step for step in reversed(steps) if step.key == key), None)
+        is_again = known is not None and known.to_brokers and exchange.peer in [each.peer for each in known.exchanges]
+        if known is None or is_again:
+            known = Step(key)
+            steps.append(known)
+        known.exchanges.append(exchange)
+    return steps
+
+
+def _key(exchange: Exchange, is_removed: bool) -> str:
+    name, body = exchange.what.split(" ")[0], exchange.body
+    if name in ("watch", "getChildren", "getData", "multiRead", "exists", "setWatches"):
+        if is_removed:
+            return "aftermath"
+        return "noticed" if name == "watch" else "looks"
+    if name == "multi":
+        return "removal" if paths.topic(TOPIC) in [each["path"] for each in body if each["op"] == "delete"] else "other"
+    partitions = [each for topic in body.get("topics", ()) if topic["topic"] == TOPIC for each in topic["partitions"]]
+    match name:
+        case "UpdateMetadata" if partitions and all(each["leader"] == LEADER_DURING_DELETE for each in partitions):
+            return "tombstone"
+        case "LeaderAndIsr" if partitions:
+            return "announce"
+        case "StopReplica" if partitions:
+            return "delete" if partitions[0]["delete"] else "stop"
+        case _:
+            return "other"
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def page(recording: Recording) -> str:
+    """The whole page as Markdown."""
+    steps = steps_of(exchanges_of(recording))
+    return (
+        "\n".join(
+            [
+                *_head(recording),
+                *_picture(recording, steps),
+                *_before(recording),
+                *_steps(recording, steps),
+                *_states(recording),
+                *_disks(recording),
+                *_after(recording),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _ms(recording: Recording, time_ns: int) -> str:
+    return f"{(time_ns - recording.marked_ns) / 1e6:+.1f} ms"
+
+
+def _head(recording: Recording) -> list[str]:
+    last = max(each.time_ns for each in recording.directories)
+    seconds = (last - recording.marked_ns) / 1e9
+    return [
+        "# The life of one deletion",
+        "",
+        paragraph(INTRODUCTION, topic=TOPIC),
+        "",
+        paragraph(TIMES, seconds=seconds, delay_ms=DELETE_DELAY_MS),
+        "",
+        paragraph(READ_ON),
+        "",
+    ]
+
+
+def _picture(recording: Recording, steps: Sequence[Step]) -> list[str]:
+    lines: list[tuple[int, str]] = [(recording.marked_ns, f"O->>Z: create /admin/delete_topics/{TOPIC}")]
+    for step in steps:
+        arrow = WORDS[step.key].arrow
+        if step.to_brokers:
+            count = len(step.exchanges)
+            answers = sorted({_answer(each) for each in step.exchanges})
+            lines.append((step.began_ns, f"C->>B: {arrow} (to {count})"))
+            lines.append((step.ended_ns, f"B-->>C: {', '.join(answers)} (from {count})"))
+        elif step.key in ("noticed", "aftermath"):
+            lines.append((step.began_ns, f"Z-->>C: {arrow}"))
+        else:
+            lines.append((step.began_ns, f"C->>Z: {arrow}"))
+    renamed, gone = _disk_times(recording)
+    lines += [(renamed[-1], "Note over B: directories renamed"), (gone[-1], "Note over B: last byte gone")]
+    lines.sort(key=lambda each: each[0])
+    return [
+        "## In one picture",
+        "",
+        "```mermaid",
+        "sequenceDiagram",
+        "    participant O as Operator",
+        "    participant Z as ZooKeeper",
+        "    participant C as Controller",
+        "    participant B as Brokers 1, 2, 3",
+        *(f"    {line}" for _, line in lines),
+        "```",
+        "",
+    ]
+
+
+def _answer(exchange: Exchange) -> str:
+    errors = [exchange.answer["error"], *(each["error"] for each in exchange.answer.get("partitions", ()))]
+    return "no error" if not any(errors) else f"errors {errors}"
+
+
+def _disk_times(recording: Recording) -> tuple[list[int], list[int]]:
+    """When each broker's directory had been renamed, and when it was gone; both sorted."""
+    renamed: dict[int, int] = {}
+    gone: dict[int, int] = {}
+    for each in recording.directories:
+        if any(name.endswith("-delete") for name in each.found):
+            renamed.setdefault(each.broker, each.time_ns)
+        if not each.found:
+            gone[each.broker] = each.time_ns
+    return sorted(renamed.values()), sorted(gone.values())
+
+
+def _znodes(znodes: Mapping[str, bytes | None]) -> list[str]:
+    rows = [f"| `{path}` | {_cell(data)} |" for path, data in znodes.items()]
+    return ["| znode | data |", "|---|---|", *rows, ""]
+
+
+def _cell(data: bytes | None) -> str:
+    return "(none)" if data is None else f"`{data.decode()}`"
+
+
+def _before(recording: Recording) -> list[str]:
+    first = {each.broker: each.found for each in reversed(recording.directories)}
+    rows = [f"| {broker} | {_found(first[broker])} |" for broker in BROKERS]
+    return [
+        "## Before",
+        "",
+        f"The topic's id is `{topic_id_to_text(TOPIC_ID)}` in znodes (base64) and `{TOPIC_ID}` in requests.",
+        "",
+        *_znodes(recording.znodes_before),
+        "| broker | on its disk |",
+        "|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _found(found: Mapping[str, int]) -> str:
+    return ", ".join(f"`{name}`, {size:,} bytes" for name, size in found.items()) or "nothing"
+
+
+def _steps(recording: Recording, steps: Sequence[Step]) -> list[str]:
+    text = [
+        "## Step by step",
+        "",
+        "### +0.0 ms: the mark",
+        "",
+        paragraph(MARK, topic=TOPIC),
+        "",
+    ]
+    for step in steps:
+        words = WORDS[step.key]
+        text += [f"### {_ms(recording, step.began_ns)}: {words.title}", "", paragraph(words.why), ""]
+        text += _broker_step(recording, step) if step.to_brokers else _zookeeper_step(recording, step)
+    return text
+
+
+def _broker_step(recording: Recording, step: Step) -> list[str]:
+    first = step.exchanges[0]
+    rows = [
+        f"| {each.peer.removeprefix('broker ')} | {each.body['broker_epoch']} | {_ms(recording, each.time_ns)} | "
+        f"{_ms(recording, each.answered_ns or each.time_ns)} | `{json.dumps(each.answer)}` |"
+        for each in sorted(step.exchanges, key=lambda each: each.peer)
+    ]
+    return [
+        f"{first.what} to {first.peer}; the others get the same with their own broker epoch:",
+        "",
+        "```json",
+        _compact(first.body),
+        "```",
+        "",
+        "| broker | broker epoch | sent | answered | answer |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _zookeeper_step(recording: Recording, step: Step) -> list[str]:
+    text = []
+    for each in step.exchanges:
+        when = _ms(recording, each.time_ns)
+        if each.to_server:
+            answered = _ms(recording, each.answered_ns or each.time_ns)
+            text += [f"{when}, {each.what}, answered at {answered} with `{json.dumps(each.answer)}`:", ""]
+        else:
+            text += [f"{when}, {each.what}:", ""]
+        text += ["```json", _compact(each.body), "```", ""]
+    return text
+
+
+def _compact(value: Any, indent: int = 0) -> str:
+    """JSON in which what fits on a line is on one."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + indent <= _WIDTH or not isinstance(value, dict | list) or not value:
+        return flat
+    inside = " " * (indent + 2)
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {_compact(item, indent + 2)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(inside + item for item in items) + "\n" + " " * indent + "}"
+    return "[\n" + ",\n".join(inside + _compact(item, indent + 2) for item in value) + "\n" + " " * indent + "]"
+
+
+def _states(recording: Recording) -> list[str]:
+    rows = []
+    for entry in recording.facts:
+        at, data = f"{entry.time_ms - recording.marked_ns / 1e6:+.0f} ms", entry.fact.data
+        if entry.fact.subject != f"topic/{TOPIC}":
+            continue
+        if entry.fact.type is FactType.TRANSITION:
+            who = f"replica on {data['broker']}" if data["machine"] == "replica" else "partition"
+            rows.append(f"| {at} | {who} | {data['before']} → {data['after']} |")
+        elif entry.fact.type is FactType.DELETION_PHASE:
+            rows.append(f"| {at} | topic | **{data['phase']}** |")
+    return [
+        "## The states meanwhile",
+        "",
+        paragraph(STATES),
+        "",
+        "| when | what | |",
+        "|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _disks(recording: Recording) -> list[str]:
+    rows = [
+        f"| {_ms(recording, each.time_ns)} | {each.broker} | {_found(each.found)} |"
+        for each in recording.directories
+        if each.time_ns > recording.marked_ns
+    ]
+    return [
+        "## On the disks",
+        "",
+        paragraph(DISKS),
+        "",
+        "| seen | broker | directories of the topic |",
+        "|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _after(recording: Recording) -> list[str]:
+    return [
+        "## After",
+        "",
+        paragraph(AFTER),
+        "",
+        *_znodes(recording.znodes_after),
+    ][:-1]
+
+
+def main() -> int:
+    """Records and writes the page."""
+    try:
+        text = page(asyncio.run(record(TOPIC_ID)))
+    except RecordingFailed as failed:
+        print(f"the deletion could not be recorded: {failed}", file=sys.stderr)
+        return 1
+    PAGE.write_text(text)
+    print(f"wrote {PAGE.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
