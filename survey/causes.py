@@ -46,7 +46,8 @@ class Kind(enum.Enum):
     )
     REASSIGNMENT = Words(
         "waits for the reassignment of {partitions} to end{since}{detail}",
-        "bring back the brokers that replicas move to, or cancel it; Lethe's controller ends it by itself",
+        "start the brokers that replicas move to, or lethe partitions reassign --cancel {topic}; Lethe's controller "
+        "ends it by itself",
     )
     HALF_DELETED = Words(
         "is half deleted: its tree in ZooKeeper is incomplete{detail}",
