@@ -7,6 +7,7 @@ recorded and change nothing.
 
 from __future__ import annotations
 
+from controller.core import reassignment_end
 from controller.core.agenda import FailReplicaDeletions, MoveReplicas, ResumeDeletions, Stand, TakeReplicasOffline
 from controller.core.context import METADATA_CACHE, Context, Hosting, Outstanding
 from controller.core.deletion import note_problem, note_tombstoned
@@ -148,6 +149,7 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
 
 def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
     """Only partitions that were to be deleted matter: each has succeeded, or failed with a reason."""
+    _moved_away(turn, event, request)
     asked = _asked_to_delete(turn.context, event, request)
     if not asked:
         return
@@ -169,6 +171,25 @@ def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRe
     _record(turn, event, succeeded, failed)
     topics = tuple(dict.fromkeys(replica.topic for replica in succeeded))
     turn.do(FailReplicaDeletions(tuple(failed)), ResumeDeletions(topics))
+
+
+def _moved_away(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
+    """Replicas of living topics are deleted only where they were moved away."""
+    moving = turn.context.reassignments
+    rows = ((topic.topic, row) for topic in request.topics for row in topic.partitions)
+    pairs = ((TopicPartition(topic, row.partition), row.delete) for topic, row in rows)
+    asked = [topic_partition for topic_partition, delete in pairs if delete and topic_partition in moving]
+    if not asked:
+        return
+    if event.response.error != ErrorCode.NONE:
+        verdicts: dict[TopicPartition, str | None] = dict.fromkeys(asked, error_name(event.response.error))
+    else:
+        verdicts = dict.fromkeys(asked, NOT_LISTED)
+        for answer in event.response.partitions:
+            topic_partition = TopicPartition(answer.topic, answer.partition)
+            if topic_partition in verdicts:
+                verdicts[topic_partition] = None if answer.error == ErrorCode.NONE else error_name(answer.error)
+    reassignment_end.answered(turn, event.broker, verdicts)
 
 
 def _asked_to_delete(

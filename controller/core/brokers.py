@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controller.core import reassignment_end
 from controller.core.agenda import (
     AnnounceBrokersUnlessElected,
     BringOnline,
@@ -183,6 +184,8 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
         turn.emit(CloseChannel(broker_id))
         epoch = None if broker is None else broker.epoch
         turn.record(FactType.BROKER, f"broker/{broker_id}", what="failed", broker_epoch=epoch)
+    for broker_id in task.brokers:
+        reassignment_end.broker_failed(turn, broker_id)
     for name in context.deletions:
         # What the broker remembered of the topic is gone with it.
         note_tombstoned(turn, name)

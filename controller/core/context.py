@@ -231,6 +231,10 @@ class Reassignment:
     since_ms: int
     replicas: tuple[int, ...]
     """All that may hold a replica until the reassignment is done: the target first, then the rest of the origin."""
+    is_led: bool = False
+    """A target replica leads, and the others have been taken out of service."""
+    retiring: dict[int, None] = field(default_factory=dict)
+    """Brokers that were told to delete a replica that was moved away and have not answered."""
 
 
 class Asked(NamedTuple):

@@ -115,7 +115,8 @@ def begin_reassignment(
     set_assignment(context, topic_partition, assignment)
     known = context.reassignments.get(topic_partition)
     since_ms = now_ms if known is None else known.since_ms
-    context.reassignments[topic_partition] = Reassignment(since_ms, assignment.replicas)
+    retiring = {} if known is None else known.retiring
+    context.reassignments[topic_partition] = Reassignment(since_ms, assignment.replicas, retiring=retiring)
 
 
 def end_reassignment(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:

@@ -8,7 +8,7 @@ so that the next controller goes on wherever this one stopped:
     announce  leader epoch + 1; the origin learns who is being added, the added replicas that they are new
     (wait)    until every target replica is in the ISR, of which the leader tells
     lead      a target replica leads, or the leader's epoch is raised; brokers see the target as the whole assignment
-    retire    the removed replicas are stopped and deleted; nobody waits for their answers
+    retire    the removed replicas are stopped and deleted, and the brokers that are there have answered
     finish    the topic's znode says that nothing moves any more (`reassignment_end` has these last three)
 
 A second target while the first is under way is reckoned from the origin; the origin as target cancels. A topic that is
@@ -16,9 +16,10 @@ marked for deletion is moved no further (`reassignment_end.cancel`). All of it i
 write for each topic's znode and one for each partition's state in a phase.
 
 As in Kafka a removed replica on a broker that is not registered leaves its log there; the survey finds it. Unlike in
-Kafka, every write of a topic's znode expects the version that was last seen, `/admin/reassign_partitions` may also be
-rewritten while it is there, and a reassignment whose target has no live member in sync waits instead of completing
-without a leader.
+Kafka, the last write waits until the removed replicas' brokers have answered (a controller that died before its
+requests left would leave replicas that nobody knows of), every write of a topic's znode expects the version that was
+last seen, `/admin/reassign_partitions` may also be rewritten while it is there, and a reassignment whose target has no
+live member in sync waits instead of completing without a leader.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from collections.abc import Iterable, Sequence
 from controller.core.agenda import (
     AnnounceReassignments,
     BringOnline,
+    FinishReassignments,
     LeadTargets,
     ListDeletions,
     MoveReplicas,
@@ -153,13 +155,18 @@ def progress(turn: Turn, task: ProgressReassignments) -> None:
     asked = tuple(context.reassignments) if task.partitions is None else dict.fromkeys(task.partitions)
     complete: list[TopicPartition] = []
     waiting: list[TopicPartition] = []
+    retiring: list[TopicPartition] = []
     for topic_partition in asked:
         partition = context.partition(topic_partition)
-        if partition is None or topic_partition not in context.reassignments:
+        known = context.reassignments.get(topic_partition)
+        if partition is None or known is None or context.is_queued(topic_partition.topic):
             continue
-        if context.is_queued(topic_partition.topic):
-            continue
-        (complete if _has_arrived(context, topic_partition, partition) else waiting).append(topic_partition)
+        if known.is_led:
+            retiring.append(topic_partition)
+        else:
+            (complete if _has_arrived(context, topic_partition, partition) else waiting).append(topic_partition)
+    if retiring:
+        turn.do(FinishReassignments(tuple(retiring)))
     if complete:
         turn.do(LeadTargets(tuple(complete)))
     if waiting and task.announce:

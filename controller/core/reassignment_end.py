@@ -1,8 +1,9 @@
 """How a reassignment ends: it arrives, or its topic is marked for deletion.
 
 Arriving goes in Kafka's order, so that a controller that dies on the way leaves something that the next one goes on
-with: first a target replica leads, then the removed replicas are stopped and deleted, and the topic's znode is written
-last. Until that write is known to have succeeded the partition counts as being reassigned.
+with: first a target replica leads, then the removed replicas are stopped and deleted, and when their brokers have
+answered (or are gone) the topic's znode is written. Until that write is known to have succeeded the partition counts
+as being reassigned.
 
 A topic that is marked for deletion is not moved any further. One fenced multi for each topic checks that the marker is
 still there and writes the znode with every replica, of origin and target, and nothing being added or removed. Only then
@@ -12,7 +13,8 @@ is being moved, one that dies after it leaves a marked topic that is not: the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from controller.core import election
 from controller.core.agenda import (
@@ -21,6 +23,7 @@ from controller.core.agenda import (
     LeadTargets,
     ListDeletions,
     MoveReplicas,
+    ProgressReassignments,
     QueueDeletions,
     ReadModifiedTopics,
     RetireReplicas,
@@ -40,6 +43,8 @@ from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, Replic
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Check, Operation, ZkError
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+
+_DELETING: Final = "deleting a replica that was moved away"
 
 # --- leading ------------------------------------------------------------------------------------------------------
 
@@ -110,6 +115,8 @@ def led(turn: Turn, task: TargetsLed, outcomes: Sequence[GroupOutcome]) -> None:
 
 def _leave(turn: Turn, partitions: Sequence[TopicPartition]) -> None:
     context = turn.context
+    for topic_partition in partitions:
+        context.reassignments[topic_partition].is_led = True
     arrived = [
         PartitionReplica(*tp, BrokerId(broker))
         for tp, partition in _known(context, partitions)
@@ -147,16 +154,41 @@ def retire(turn: Turn, task: RetireReplicas) -> None:
     """Through all states to NonExistent; a log on a broker that is not registered stays, and that is recorded."""
     if not task.replicas:
         return
+    context = turn.context
     for replica in task.replicas:
-        if replica.broker not in turn.context.brokers:
-            why = "its broker is not registered: the log of the removed replica stays on its disk"
-            turn.refuse(f"replica/{replica}", "deleting a replica that was moved away", why)
+        known = context.reassignments.get(replica.topic_partition)
+        if replica.broker not in context.brokers:
+            turn.refuse(f"replica/{replica}", _DELETING, "its broker is not registered: its log stays on the disk")
+        elif known is not None:
+            known.retiring[replica.broker] = None
     turn.do(
         MoveReplicas(task.replicas, ReplicaState.OFFLINE),
         MoveReplicas(task.replicas, ReplicaState.DELETION_STARTED),
         MoveReplicas(task.replicas, ReplicaState.DELETION_SUCCESSFUL),
         MoveReplicas(task.replicas, ReplicaState.NON_EXISTENT),
     )
+
+
+def answered(turn: Turn, broker: BrokerId, verdicts: Mapping[TopicPartition, str | None]) -> None:
+    """A broker was to delete these replicas that were moved away: None, or what it said instead."""
+    context = turn.context
+    going_on: list[TopicPartition] = []
+    for topic_partition, problem in verdicts.items():
+        known = context.reassignments.get(topic_partition)
+        if known is None or broker not in known.retiring:
+            continue
+        del known.retiring[broker]
+        going_on.append(topic_partition)
+        if problem is not None:
+            turn.refuse(f"replica/{topic_partition}-{broker}", _DELETING, f"{problem}: its log may stay on the disk")
+    if going_on:
+        turn.do(ProgressReassignments(tuple(going_on)))
+
+
+def broker_failed(turn: Turn, broker: BrokerId) -> None:
+    """It will not answer any more."""
+    moving = turn.context.reassignments.items()
+    answered(turn, broker, {tp: "its broker is gone" for tp, known in moving if broker in known.retiring})
 
 
 # --- finishing ----------------------------------------------------------------------------------------------------
@@ -167,7 +199,8 @@ def finish(turn: Turn, task: FinishReassignments) -> None:
     context = turn.context
     by_topic: dict[str, list[TopicPartition]] = {}
     for topic_partition, partition in _known(context, task.partitions):
-        if topic_partition not in context.reassignments:
+        known = context.reassignments.get(topic_partition)
+        if known is None or known.retiring:
             continue
         if any(broker not in partition.assignment.replicas for broker in partition.replicas):
             turn.refuse(

@@ -91,16 +91,16 @@ def test_partition_reassignment_tells_everything_in_kafkas_order() -> None:
         -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader 2 epoch 3 isr 2
         -> 1 StopReplica: orders-0 epoch 3
         -> 1 StopReplica: orders-0 epoch 3 delete
+        <- 1,2,3 UpdateMetadata ok
+        <- 2 LeaderAndIsr ok
+        <- 1,2,3 UpdateMetadata ok
+        <- 2 LeaderAndIsr ok
+        <- 1,2,3 UpdateMetadata ok
+        <- 1 StopReplica ok
+        <- 1 StopReplica ok
         zk set /brokers/topics/orders at version 2
         -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader 2 epoch 3 isr 2
         zk delete /admin/reassign_partitions
-        <- 1,2,3 UpdateMetadata ok
-        <- 2 LeaderAndIsr ok
-        <- 1,2,3 UpdateMetadata ok
-        <- 2 LeaderAndIsr ok
-        <- 1,2,3 UpdateMetadata ok
-        <- 1 StopReplica ok
-        <- 1 StopReplica ok
         <- 1,2,3 UpdateMetadata ok
         * ReassignmentsRequested
     """)
@@ -138,6 +138,20 @@ def test_reassignments_of_many_topics_go_in_a_write_and_a_request_each() -> None
     world.meanwhile = lambda effect: writes.append(effect) if isinstance(effect, WriteZnodes) else None
     ask(world, a_0=(2, 3), a_1=(2, 3), b_0=(1, 3), c_1=(3,))
     assert [len(write.groups) for write in writes] == [3, 4]
+
+
+def test_the_last_write_waits_for_the_brokers_that_are_to_delete_what_was_moved_away() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(2, 3))
+    world.silent[1] = None
+    catch_up(world, "orders", 0, 1, 2, 3)
+    assert assignment(world, "orders") == ReplicaAssignment((2, 3, 1), (3,), (1,))
+    assert asked(world) is not None
+    world.stop_broker(1)
+    world.run()
+    assert assignment(world, "orders") == ReplicaAssignment((2, 3))
+    assert asked(world) is None
+    assert "its broker is gone" in refusals(world, "replica/orders-0-1")[-1]
 
 
 # --- surviving ----------------------------------------------------------------------------------------------------
