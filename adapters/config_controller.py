@@ -77,6 +77,29 @@ CONTROLLER: Final = (
         "Whether a replica outside the ISR may lead where no other is alive (a topic's own setting comes first).",
     ),
     Property(
+        "auto.leader.rebalance.enable",
+        Kind.BOOLEAN,
+        "true",
+        "Whether partitions go back to their preferred replicas by themselves.",
+    ),
+    Property(
+        "leader.imbalance.check.interval.seconds",
+        Kind.INTEGER,
+        "300",
+        "How often it is looked whether partitions are to go back to their preferred replicas.",
+        unit="seconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "leader.imbalance.per.broker.percentage",
+        Kind.INTEGER,
+        "10",
+        "Of the partitions that prefer a broker, how many in a hundred another one may lead before they go back.",
+        minimum=0,
+        maximum=MAX_INT,
+    ),
+    Property(
         "request.timeout.ms",
         Kind.INTEGER,
         "30000",
@@ -114,6 +137,9 @@ class ControllerConfig:
     advertised_listeners: tuple[Endpoint, ...]
     """What brokers are told; port 0 is the one that the listener of the same name got."""
     unclean_leader_election: bool
+    auto_leader_rebalance: bool
+    leader_imbalance_check_interval_ms: int
+    leader_imbalance_per_broker_percentage: int
     request_timeout_ms: int
     controller_socket_timeout_ms: int
     max_frame_bytes: int
@@ -139,6 +165,9 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         listeners=listeners,
         advertised_listeners=advertised,
         unclean_leader_election=values.boolean("unclean.leader.election.enable"),
+        auto_leader_rebalance=values.boolean("auto.leader.rebalance.enable"),
+        leader_imbalance_check_interval_ms=values.integer("leader.imbalance.check.interval.seconds") * 1000,
+        leader_imbalance_per_broker_percentage=values.integer("leader.imbalance.per.broker.percentage"),
         request_timeout_ms=values.integer("request.timeout.ms"),
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
         max_frame_bytes=values.integer("socket.request.max.bytes"),

@@ -21,7 +21,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from controller.core import controller, events
-from controller.core.context import Context, CoreConfig
+from controller.core.config import CoreConfig
+from controller.core.context import Context
 from controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
 from controller.core.events import Event
 from protocol.kafka.control import (

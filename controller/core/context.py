@@ -16,18 +16,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
 from controller.core.effects import Timer
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import ControlRequest
 from protocol.kafka.to_controller import ControllerRequest
-from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import (
     NO_BROKER,
     Broker,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    Endpoint,
     EpochVersion,
     LeaderAndIsr,
     PartitionReplica,
@@ -45,30 +44,6 @@ if TYPE_CHECKING:
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 NO_TENURE: Final = ControllerEpoch(0)
 NO_TENURE_VERSION: Final = EpochVersion(0)
-
-
-@dataclass(frozen=True, slots=True)
-class CoreConfig:
-    """What the core must know of the controller's configuration. Times in milliseconds."""
-
-    controller_id: BrokerId
-    ibp: InterBrokerProtocol
-    delete_topic_enable: bool = True
-    unclean_leader_election_enable: bool = False
-    control_listener: str | None = None
-    """Listener under which brokers are reached; None: their first one."""
-    endpoints: tuple[Endpoint, ...] = ()
-    """Where brokers reach this controller. With any it is *listed*: UpdateMetadata names it among the live brokers."""
-    retry_min_ms: int = 500
-    """Wait before a failed deletion request is repeated for the first time; doubles up to `retry_max_ms`."""
-    retry_max_ms: int = 30_000
-    stand_back_off_min_ms: int = 500
-    """Wait after a fault before standing for election again; doubles up to `stand_back_off_max_ms`."""
-    stand_back_off_max_ms: int = 30_000
-    max_operations_per_group: int = 800
-    """A topic whose znodes are more than this is removed in several multis, the topic's own znode in the last."""
-    admin: str | None = None
-    """URL of our HTTP server, which `/controller` tells to tools."""
 
 
 class Role(enum.Enum):
@@ -281,6 +256,9 @@ class Context:
     last_request_id: int = 0
     timers: dict[Timer, int] = field(default_factory=dict)
     """Timers that are set and when they are due; one that is not in here is ignored when it fires."""
+    dynamic: DynamicConfig = NOTHING_CONFIGURED
+    last_config_change: int = -1
+    """Number of the last configuration change that was looked at."""
     # --- the cluster
     brokers: dict[BrokerId, Broker] = field(default_factory=dict)
     """Live or shutting down."""
@@ -348,10 +326,7 @@ class Context:
     def is_reachable(self, topic_partition: TopicPartition, broker: int) -> bool:
         """The broker can be asked to delete the replica: it is registered, if only until it has shut down, and its log
         directory is not known to have failed."""
-        if broker not in self.brokers:
-            return False
-        offline = self.offline_dirs.get(BrokerId(broker))
-        return not offline or topic_partition not in offline
+        return broker in self.brokers and not self.has_failed_directory(topic_partition, broker)
 
     def is_replica_reachable(self, replica: PartitionReplica) -> bool:
         """As `is_reachable`, without making a TopicPartition for each of hundreds of thousands of replicas."""
@@ -366,7 +341,14 @@ class Context:
 
     @property
     def delete_topic_enable(self) -> bool:
-        return self.config.delete_topic_enable
+        dynamic = self.dynamic.delete_topic_enable
+        return self.config.delete_topic_enable if dynamic is None else dynamic
+
+    @property
+    def unclean_leader_election_enable(self) -> bool:
+        """Where a topic's own configuration says nothing; whoever configured that, at run time or in a file."""
+        dynamic = self.dynamic.unclean_leader_election_enable
+        return self.config.unclean_leader_election_enable if dynamic is None else dynamic
 
     def reassigned_topics(self, topics: Iterable[str]) -> tuple[str, ...]:
         """Those of these topics of which a partition is being moved."""

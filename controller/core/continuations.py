@@ -9,6 +9,7 @@ from controller.core.agenda import (
     AnnounceReassignments,
     ElectLeaders,
     LeadTargets,
+    Notification,
     Partitions,
     Replicas,
     ShrinkIsr,
@@ -61,6 +62,38 @@ class NotificationsDeleted:
 @dataclass(frozen=True, slots=True)
 class StatesRead:
     partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationRead:
+    loading: bool
+
+
+# --- notifications ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsFound:
+    kind: Notification
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsRead:
+    kind: Notification
+    paths: tuple[str, ...]
+
+
+# --- preferred leaders --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionsRead:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionsRemoved:
+    pass
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
@@ -302,6 +335,11 @@ Continuation = (
     | NotificationsListed
     | NotificationsDeleted
     | StatesRead
+    | ConfigurationRead
+    | NotificationsFound
+    | NotificationsRead
+    | PreferredElectionsRead
+    | PreferredElectionsRemoved
     | BrokersListed
     | BrokersRead
     | BrokerRead

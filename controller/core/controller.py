@@ -15,6 +15,7 @@ from controller.core import (
     agenda,
     answers,
     brokers,
+    configuration,
     continuations,
     controlled_shutdown,
     creation,
@@ -25,8 +26,11 @@ from controller.core import (
     isr,
     leadership,
     leadership_first,
+    log_dirs,
     marks,
+    notifications,
     partition_machine,
+    preferred,
     reassignment,
     reassignment_end,
     reassignment_requests,
@@ -37,7 +41,14 @@ from controller.core import (
     unreadable,
 )
 from controller.core.context import Context
-from controller.core.effects import Effect, RetryDeletions, RetryReassignments, StandAgain, Timer
+from controller.core.effects import (
+    Effect,
+    RebalanceLeaders,
+    RetryDeletions,
+    RetryReassignments,
+    StandAgain,
+    Timer,
+)
 from controller.core.events import Event, External, Result, ZnodesRead, ZnodesWritten
 from controller.core.turn import Turn
 from protocol.zookeeper import paths
@@ -94,6 +105,14 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
             expansion.topics_modified(turn, topics)
         case events.TopicDeletionsRequested():
             turn.do(agenda.ListDeletions())
+        case events.IsrChangesNotified():
+            turn.do(agenda.ReadNotifications(agenda.Notification.ISR_CHANGE))
+        case events.LogDirEventsNotified():
+            turn.do(agenda.ReadNotifications(agenda.Notification.LOG_DIR_EVENT))
+        case events.ConfigurationChanged():
+            turn.do(agenda.ReadNotifications(agenda.Notification.CONFIG_CHANGE))
+        case events.PreferredElectionsRequested():
+            turn.do(agenda.ReadPreferredElections())
         case events.DeletionsPauseChanged():
             turn.do(agenda.ReadPause())
         case events.ReassignmentsRequested():
@@ -118,6 +137,8 @@ def _timer(turn: Turn, timer: Timer) -> None:
             deletion.retries_due(turn)
         case RetryReassignments():
             reassignment.retries_due(turn)
+        case RebalanceLeaders():
+            preferred.rebalance(turn)
         case _:
             assert_never(timer)
 
@@ -138,6 +159,18 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             failover.start_partitions(turn)
         case agenda.BecomeActive():
             failover.become_active(turn)
+        case agenda.ReadConfiguration():
+            configuration.read(turn, task)
+        case agenda.ReadNotifications():
+            notifications.find(turn, task)
+        case agenda.DeleteNotifications():
+            notifications.delete(turn, task)
+        case agenda.CheckLogDirs():
+            log_dirs.check(turn, task)
+        case agenda.ReadPreferredElections():
+            preferred.read(turn)
+        case agenda.RemovePreferredElections():
+            preferred.remove(turn, task)
         case agenda.ListBrokers():
             brokers.list_brokers(turn, task)
         case agenda.ReadBroker():
@@ -268,6 +301,14 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             failover.notifications_listed(turn, outcomes)
         case continuations.StatesRead():
             failover.states_read(turn, then, outcomes)
+        case continuations.ConfigurationRead():
+            configuration.was_read(turn, then, outcomes)
+        case continuations.NotificationsFound():
+            notifications.found(turn, then, outcomes)
+        case continuations.NotificationsRead():
+            notifications.were_read(turn, then, outcomes)
+        case continuations.PreferredElectionsRead():
+            preferred.was_read(turn, outcomes)
         case continuations.BrokersListed():
             brokers.listed(turn, then, outcomes)
         case continuations.BrokersRead():
@@ -320,6 +361,8 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             tenure.given_up(turn, then)
         case continuations.NotificationsDeleted():
             pass
+        case continuations.PreferredElectionsRemoved():
+            preferred.removed(turn, outcomes[0])
         case continuations.TopicIdsWritten():
             creation.ids_written(turn, then, outcomes)
         case continuations.TopicsRestored():

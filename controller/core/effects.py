@@ -100,7 +100,12 @@ class RetryReassignments:
     """Timer: a write that a reassignment needs was refused; it is tried again."""
 
 
-Timer = StandAgain | RetryDeletions | RetryReassignments
+@dataclass(frozen=True, slots=True)
+class RebalanceLeaders:
+    """Timer: it is to be looked whether too many partitions are not led by their preferred replica."""
+
+
+Timer = StandAgain | RetryDeletions | RetryReassignments | RebalanceLeaders
 
 
 @dataclass(frozen=True, slots=True)

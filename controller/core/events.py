@@ -7,10 +7,12 @@ always the next event. Only `SessionLost` overtakes: without a session there is 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from types import MappingProxyType
+from typing import Final, assert_never
 
-from controller.core.effects import Timer
+from controller.core.effects import RebalanceLeaders, Timer
 from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
 from protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest, ControllerRequest
 from protocol.vocabulary import BrokerEpoch, BrokerId
@@ -84,6 +86,26 @@ class DeletionsPauseChanged:
 @dataclass(frozen=True, slots=True)
 class ReassignmentsRequested:
     """`/admin/reassign_partitions` was created, rewritten or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangesNotified:
+    """The children of `/isr_change_notification` changed: leaders have written their ISRs themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirEventsNotified:
+    """The children of `/log_dir_event_notification` changed: brokers have lost log directories."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionsRequested:
+    """`/admin/preferred_replica_election` was created, rewritten or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationChanged:
+    """The children of `/config/changes` changed."""
 
 
 # --- answers of brokers -------------------------------------------------------------------------------------------
@@ -177,6 +199,10 @@ External = (
     | TopicDeletionsRequested
     | ReassignmentsRequested
     | DeletionsPauseChanged
+    | IsrChangesNotified
+    | LogDirEventsNotified
+    | PreferredElectionsRequested
+    | ConfigurationChanged
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
     | StopReplicaAnswered
@@ -196,14 +222,18 @@ class ControllerState(enum.IntEnum):
     TOPIC_CHANGE = 3
     TOPIC_DELETION = 4
     ALTER_PARTITION_REASSIGNMENT = 5
+    AUTO_LEADER_BALANCE = 6
+    MANUAL_LEADER_BALANCE = 7
     CONTROLLED_SHUTDOWN = 8
     ISR_CHANGE = 9
     LEADER_AND_ISR_RESPONSE_RECEIVED = 10
+    LOG_DIR_CHANGE = 11
     CONTROLLER_SHUTDOWN = 12
+    UNCLEAN_LEADER_ELECTION_ENABLE = 13
     UPDATE_METADATA_RESPONSE_RECEIVED = 16
 
 
-def state_of(event: External) -> ControllerState:
+def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all events is meant to be long and flat
     """The state that Kafka's gauge shows while the event is handled."""
     match event:
         case BrokerRequested(request=request):
@@ -224,6 +254,17 @@ def state_of(event: External) -> ControllerState:
             return ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED
         case ResignationRequested():
             return ControllerState.CONTROLLER_SHUTDOWN
+        case IsrChangesNotified():
+            return ControllerState.ISR_CHANGE
+        case LogDirEventsNotified():
+            return ControllerState.LOG_DIR_CHANGE
+        case PreferredElectionsRequested():
+            return ControllerState.MANUAL_LEADER_BALANCE
+        case ConfigurationChanged():
+            # Kafka's controller hears of nothing else that is configured.
+            return ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
+        case TimerFired(timer=RebalanceLeaders()):
+            return ControllerState.AUTO_LEADER_BALANCE
         case TimerFired():
             return ControllerState.IDLE
         case _:
@@ -240,6 +281,22 @@ def _state_of_request(request: ControllerRequest) -> ControllerState:
             assert_never(request)
 
 
+_OF_PATH: Final[Mapping[str, External]] = MappingProxyType(
+    {
+        paths.broker_ids(): BrokersChanged(),
+        paths.broker_topics(): TopicsChanged(),
+        paths.delete_topics(): TopicDeletionsRequested(),
+        paths.deletions_paused(): DeletionsPauseChanged(),
+        paths.reassign_partitions(): ReassignmentsRequested(),
+        paths.isr_change_notifications(): IsrChangesNotified(),
+        paths.log_dir_event_notifications(): LogDirEventsNotified(),
+        paths.preferred_replica_election(): PreferredElectionsRequested(),
+        paths.config_changes(): ConfigurationChanged(),
+    }
+)
+"""What the watch on a single znode stands for, whatever has become of it."""
+
+
 def from_watch(fired: WatchFired) -> External | None:
     """The event that a watch stands for; None for a path that nobody here asked about.
 
@@ -248,19 +305,11 @@ def from_watch(fired: WatchFired) -> External | None:
     kind, path = fired
     if path == paths.controller():
         return ControllerDeleted() if kind is WatchKind.DELETED else ControllerChanged()
-    if path == paths.broker_ids():
-        return BrokersChanged()
-    if path == paths.broker_topics():
-        return TopicsChanged()
-    if path == paths.delete_topics():
-        return TopicDeletionsRequested()
+    if path in _OF_PATH:
+        return _OF_PATH[path]
     if paths.deleted_topic_of(path) is not None:
         # Watched is the data of those markers that may order more than others do.
         return TopicDeletionsRequested() if kind is WatchKind.DATA_CHANGED else None
-    if path == paths.deletions_paused():
-        return DeletionsPauseChanged()
-    if path == paths.reassign_partitions():
-        return ReassignmentsRequested()
     broker = paths.broker_of(path)
     if broker is not None:
         return BrokerModified(broker) if kind is WatchKind.DATA_CHANGED else None

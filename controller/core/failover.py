@@ -2,20 +2,22 @@
 
 Notifications from before are dropped; brokers, topics, states and deletion markers are read; then brokers learn who is
 live (they need addresses before they can follow), every replica is announced to its broker, which is how brokers
-learn the new controller's epoch, and partitions without a leader get one. Then reassignments go on, and deletions
-resume last. Events that come in the meantime wait in the queue.
+learn the new controller's epoch, and partitions without a leader get one. Then reassignments go on, deletions resume,
+and at last preferred leaders are elected where somebody asked for that. Events that come in the meantime wait in the
+queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import brokers
+from controller.core import brokers, preferred
 from controller.core.agenda import (
     BecomeActive,
     BringOnline,
     MoveReplicas,
     ProgressReassignments,
+    ReadPreferredElections,
     ReadReassignments,
     ResumeDeletions,
     StartPartitions,
@@ -37,8 +39,8 @@ _NOTIFICATIONS = (paths.log_dir_event_notifications(), paths.isr_change_notifica
 
 
 def list_notifications(turn: Turn) -> None:
-    """Find what brokers announced before our election."""
-    turn.read((GetChildren(path) for path in _NOTIFICATIONS), NotificationsListed())
+    """Find what brokers announced before our election, and be told of what they announce from now on."""
+    turn.read((GetChildren(path, watch=True) for path in _NOTIFICATIONS), NotificationsListed())
 
 
 def notifications_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
@@ -114,6 +116,7 @@ def start_partitions(turn: Turn) -> None:
         ReadReassignments(),
         ProgressReassignments(announce=True),
         ResumeDeletions(tuple(context.deletions)),
+        ReadPreferredElections(),
         BecomeActive(),
     )
 
@@ -130,6 +133,7 @@ def become_active(turn: Turn) -> None:
     """All that the takeover had to say has been handed to the brokers' channels."""
     context = turn.context
     context.role = Role.ACTIVE
+    preferred.schedule_first_rebalance(turn)
     turn.record(
         FactType.ELECTION,
         f"controller/{context.config.controller_id}",

@@ -126,7 +126,7 @@ def _chosen(
 
 def configs_read(turn: Turn, task: UncleanConfigsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Elect again, now knowing which topics allow a leader that may lack records."""
-    default = turn.context.config.unclean_leader_election_enable
+    default = turn.context.unclean_leader_election_enable
     allowed = []
     for topic, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:

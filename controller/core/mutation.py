@@ -273,6 +273,8 @@ def reset_cluster(context: Context) -> None:
         "set_aside_brokers",
         "outstanding",
         "unanswered",
+        "dynamic",
+        "last_config_change",
         "offline_partitions",
         "preferred_imbalance",
         "partitions_with_leadership",

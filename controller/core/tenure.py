@@ -23,6 +23,7 @@ from controller.core.agenda import (
     ListDeletions,
     ListNotifications,
     ListTopics,
+    ReadConfiguration,
     ReadPause,
     ReadStates,
     Stand,
@@ -224,6 +225,7 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
     )
     turn.do(
         ListNotifications(),
+        ReadConfiguration(loading=True),
         ListBrokers(loading=True),
         ListTopics(loading=True),
         ReadStates(),

@@ -33,7 +33,8 @@ from adapters.signals import stop_on_signals
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from adapters.zookeeper.session import open_session
-from controller.core.context import Context, CoreConfig, Role
+from controller.core.config import CoreConfig
+from controller.core.context import Context, Role
 from controller.core.controller import after_fault, step
 from controller.core.events import External, ResignationRequested, SessionLost
 from controller.core.gauges import Gauges, gauges
@@ -81,6 +82,9 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         ibp=config.inter_broker_protocol,
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.unclean_leader_election,
+        auto_leader_rebalance_enable=config.auto_leader_rebalance,
+        leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,
+        leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
         control_listener=config.control_plane_listener or config.inter_broker_listener,
         endpoints=endpoints,
     )

@@ -115,9 +115,13 @@ _STATE_TIMERS: Final = {
     ControllerState.BROKER_CHANGE: "LeaderElectionRateAndTimeMs",
     ControllerState.TOPIC_CHANGE: "TopicChangeRateAndTimeMs",
     ControllerState.TOPIC_DELETION: "TopicDeletionRateAndTimeMs",
+    ControllerState.AUTO_LEADER_BALANCE: "AutoLeaderBalanceRateAndTimeMs",
+    ControllerState.MANUAL_LEADER_BALANCE: "ManualLeaderBalanceRateAndTimeMs",
     ControllerState.CONTROLLED_SHUTDOWN: "ControlledShutdownRateAndTimeMs",
     ControllerState.ISR_CHANGE: "IsrChangeRateAndTimeMs",
     ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED: "LeaderAndIsrResponseReceivedRateAndTimeMs",
+    ControllerState.LOG_DIR_CHANGE: "LogDirChangeRateAndTimeMs",
+    ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE: "UncleanLeaderElectionEnableRateAndTimeMs",
     ControllerState.CONTROLLER_SHUTDOWN: "ControllerShutdownRateAndTimeMs",
 }
 """Kafka's timer of each state; idle and UpdateMetadata answers have none."""

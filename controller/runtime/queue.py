@@ -22,11 +22,15 @@ from typing import Final, NamedTuple
 from controller.core.events import (
     BrokerModified,
     BrokersChanged,
+    ConfigurationChanged,
     ControllerChanged,
     ControllerDeleted,
     DeletionsPauseChanged,
     External,
+    IsrChangesNotified,
     LeaderAndIsrAnswered,
+    LogDirEventsNotified,
+    PreferredElectionsRequested,
     ReassignmentsRequested,
     SessionEstablished,
     SessionLost,
@@ -52,6 +56,10 @@ _MERGED: Final = (
     TopicDeletionsRequested,
     DeletionsPauseChanged,
     ReassignmentsRequested,
+    IsrChangesNotified,
+    LogDirEventsNotified,
+    PreferredElectionsRequested,
+    ConfigurationChanged,
     TimerFired,
 )
 _SESSIONS: Final = (SessionEstablished, SessionLost)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from controller.core import controller, events
-from controller.core.context import Context, CoreConfig
+from controller.core.config import CoreConfig
+from controller.core.context import Context
 from controller.core.effects import (
     CloseChannel,
     DisconnectBrokers,
@@ -121,6 +122,7 @@ class OneController:
         *,
         ibp: InterBrokerProtocol = LATEST,
         delete_topic_enable: bool = True,
+        auto_leader_rebalance_enable: bool = False,
         max_operations_per_group: int = 800,
     ) -> None:
         self.zookeeper = ZooKeeperModel()
@@ -131,6 +133,7 @@ class OneController:
                 CONTROLLER_ID,
                 ibp,
                 delete_topic_enable=delete_topic_enable,
+                auto_leader_rebalance_enable=auto_leader_rebalance_enable,
                 max_operations_per_group=max_operations_per_group,
             )
         )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from adapters.config_common import HttpConfig, JournalFilesConfig, ZooKeeperConfig
 from adapters.config_controller import ControllerConfig
-from controller.core.context import Context, CoreConfig
+from controller.core.config import CoreConfig
+from controller.core.context import Context
 from controller.core.effects import Effect
 from controller.core.events import Result
 from protocol.journal import Fact, FactType
@@ -95,6 +96,9 @@ def controller_config(
         listeners=listeners,
         advertised_listeners=listeners,
         unclean_leader_election=False,
+        auto_leader_rebalance=True,
+        leader_imbalance_check_interval_ms=300_000,
+        leader_imbalance_per_broker_percentage=10,
         request_timeout_ms=request_timeout_ms,
         controller_socket_timeout_ms=socket_timeout_ms,
         max_frame_bytes=100 << 20,

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from controller.core import controller, events
-from controller.core.context import Context, CoreConfig
+from controller.core.config import CoreConfig
+from controller.core.context import Context
 from controller.core.effects import (
     CloseChannel,
     DisconnectBrokers,
@@ -50,6 +51,10 @@ _MERGED = (
     events.TopicDeletionsRequested,
     events.DeletionsPauseChanged,
     events.ReassignmentsRequested,
+    events.IsrChangesNotified,
+    events.LogDirEventsNotified,
+    events.PreferredElectionsRequested,
+    events.ConfigurationChanged,
     events.TimerFired,
 )
 
@@ -88,6 +93,7 @@ class ControllerProcess:
                 retry_max_ms=2_000,
                 stand_back_off_min_ms=100,
                 stand_back_off_max_ms=2_000,
+                auto_leader_rebalance_enable=False,
                 max_operations_per_group=mix.max_operations_per_group,
             )
         )

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from controller.core import controller, mutation
 from controller.core.agenda import Task
-from controller.core.context import Context, CoreConfig, Role
+from controller.core.config import CoreConfig
+from controller.core.context import Context, Role
 from controller.core.effects import Effect, ReadZnodes, Record, Send, WriteZnodes
 from controller.core.events import Event, ZnodesRead, ZnodesWritten
 from controller.core.transitions import PartitionState, ReplicaState

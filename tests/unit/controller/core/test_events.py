@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core import events
-from controller.core.effects import StandAgain
+from controller.core.effects import RebalanceLeaders, StandAgain
 from controller.core.events import ControllerState, External, from_watch, state_of
 from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
 from protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest
@@ -30,6 +30,11 @@ ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
         (WatchKind.CREATED, paths.deletions_paused(), events.DeletionsPauseChanged()),
         (WatchKind.DATA_CHANGED, paths.deletions_paused(), events.DeletionsPauseChanged()),
         (WatchKind.DELETED, paths.deletions_paused(), events.DeletionsPauseChanged()),
+        (WatchKind.CHILDREN_CHANGED, paths.isr_change_notifications(), events.IsrChangesNotified()),
+        (WatchKind.CHILDREN_CHANGED, paths.log_dir_event_notifications(), events.LogDirEventsNotified()),
+        (WatchKind.CHILDREN_CHANGED, paths.config_changes(), events.ConfigurationChanged()),
+        (WatchKind.CREATED, paths.preferred_replica_election(), events.PreferredElectionsRequested()),
+        (WatchKind.DELETED, paths.preferred_replica_election(), events.PreferredElectionsRequested()),
         (WatchKind.DATA_CHANGED, paths.broker_id(7), events.BrokerModified(BrokerId(7))),
         (WatchKind.DATA_CHANGED, paths.topic("orders"), events.TopicsModified(("orders",))),
         (WatchKind.DELETED, paths.broker_id(7), None),
@@ -73,6 +78,11 @@ def test_event_that_a_watch_stands_for(kind: WatchKind, path: str, event: Extern
             ControllerState.ISR_CHANGE,
         ),
         (events.ResignationRequested("x"), ControllerState.CONTROLLER_SHUTDOWN),
+        (events.IsrChangesNotified(), ControllerState.ISR_CHANGE),
+        (events.LogDirEventsNotified(), ControllerState.LOG_DIR_CHANGE),
+        (events.PreferredElectionsRequested(), ControllerState.MANUAL_LEADER_BALANCE),
+        (events.ConfigurationChanged(), ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE),
+        (events.TimerFired(RebalanceLeaders()), ControllerState.AUTO_LEADER_BALANCE),
         (events.TimerFired(StandAgain()), ControllerState.IDLE),
     ],
     ids=lambda value: type(value).__name__,
@@ -89,9 +99,13 @@ def test_numbers_are_those_of_kafkas_gauge() -> None:
         "TOPIC_CHANGE": 3,
         "TOPIC_DELETION": 4,
         "ALTER_PARTITION_REASSIGNMENT": 5,
+        "AUTO_LEADER_BALANCE": 6,
+        "MANUAL_LEADER_BALANCE": 7,
         "CONTROLLED_SHUTDOWN": 8,
         "ISR_CHANGE": 9,
         "LEADER_AND_ISR_RESPONSE_RECEIVED": 10,
+        "LOG_DIR_CHANGE": 11,
         "CONTROLLER_SHUTDOWN": 12,
+        "UNCLEAN_LEADER_ELECTION_ENABLE": 13,
         "UPDATE_METADATA_RESPONSE_RECEIVED": 16,
     }

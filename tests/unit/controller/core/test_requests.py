@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.context import Context, CoreConfig
+from controller.core.config import CoreConfig
+from controller.core.context import Context
 from controller.core.controller import after_fault
 from controller.core.effects import Effect, Reply
 from controller.core.events import BrokerRequested, SessionLost, ZnodesWritten

@@ -1,0 +1,137 @@
+"""What may be configured while the cluster runs, and what follows from a change.
+
+Kafka's tools write `/config/brokers/<default>` and `/config/brokers/ID`, then leave a notification under
+`/config/changes`. The controller's own id comes before the default, and both before its properties file. Two settings
+matter to a controller: whether a replica outside the ISR may lead, and whether topics may be deleted. The second one is
+not dynamic in Kafka; switched off here, markers of topics whose deletion has not begun are removed and the topics stay.
+
+A value that is neither true nor false is recorded and counts as not configured. What cannot be read or understood at
+all leaves things as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controller.core.agenda import BringOnline, ListDeletions, ReadConfiguration
+from controller.core.config import DynamicConfig
+from controller.core.context import Context
+from controller.core.continuations import ConfigurationRead
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.znodes import ConfigChange
+
+DELETE_TOPIC = "delete.topic.enable"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
+
+# --- notifications ------------------------------------------------------------------------------------------------
+
+
+def unseen(context: Context, names: Iterable[str]) -> tuple[str, ...]:
+    """The notifications that have not been looked at, oldest first; they count as looked at from now on."""
+    numbered = _numbered(names)
+    newest = max(numbered, default=-1)
+    if 0 <= newest < context.last_config_change:
+        # Old ones are purged before new ones: somebody has made the parent anew, and numbers begin again.
+        context.last_config_change = -1
+    fresh = tuple(numbered[number] for number in sorted(numbered) if number > context.last_config_change)
+    context.last_config_change = max(context.last_config_change, newest)
+    return fresh
+
+
+def _numbered(names: Iterable[str]) -> dict[int, str]:
+    sequences = ((paths.sequence_of(name, paths.CONFIG_CHANGE_PREFIX), name) for name in names)
+    return {int(sequence): name for sequence, name in sequences if sequence is not None}
+
+
+def changed(turn: Turn, changes: Iterable[ConfigChange]) -> None:
+    """Read the brokers' configuration again where it is ours; try topics again that may be led uncleanly now."""
+    context = turn.context
+    entities = dict.fromkeys(change.entity_path for change in changes)
+    mine = (f"brokers/{paths.DEFAULT_ENTITY}", f"brokers/{context.config.controller_id}")
+    named = (entity.partition("/") for entity in entities)
+    topics = [name for entity_type, _, name in named if entity_type == "topics"]
+    partitions = tuple(tp for name in topics if not context.is_queued(name) for tp, _ in context.partitions_of(name))
+    if partitions:
+        # The election reads the topic's configuration by itself, and only where it decides something.
+        turn.do(BringOnline(partitions))
+    if any(entity in entities for entity in mine):
+        turn.do(ReadConfiguration())
+
+
+# --- what is configured -------------------------------------------------------------------------------------------
+
+
+def read(turn: Turn, task: ReadConfiguration) -> None:
+    """Read the notifications' names first: what changes after that is announced."""
+    turn.read(
+        (
+            GetChildren(paths.config_changes(), watch=True),
+            GetData(paths.config_broker_default()),
+            GetData(paths.config_broker(turn.context.config.controller_id)),
+        ),
+        ConfigurationRead(task.loading),
+    )
+
+
+def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Take it over, and do what is possible now that was not before."""
+    context = turn.context
+    listed, *entities = outcomes
+    if task.loading and isinstance(listed, Children):
+        context.last_config_change = max(_numbered(listed.names), default=-1)
+    config = _config(turn, entities)
+    if config is None:
+        return
+    deleting, unclean = context.delete_topic_enable, context.unclean_leader_election_enable
+    context.dynamic = DynamicConfig(_boolean(turn, config, DELETE_TOPIC), _boolean(turn, config, UNCLEAN_ELECTION))
+    if (deleting, unclean) == (context.delete_topic_enable, context.unclean_leader_election_enable):
+        return
+    turn.record(
+        FactType.EVENT,
+        f"controller/{context.config.controller_id}",
+        what="configuration changed",
+        delete_topic_enable=context.delete_topic_enable,
+        unclean_leader_election_enable=context.unclean_leader_election_enable,
+    )
+    if task.loading:
+        return
+    if deleting != context.delete_topic_enable:
+        turn.do(ListDeletions())
+    if context.unclean_leader_election_enable and not unclean:
+        turn.do(BringOnline())
+
+
+def _config(turn: Turn, outcomes: Sequence[ReadOutcome]) -> dict[str, str] | None:
+    """Ours over that of all brokers; None where one of them is not known."""
+    where = (paths.config_broker_default(), paths.config_broker(turn.context.config.controller_id))
+    merged: dict[str, str] = {}
+    for path, outcome in zip(where, outcomes, strict=True):
+        if isinstance(outcome, Data):
+            try:
+                merged |= znodes.decode_config(path, outcome.data)
+            except znodes.MalformedZnode as error:
+                turn.refuse("cluster", "taking over its configuration", str(error))
+                return None
+        elif not isinstance(outcome, ReadFailed) or outcome.error is not ZkError.NO_NODE:
+            error_name = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
+            turn.refuse("cluster", "taking over its configuration", f"reading {path}: {error_name}")
+            return None
+    return merged
+
+
+def _boolean(turn: Turn, config: dict[str, str], name: str) -> bool | None:
+    value = config.get(name)
+    if value is None:
+        return None
+    match value.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            turn.refuse("cluster", f"configuring {name}", f"{value[:60]!r} is neither true nor false")
+            return None

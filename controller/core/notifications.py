@@ -1,0 +1,77 @@
+"""What brokers announce by sequential znodes: read all of it, act on it, delete it.
+
+A notification only says where to look, so it does no harm to read one twice; one that cannot be understood is recorded
+and deleted like the others, or it would be read for ever. Changes of configuration are left to the brokers, which all
+read them and purge them when they are old: there, the number of the last one that was looked at is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, assert_never
+
+from controller.core import configuration
+from controller.core.agenda import CheckLogDirs, DeleteNotifications, Notification, ReadNotifications, RefreshStates
+from controller.core.continuations import NotificationsDeleted, NotificationsFound, NotificationsRead
+from controller.core.turn import Turn
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+
+T = TypeVar("T")
+
+
+def find(turn: Turn, task: ReadNotifications) -> None:
+    """Look which there are, and be told when there are more."""
+    turn.read((GetChildren(task.kind.value, watch=True),), NotificationsFound(task.kind))
+
+
+def found(turn: Turn, task: NotificationsFound, outcomes: Sequence[ReadOutcome]) -> None:
+    """Read them all at once."""
+    parent = task.kind.value
+    names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    if task.kind is Notification.CONFIG_CHANGE:
+        names = configuration.unseen(turn.context, names)
+    found_paths = tuple(f"{parent}/{name}" for name in names)
+    if found_paths:
+        turn.read((GetData(path) for path in found_paths), NotificationsRead(task.kind, found_paths))
+
+
+def were_read(turn: Turn, task: NotificationsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Act on those that can be understood; those that brokers left for us alone are deleted."""
+    match task.kind:
+        case Notification.ISR_CHANGE:
+            changed = _understood(turn, task.paths, outcomes, znodes.decode_isr_change)
+            partitions = dict.fromkeys(tp for change in changed for tp in change)
+            turn.do(RefreshStates(tuple(partitions)), DeleteNotifications(task.paths))
+        case Notification.LOG_DIR_EVENT:
+            brokers = dict.fromkeys(_understood(turn, task.paths, outcomes, znodes.decode_log_dir_event))
+            turn.do(CheckLogDirs(tuple(brokers)), DeleteNotifications(task.paths))
+        case Notification.CONFIG_CHANGE:
+            configuration.changed(turn, _understood(turn, task.paths, outcomes, znodes.decode_config_change))
+        case _:
+            assert_never(task.kind)
+
+
+def _understood(
+    turn: Turn, read: Sequence[str], outcomes: Sequence[ReadOutcome], decode: Callable[[str, bytes | None], T]
+) -> list[T]:
+    """One that is gone already has been dealt with by somebody else."""
+    understood: list[T] = []
+    for path, outcome in zip(read, outcomes, strict=True):
+        if isinstance(outcome, Data):
+            try:
+                understood.append(decode(path, outcome.data))
+            except znodes.MalformedZnode as error:
+                turn.refuse(_subject(path), "acting on a notification", str(error))
+        elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
+            turn.refuse(_subject(path), "acting on a notification", f"reading {path}: {outcome.error.name}")
+    return understood
+
+
+def _subject(path: str) -> str:
+    return f"znode{paths.parent_of(path)}"
+
+
+def delete(turn: Turn, task: DeleteNotifications) -> None:
+    """All of them, each for itself: another one may be gone."""
+    turn.write([(Delete(path),) for path in task.paths], NotificationsDeleted())

@@ -1,0 +1,136 @@
+"""Preferred leaders: the first replica of an assignment leads where it can.
+
+Elected when somebody asks for it in `/admin/preferred_replica_election`, once, whether or not it works, and by itself
+from time to time: where more than so many percent of the partitions that prefer a broker are led by another, those
+that can be are moved to it. A partition whose preferred replica is not live or not in sync is left alone, since the
+election would fail; so are topics that are being deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from controller.core import election
+from controller.core.agenda import ElectLeaders, Partitions, RemovePreferredElections
+from controller.core.context import Context, Partition
+from controller.core.continuations import PreferredElectionsRead, PreferredElectionsRemoved
+from controller.core.effects import RebalanceLeaders
+from controller.core.election import Strategy
+from controller.core.leadership import online
+from controller.core.turn import Turn
+from protocol.vocabulary import LeaderAndIsr, TopicPartition
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+
+FIRST_REBALANCE_MS: Final = 5_000
+"""After taking over, as in Kafka: by then the brokers that restarted with the controller may be back."""
+_ELECTION: Final = "electing the preferred replica"
+
+
+# --- asked for ----------------------------------------------------------------------------------------------------
+
+
+def read(turn: Turn) -> None:
+    """Read the request, and be told when there is one or another one."""
+    path = paths.preferred_replica_election()
+    turn.read((Exists(path, watch=True), GetData(path)), PreferredElectionsRead())
+
+
+def was_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
+    """Elect what makes sense in one go, and remove the request."""
+    content = outcomes[1]
+    if isinstance(content, ReadFailed):
+        if content.error is not ZkError.NO_NODE:
+            turn.refuse("cluster", _ELECTION, f"reading {paths.preferred_replica_election()}: {content.error.name}")
+        return
+    if not isinstance(content, Data):
+        return
+    try:
+        asked = znodes.decode_preferred_replica_election(content.data)
+    except znodes.MalformedZnode as error:
+        turn.refuse("cluster", _ELECTION, str(error))
+        asked = ()
+    # What is written over the request meanwhile is another one: the watch tells of it.
+    turn.do(
+        ElectLeaders(_sensible(turn, asked), strategy=Strategy.PREFERRED),
+        RemovePreferredElections(content.stat.version),
+    )
+
+
+def _sensible(turn: Turn, asked: Partitions) -> Partitions:
+    """Those that are there, that are not being deleted, and whose leader is not the right one already."""
+    context = turn.context
+    chosen: list[TopicPartition] = []
+    refused: dict[str, list[TopicPartition]] = {}
+    for topic_partition in asked:
+        partition = context.partition(topic_partition)
+        if partition is None or not partition.assignment.replicas:
+            refused.setdefault("there is no such partition", []).append(topic_partition)
+        elif context.is_queued(topic_partition.topic):
+            refused.setdefault("the topic is being deleted", []).append(topic_partition)
+        elif partition.leadership is None:
+            refused.setdefault("the partition has no leadership yet", []).append(topic_partition)
+        elif partition.leadership.leader != partition.assignment.replicas[0]:
+            chosen.append(topic_partition)
+    for why, partitions in refused.items():
+        turn.refuse_partitions(partitions, _ELECTION, why)
+    return tuple(chosen)
+
+
+def remove(turn: Turn, task: RemovePreferredElections) -> None:
+    """Remove the request that was read, and not one that has come in its place."""
+    turn.write([(Delete(paths.preferred_replica_election(), task.version),)], PreferredElectionsRemoved())
+
+
+def removed(turn: Turn, outcome: GroupOutcome) -> None:
+    """Its own removal has set off the watch, so that it is looked at again."""
+    if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.NO_NODE, ZkError.BAD_VERSION):
+        path = paths.preferred_replica_election()
+        turn.refuse("cluster", f"removing {path}", f"{outcome.error.name}; remove it by hand")
+
+
+# --- from time to time --------------------------------------------------------------------------------------------
+
+
+def schedule_first_rebalance(turn: Turn) -> None:
+    """Look soon after taking over, and at intervals from then on."""
+    if turn.context.config.auto_leader_rebalance_enable:
+        turn.set_timer(RebalanceLeaders(), turn.now_ms + FIRST_REBALANCE_MS)
+
+
+def rebalance(turn: Turn) -> None:
+    """Elect the preferred replicas of the brokers that lead too few of the partitions that prefer them."""
+    context = turn.context
+    turn.set_timer(RebalanceLeaders(), turn.now_ms + context.config.leader_imbalance_check_interval_ms)
+    chosen = _imbalanced(context)
+    if chosen:
+        turn.do(ElectLeaders(chosen, strategy=Strategy.PREFERRED))
+
+
+def _imbalanced(context: Context) -> Partitions:
+    """Also of partitions that are being reassigned, as Kafka since 3.4: one that is stuck must not stop the rest."""
+    preferring: dict[int, int] = {}
+    led_by_another: dict[int, list[tuple[TopicPartition, Partition, LeaderAndIsr]]] = {}
+    for topic_partition, partition in context.all_partitions():
+        replicas, leadership = partition.assignment.replicas, partition.leadership
+        if not replicas or context.is_queued(topic_partition.topic):
+            continue
+        preferred = replicas[0]
+        preferring[preferred] = preferring.get(preferred, 0) + 1
+        if leadership is not None and leadership.leader != preferred:
+            led_by_another.setdefault(preferred, []).append((topic_partition, partition, leadership))
+    percentage = context.config.leader_imbalance_per_broker_percentage
+    return tuple(
+        topic_partition
+        for preferred, rows in led_by_another.items()
+        if 100 * len(rows) > percentage * preferring[preferred]
+        for topic_partition, partition, leadership in rows
+        if _can_lead(context, topic_partition, partition, leadership)
+    )
+
+
+def _can_lead(context: Context, topic_partition: TopicPartition, partition: Partition, current: LeaderAndIsr) -> bool:
+    is_online = online(context, topic_partition)
+    return isinstance(election.preferred(partition.assignment, current, is_online, context.epoch), election.Elected)
