@@ -23,13 +23,19 @@ from cluster.zookeeper import EmbeddedZooKeeper
 from protocol.kafka.control import Addressed, StopReplicaResponse
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.queries import MetadataRequest
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, WatchFired
-from protocol.zookeeper.paths import broker_id, log_dir_event_notifications
-from protocol.zookeeper.znodes import decode_broker
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, SetData, WatchFired
+from protocol.zookeeper.paths import (
+    broker_id,
+    isr_change_notifications,
+    log_dir_event_notifications,
+    partition_state,
+    topic,
+)
+from protocol.zookeeper.znodes import TopicZnode, decode_broker, decode_state, encode_state, encode_topic
 from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.runtime import reach
-from tests.unit.broker.driver import X, become, metadata, stop, tombstone
+from tests.unit.broker.driver import X, become, live, metadata, stop, tombstone
 
 pytestmark = pytest.mark.zookeeper
 
@@ -99,6 +105,30 @@ async def test_a_failed_log_directory_is_announced(zookeeper_chroot: str) -> Non
         (found,) = await session.read([GetChildren(log_dir_event_notifications())])
         assert isinstance(found, Children)
         assert len(found.names) == 1
+
+
+async def test_a_leader_grows_its_isr_in_zookeeper_and_notifies_the_controller(
+    zookeeper_chroot: str, tmp_path: Path
+) -> None:
+    opener = sessions_on(zookeeper_chroot)
+    config = agent_config(tmp_path, zookeeper_chroot, replica_catch_up_delay_ms=50)
+    async with opener(ignore) as session, running(config, opener) as app, connected(app) as connection:
+        await session.ensure_path(topic("t") + "/partitions/0")
+        await session.multi(
+            [
+                SetData(topic("t"), encode_topic(TopicZnode({0: ReplicaAssignment((1, 2))}, X)), -1),
+                Create(partition_state("t", 0), encode_state(LeaderAndIsr(1, 5, (1,), 3))),
+            ]
+        )
+        epoch = app.loop.state.broker_epoch
+        await connection.ask(Addressed(metadata("u", brokers=live(1, 2)), epoch))
+        await connection.ask(Addressed(become(replicas=(1, 2), leader_epoch=5), epoch))
+        await reach(lambda: app.loop.state.replicas[TopicPartition("t", 0)].isr == (1, 2))
+        state, names = await session.read([GetData(partition_state("t", 0)), GetChildren(isr_change_notifications())])
+        assert isinstance(state, Data)
+        assert decode_state("t", 0, state.data, state.stat.version) == LeaderAndIsr(1, 5, (1, 2), 3, 1)
+        assert isinstance(names, Children)
+        assert len(names.names) == 1
 
 
 # --- real processes -----------------------------------------------------------------------------------------------

@@ -8,15 +8,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.agent import step
-from broker.core.effects import CreateReplica, RenameForDeletion, SetAside
-from broker.core.inputs import BrokerRegistered, ControlReceived, TopicAbsence, TopicIdAnswer
+from broker.core.effects import CreateReplica, FillReplica, ProposeIsr, RenameForDeletion, SetAside
+from broker.core.inputs import (
+    BrokerRegistered,
+    ControlReceived,
+    IsrOutcome,
+    IsrProposed,
+    IsrVerdict,
+    TopicAbsence,
+    TopicIdAnswer,
+)
 from broker.core.naming import parse_directory_name
 from broker.core.replica import ReplicaState
 from broker.core.state import AgentState
 from protocol.journal_schema import schema_problems
 from protocol.kafka.control import Addressed, ControlRequest
 from protocol.vocabulary import BrokerEpoch, TopicId
-from tests.unit.broker.driver import EPOCH, ME, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
+from tests.unit.broker.driver import (
+    EPOCH,
+    ME,
+    A,
+    B,
+    Driver,
+    Entry,
+    FakeDisk,
+    X,
+    Y,
+    become,
+    live,
+    metadata,
+    stop,
+    tombstone,
+)
 
 TOPICS = st.sampled_from(["t", "u"])
 IDS = st.sampled_from([X, Y, None])
@@ -36,7 +59,14 @@ REQUESTS = st.one_of(
         is_new=st.booleans(),
         controller_epoch=st.integers(4, 6),
     ),
-    st.builds(metadata, TOPICS, IDS, partitions=PARTITIONS),
+    st.builds(
+        metadata,
+        TOPICS,
+        IDS,
+        partitions=PARTITIONS,
+        brokers=st.sampled_from([(), live(ME), live(ME, 2)]),
+        offline=st.sampled_from([(), (2,)]),
+    ),
     st.builds(tombstone, TOPICS, IDS, partitions=PARTITIONS),
     st.builds(
         stop,
@@ -48,7 +78,9 @@ REQUESTS = st.one_of(
     ),
 )
 ACTIONS = st.lists(
-    st.one_of(REQUESTS, st.sampled_from(["crash", "fail A", "time", "register"])), min_size=1, max_size=25
+    st.one_of(REQUESTS, st.sampled_from(["crash", "fail A", "time", "a second", "register", *IsrVerdict])),
+    min_size=1,
+    max_size=25,
 )
 FOUND = st.dictionaries(
     st.sampled_from(["t-0", "t-1", "u-0", "photos", "t-0." + "a" * 32 + "-delete", "t-1." + "b" * 32 + "-stray"]),
@@ -56,6 +88,9 @@ FOUND = st.dictionaries(
     max_size=4,
 )
 ANSWERS = st.dictionaries(TOPICS, st.sampled_from([X, Y, TopicAbsence.NO_ID, TopicAbsence.NO_TOPIC]), max_size=2)
+
+
+Action = str | IsrVerdict | ControlRequest
 
 
 class World:
@@ -73,13 +108,20 @@ class World:
         topic_ids: dict[str, TopicIdAnswer] = {**self.answers}
         return Driver(self.disk, topic_ids=topic_ids, seed=f"run-{self.runs}", epoch=BrokerEpoch(EPOCH + self.runs))
 
-    def do(self, action: str | ControlRequest) -> None:
-        if action == "crash":
+    def do(self, action: Action) -> None:
+        if isinstance(action, IsrVerdict):
+            changes = self.driver.state.proposed
+            if changes:
+                found = tuple(IsrOutcome(action, change.isr, change.partition_epoch + 1) for change in changes)
+                self.driver.feed(IsrProposed(found))
+        elif action == "crash":
             self.driver = self._start()
         elif action == "fail A":
             self.disk.failures[A] = "input/output error"
         elif action == "time":
             self.driver.advance(10**9)
+        elif action == "a second":
+            self.driver.advance(1_000)
         elif action == "register":
             self.driver.feed(BrokerRegistered(BrokerEpoch(self.driver.state.broker_epoch)))
         elif not self.driver.state.halted and not isinstance(action, str):
@@ -103,10 +145,19 @@ def counts_are_right(state: AgentState) -> None:
     assert state.removal.pending_bytes == sum(p.size_bytes for p in state.removal.pending.values())
 
 
+def proposals_are_sound(driver: Driver) -> None:
+    """One in flight, each partition once in it; each adds the live follower, and names nobody twice."""
+    proposals = [effect for effect in driver.effects if isinstance(effect, ProposeIsr)]
+    assert not driver.state.proposed or driver.state.proposed == proposals[-1].changes
+    for proposal in proposals:
+        assert len({change.topic_partition for change in proposal.changes}) == len(proposal.changes)
+        assert all(2 in change.isr and len(set(change.isr)) == len(change.isr) for change in proposal.changes)
+
+
 @given(FOUND, ANSWERS, ACTIONS)
 @settings(max_examples=150)
 def test_no_incarnation_is_mixed_up_and_nothing_goes_unasked(
-    found: dict[str, Entry], answers: dict[str, TopicId | TopicAbsence], actions: Sequence[str | ControlRequest]
+    found: dict[str, Entry], answers: dict[str, TopicId | TopicAbsence], actions: Sequence[Action]
 ) -> None:
     world = World(found, answers)
     kept = {name for name in found if "-delete" not in name}
@@ -119,6 +170,8 @@ def test_no_incarnation_is_mixed_up_and_nothing_goes_unasked(
                 assert type(action).__name__ == "StopReplicaRequest"
             elif isinstance(operation, CreateReplica):
                 assert type(action).__name__ == "LeaderAndIsrRequest"
+            elif isinstance(operation, FillReplica):
+                assert world.driver.state.replicas[operation.topic_partition].leader >= 0, "somebody leads it"
         state = world.driver.state
         if state.halted:
             world.do("crash")
@@ -128,6 +181,7 @@ def test_no_incarnation_is_mixed_up_and_nothing_goes_unasked(
             if replica.state is ReplicaState.HOSTED and replica.log_dir is not None:
                 entry = world.disk.log_dirs[replica.log_dir][str(topic_partition)]
                 assert entry.topic_id == replica.topic_id, "what is served has the id that it is served under"
+        proposals_are_sound(world.driver)
         for effect in world.driver.effects:
             fact = getattr(effect, "fact", None)
             assert fact is None or schema_problems(fact) == ()
