@@ -30,7 +30,7 @@ from protocol.vocabulary import TopicPartition
 
 Partitions = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TOPIC[:PARTITION]...]", help="Topics, or single partitions.", show_default=False),
+    typer.Argument(metavar="TOPIC[:PARTITION]", help="Topics, or single partitions.", show_default=False),
 ]
 Preferred = Annotated[bool, typer.Option("--preferred", help="Let the preferred (first) replicas lead.")]
 Unclean = Annotated[

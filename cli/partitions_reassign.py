@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Moves = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[TOPIC:PARTITION=BROKERS...]",
+        metavar="TOPIC:PARTITION=BROKERS",
         help="Partitions and the brokers that they shall have, the preferred one first, as in orders:0=1,2,3. "
         "With --cancel, --list: TOPIC or TOPIC:PARTITION.",
         show_default=False,

@@ -29,7 +29,7 @@ from protocol.topic_config import parse_topic_config, topic_config_problem
 from protocol.topic_names import parse_replica_assignment
 from protocol.vocabulary import Broker, TopicPartition, topic_name_problem
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics, by name.", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics, by name.", show_default=False)]
 Partitions = Annotated[
     int | None,
     typer.Option("--partitions", help="How many partitions each topic is to have, more than now.", show_default=False),
