@@ -14,8 +14,8 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.local import ClusterSettings, LocalCluster
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import LeaderAndIsr, TopicId
-from protocol.zookeeper.operations import Data, GetData
-from protocol.zookeeper.paths import partition_state
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData
+from protocol.zookeeper.paths import isr_change_notifications, partition_state
 from protocol.zookeeper.znodes import decode_state
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
@@ -73,3 +73,9 @@ async def test_a_broker_leaves_and_comes_back_into_the_isr(zookeeper_chroot: str
 
         log = cluster.broker(1).log_file.read_text()
         assert "proposed ISR members" in log
+
+        async def noticed() -> bool:
+            children = await session.read([GetChildren(isr_change_notifications())])
+            return children == [Children(())]
+
+        await until(noticed, "the controller has taken in what it was notified of")
