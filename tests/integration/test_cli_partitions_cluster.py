@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,50 @@ async def test_a_topic_grows(cluster: LocalCluster) -> None:
     described = (await lethe("topics", "describe", "--topic", "orders", "--json")).data[0]["partitions"]
     assert [partition["partition"] for partition in described] == [0, 1, 2]
     assert not any(partition["unavailable"] for partition in described)
+
+
+async def test_replicas_move_and_the_preferred_leader_leads(cluster: LocalCluster) -> None:
+    lethe = Lethe(cluster.zookeeper_connect)
+    assert (await lethe("topics", "create", "--topic", "orders", "--replica-assignment", "1:2")).code == 0
+    async with asyncio.timeout(30):
+        while (await lethe("topics", "describe", "--under-replicated-partitions")).out:
+            pass
+    moved = await lethe("partitions", "reassign", "orders:0=3,1", "--yes", "--wait", "--json", "--timeout-ms", "30000")
+    assert moved.code == 0, moved
+    assert moved.data["moves"][0]["size_bytes"] > 0
+    assert [one["state"] for one in moved.data["result"]] == ["done"]
+    described = (await lethe("topics", "describe", "--topic", "orders", "--json")).data[0]["partitions"][0]
+    assert described["replicas"] == [3, 1]
+    assert sorted(described["isr"]) == [1, 3]
+    assert (await lethe("partitions", "reassign", "--list", "--json")).data == []
+
+    elected = await lethe("partitions", "elect", "--preferred", "--all", "--json", "--timeout-ms", "30000")
+    assert elected.code == 0, elected
+    assert [(one["leader_before"], one["leader"]) for one in elected.data] == [(1, 3)]
+
+
+async def test_an_unclean_election_gives_a_leader_and_the_setting_back(cluster: LocalCluster) -> None:
+    lethe = Lethe(cluster.zookeeper_connect)
+    assert (await lethe("topics", "create", "--topic", "orders", "--replica-assignment", "1:2")).code == 0
+    async with asyncio.timeout(30):
+        while (await lethe("topics", "describe", "--under-replicated-partitions")).out:
+            pass
+    for broker, isr in ((2, [1]), (1, [1])):
+        await cluster.broker(broker).kill()
+        async with asyncio.timeout(30):
+            while (await _partition(lethe))["isr"] != isr or (
+                broker == 1 and not (await _partition(lethe))["unavailable"]
+            ):
+                pass
+    await cluster.broker(2).start()
+    elected = await lethe("partitions", "elect", "--unclean", "orders:0", "--yes", "--json", "--timeout-ms", "30000")
+    assert elected.code == 0, elected
+    assert elected.data == [{"topic": "orders", "partition": 0, "isr_before": [1], "leader": 2, "replicas": [1, 2]}]
+    assert (await lethe("topics", "describe", "--topic", "orders", "--json")).data[0]["config"] == {}
+
+
+async def _partition(lethe: Lethe) -> Any:
+    return (await lethe("topics", "describe", "--topic", "orders", "--json")).data[0]["partitions"][0]
 
 
 async def test_brokers_are_listed_with_what_they_store(cluster: LocalCluster) -> None:
