@@ -217,12 +217,17 @@ class OneController:
 
     def ask(self, request: ControllerRequest, version: int = 3) -> ControllerResponse:
         """A broker's request, worked on to the end; what it was answered."""
-        key = len(self.replies) + 1
-        self.replies[key] = []
-        self.feed(events.BrokerRequested(key, request, version))
+        key = self.request(request, version)
         self.run()
         (response,) = self.replies[key]
         return response
+
+    def request(self, request: ControllerRequest, version: int = 3) -> int:
+        """Queue a broker's request; its key. `run` handles it."""
+        key = len(self.replies) + 1
+        self.replies[key] = []
+        self.feed(events.BrokerRequested(key, request, version))
+        return key
 
     def run(self) -> None:
         """Everything that follows from what has happened, timers excepted."""

@@ -17,6 +17,13 @@ from controller.core.effects import WriteZnodes
 from controller.core.gauges import gauges
 from controller.core.waiting import WaitingFor, waits
 from protocol.kafka.errors import ErrorCode
+from protocol.kafka.to_controller import (
+    AlterPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    ControlledShutdownRequest,
+)
+from protocol.vocabulary import NO_EPOCH, BrokerId, RecoveryState
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Delete
 from tests.fakes.one_controller import Loss, OneController, Refusing, consent
@@ -33,6 +40,7 @@ ACTIONS = st.one_of(
         st.sampled_from(("stop", "start", "bounce", "silence", "hear", "fail")), st.sampled_from(BROKERS), st.none()
     ),
     st.tuples(st.sampled_from(("crash", "mend", "lose", "lose applied")), st.none(), st.none()),
+    st.tuples(st.sampled_from(("ask to stop", "alter")), st.sampled_from(BROKERS), st.sampled_from(TOPICS)),
     st.tuples(st.just("wait"), st.sampled_from((100, 1_000, 60_000)), st.none()),
 )
 
@@ -79,6 +87,13 @@ def act(world: OneController, action: tuple[str, object, object]) -> None:
         case ("crash", _, _):
             world.crash()
             world.elect()
+        case ("ask to stop", int(broker), _):
+            world.request(ControlledShutdownRequest(BrokerId(broker), NO_EPOCH))
+        case ("alter", int(broker), str(name)):
+            epoch = next((b.epoch for b in world.context.brokers.values() if b.id == broker), NO_EPOCH)
+            row = AlterPartition(0, 0, (broker,), RecoveryState.RECOVERED, 0)
+            rows = (AlterPartitionTopic(name, None, (row,)),)
+            world.request(AlterPartitionRequest(BrokerId(broker), epoch, rows), version=1)
         case ("wait", int(ms), _):
             world.advance(ms)
         case _:
@@ -115,6 +130,16 @@ def heal(world: OneController) -> None:
     world.run()
     for _ in range(4):
         world.advance(120_000)
+
+
+@settings(max_examples=100, deadline=None)
+@given(actions=st.lists(ACTIONS, max_size=14), batched=st.lists(st.booleans(), min_size=1, max_size=4))
+def test_every_request_of_a_broker_is_answered_exactly_once(
+    actions: list[tuple[str, object, object]], batched: list[bool]
+) -> None:
+    world = played(actions, batched)
+    assert world.context.unanswered == {}
+    assert [len(answers) for answers in world.replies.values()] == [1] * len(world.replies)
 
 
 @settings(max_examples=150, deadline=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.context import Context
+from controller.core.context import Context, Role
 from controller.core.effects import ReadZnodes, RebalanceLeaders, WriteZnodes
 from controller.core.events import TimerFired
 from controller.core.mutation import queue_deletion, set_leadership
@@ -13,9 +13,9 @@ from controller.core.transitions import PartitionState, ReplicaState
 from protocol.journal import FactType
 from protocol.vocabulary import BrokerId, LeaderAndIsr, TopicPartition
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, SetData, ZkError
+from protocol.zookeeper.operations import Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
-from tests.scenarios.plot import cluster, led, refusals, text, with_topic
+from tests.scenarios.plot import cluster, led, refusals, role, text, with_topic
 from tests.unit.controller.core.stage import EPOCH, NOW_MS, add_topic, feed, leading, write_in
 
 T0 = TopicPartition("t", 0)
@@ -151,6 +151,28 @@ def test_request_that_was_written_while_nobody_led_is_done_when_taking_over() ->
     assert not world.exists(PATH)
 
 
+def test_controller_move_on_preferred_replica_election() -> None:
+    world = bounced(with_topic(cluster(), "t", (1, 2)), 1)
+
+    def move(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and effect.fence is not None and effect.fence.version == 1:
+            theirs = znodes.encode_controller(znodes.ControllerZnode(BrokerId(7), world.now_ms))
+            world.write(
+                Delete(paths.controller()),
+                Create(paths.controller(), theirs, ephemeral=True),
+                SetData(paths.controller_epoch(), b"2", 1),
+            )
+            world.meanwhile = lambda _: None
+
+    world.meanwhile = move
+    ask(world, T0)
+    assert role(world) is Role.STANDING_BY
+    assert world.exists(PATH), "it is left to the one who leads now"
+    found = world.read(paths.partition_state("t", 0))
+    assert found is not None
+    assert found.stat.version == 2
+
+
 # --- from time to time --------------------------------------------------------------------------------------------
 
 
@@ -172,6 +194,18 @@ def test_rebalance_is_not_scheduled_where_it_is_switched_off() -> None:
     assert RebalanceLeaders() not in world.context.timers
     world.advance(1_000_000)
     assert led(world, "t") == (2, 1, (2, 1))
+
+
+def test_auto_preferred_replica_leader_election_with_other_reassigning_partitions() -> None:
+    world = cluster(world=OneController(auto_leader_rebalance_enable=True))
+    bounced(with_topic(with_topic(world, "t", (1, 2)), "stuck", (2,)), 1)
+    targets = {TopicPartition("stuck", 0): (9,)}
+    world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment(targets)))
+    world.run()
+    assert list(world.context.reassignments) == [TopicPartition("stuck", 0)]
+    world.advance(FIRST_REBALANCE_MS)
+    assert led(world, "t") == (1, 2, (2, 1))
+    assert list(world.context.reassignments) == [TopicPartition("stuck", 0)]
 
 
 def imbalanced(wrong: int, right: int) -> Context:
