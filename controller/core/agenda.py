@@ -7,14 +7,13 @@ controller can be copied or killed between any two steps, and a step can be expl
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from controller.core.agenda_requests import RequestTask
 from controller.core.election import Strategy
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
-from protocol.zookeeper import paths
 
 Replicas = tuple[PartitionReplica, ...]
 Partitions = tuple[TopicPartition, ...]
@@ -60,60 +59,6 @@ class StartPartitions:
 @dataclass(frozen=True, slots=True)
 class BecomeActive:
     """The takeover is done; other events may come."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadConfiguration:
-    """Read what is configured in ZooKeeper for all brokers and for us, and be told of changes."""
-
-    loading: bool = False
-
-
-# --- notifications ------------------------------------------------------------------------------------------------
-
-
-class Notification(enum.Enum):
-    """What brokers announce by sequential znodes, by the parent of these znodes."""
-
-    ISR_CHANGE = paths.isr_change_notifications()
-    LOG_DIR_EVENT = paths.log_dir_event_notifications()
-    CONFIG_CHANGE = paths.config_changes()
-
-
-@dataclass(frozen=True, slots=True)
-class ReadNotifications:
-    """Read what has been announced, and be told of more."""
-
-    kind: Notification
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteNotifications:
-    """They have been read, and understood or not."""
-
-    paths: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckLogDirs:
-    """Have these brokers, which have lost log directories, say which replicas they can still reach."""
-
-    brokers: tuple[BrokerId, ...]
-
-
-# --- preferred leaders --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPreferredElections:
-    """Read which partitions somebody wants to be led by their preferred replicas, and be told of more."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemovePreferredElections:
-    """The request has been tried once, which is all that is promised."""
-
-    version: int
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
@@ -239,44 +184,6 @@ class ShrinkIsr:
     """Take replicas that went offline out of their partitions' ISR."""
 
     replicas: Replicas
-
-
-# --- requests of brokers ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ControlShutdown:
-    """Relieve the broker that asks, under this key, to stop."""
-
-    key: int
-
-
-@dataclass(frozen=True, slots=True)
-class StopFollowers:
-    """The leaving broker is to fetch no more for these replicas, before they leave their ISRs."""
-
-    replicas: Replicas
-
-
-@dataclass(frozen=True, slots=True)
-class AlterPartitions:
-    """Write the ISRs that the leader that asks, under this key, wants for its partitions."""
-
-    key: int
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshStates:
-    """Somebody else has written these partitions' states: read them again and tell everybody."""
-
-    partitions: Partitions
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerControlledShutdown:
-    """Tell the leaving broker what it still leads."""
-
-    key: int
 
 
 # --- reassignment -------------------------------------------------------------------------------------------------
@@ -449,12 +356,7 @@ Task = (
     | TakeOver
     | StartPartitions
     | BecomeActive
-    | ReadConfiguration
-    | ReadNotifications
-    | DeleteNotifications
-    | CheckLogDirs
-    | ReadPreferredElections
-    | RemovePreferredElections
+    | RequestTask
     | ListBrokers
     | ReadBroker
     | BrokersFailed
@@ -471,11 +373,6 @@ Task = (
     | ElectLeaders
     | MoveReplicas
     | ShrinkIsr
-    | ControlShutdown
-    | StopFollowers
-    | AnswerControlledShutdown
-    | AlterPartitions
-    | RefreshStates
     | ReadReassignments
     | TrimReassignments
     | StartReassignments

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.agenda import BringOnline, ListDeletions, ReadConfiguration
+from controller.core.agenda import BringOnline, ListDeletions
+from controller.core.agenda_requests import ReadConfiguration
 from controller.core.config import DynamicConfig
 from controller.core.context import Context
 from controller.core.continuations import ConfigurationRead

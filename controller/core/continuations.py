@@ -9,13 +9,13 @@ from controller.core.agenda import (
     AnnounceReassignments,
     ElectLeaders,
     LeadTargets,
-    Notification,
     Partitions,
     Replicas,
     ShrinkIsr,
     Target,
     TopicTree,
 )
+from controller.core.agenda_requests import Notification
 from controller.core.election import Strategy
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, ControllerEpoch, LeaderAndIsr, TopicId

@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 from controller.core import (
     agenda,
+    agenda_requests,
     answers,
     brokers,
     configuration,
@@ -106,13 +107,13 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
         case events.TopicDeletionsRequested():
             turn.do(agenda.ListDeletions())
         case events.IsrChangesNotified():
-            turn.do(agenda.ReadNotifications(agenda.Notification.ISR_CHANGE))
+            turn.do(agenda_requests.ReadNotifications(agenda_requests.Notification.ISR_CHANGE))
         case events.LogDirEventsNotified():
-            turn.do(agenda.ReadNotifications(agenda.Notification.LOG_DIR_EVENT))
+            turn.do(agenda_requests.ReadNotifications(agenda_requests.Notification.LOG_DIR_EVENT))
         case events.ConfigurationChanged():
-            turn.do(agenda.ReadNotifications(agenda.Notification.CONFIG_CHANGE))
+            turn.do(agenda_requests.ReadNotifications(agenda_requests.Notification.CONFIG_CHANGE))
         case events.PreferredElectionsRequested():
-            turn.do(agenda.ReadPreferredElections())
+            turn.do(agenda_requests.ReadPreferredElections())
         case events.DeletionsPauseChanged():
             turn.do(agenda.ReadPause())
         case events.ReassignmentsRequested():
@@ -159,17 +160,17 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             failover.start_partitions(turn)
         case agenda.BecomeActive():
             failover.become_active(turn)
-        case agenda.ReadConfiguration():
+        case agenda_requests.ReadConfiguration():
             configuration.read(turn, task)
-        case agenda.ReadNotifications():
+        case agenda_requests.ReadNotifications():
             notifications.find(turn, task)
-        case agenda.DeleteNotifications():
+        case agenda_requests.DeleteNotifications():
             notifications.delete(turn, task)
-        case agenda.CheckLogDirs():
+        case agenda_requests.CheckLogDirs():
             log_dirs.check(turn, task)
-        case agenda.ReadPreferredElections():
+        case agenda_requests.ReadPreferredElections():
             preferred.read(turn)
-        case agenda.RemovePreferredElections():
+        case agenda_requests.RemovePreferredElections():
             preferred.remove(turn, task)
         case agenda.ListBrokers():
             brokers.list_brokers(turn, task)
@@ -203,15 +204,15 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             replica_machine.move(turn, task)
         case agenda.ShrinkIsr():
             leadership.shrink(turn, task)
-        case agenda.ControlShutdown():
+        case agenda_requests.ControlShutdown():
             controlled_shutdown.begin(turn, task)
-        case agenda.StopFollowers():
+        case agenda_requests.StopFollowers():
             controlled_shutdown.stop_followers(turn, task)
-        case agenda.AlterPartitions():
+        case agenda_requests.AlterPartitions():
             isr.alter(turn, task)
-        case agenda.RefreshStates():
+        case agenda_requests.RefreshStates():
             isr.refresh(turn, task)
-        case agenda.AnswerControlledShutdown():
+        case agenda_requests.AnswerControlledShutdown():
             controlled_shutdown.answer(turn, task)
         case agenda.ReadReassignments():
             reassignment_requests.read(turn)

@@ -17,11 +17,11 @@ from controller.core.agenda import (
     BringOnline,
     MoveReplicas,
     ProgressReassignments,
-    ReadPreferredElections,
     ReadReassignments,
     ResumeDeletions,
     StartPartitions,
 )
+from controller.core.agenda_requests import ReadPreferredElections
 from controller.core.context import Context, Partition, Role
 from controller.core.continuations import NotificationsDeleted, NotificationsListed, StatesRead
 from controller.core.mutation import set_first_replica_states, set_leadership, set_partition_state

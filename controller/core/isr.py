@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from controller.core.agenda import AlterPartitions, ProgressReassignments, RefreshStates
+from controller.core.agenda import ProgressReassignments
+from controller.core.agenda_requests import AlterPartitions, RefreshStates
 from controller.core.context import Context, Partition
 from controller.core.continuations import IsrsAltered, StatesRefreshed
 from controller.core.leadership import is_stale, set_state, take_in_state, with_next_version

@@ -11,7 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, assert_never
 
 from controller.core import configuration
-from controller.core.agenda import CheckLogDirs, DeleteNotifications, Notification, ReadNotifications, RefreshStates
+from controller.core.agenda_requests import (
+    CheckLogDirs,
+    DeleteNotifications,
+    Notification,
+    ReadNotifications,
+    RefreshStates,
+)
 from controller.core.continuations import NotificationsDeleted, NotificationsFound, NotificationsRead
 from controller.core.turn import Turn
 from protocol.zookeeper import paths, znodes

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.core import election
-from controller.core.agenda import ElectLeaders, Partitions, RemovePreferredElections
+from controller.core.agenda import ElectLeaders, Partitions
+from controller.core.agenda_requests import RemovePreferredElections
 from controller.core.context import Context, Partition
 from controller.core.continuations import PreferredElectionsRead, PreferredElectionsRemoved
 from controller.core.effects import RebalanceLeaders

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from controller.core.agenda import AlterPartitions, ControlShutdown
+from controller.core.agenda_requests import AlterPartitions, ControlShutdown
 from controller.core.context import Asked
 from controller.core.effects import Reply
 from controller.core.events import BrokerRequested

@@ -23,12 +23,12 @@ from controller.core.agenda import (
     ListDeletions,
     ListNotifications,
     ListTopics,
-    ReadConfiguration,
     ReadPause,
     ReadStates,
     Stand,
     TakeOver,
 )
+from controller.core.agenda_requests import ReadConfiguration
 from controller.core.context import Role
 from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated, GivenUp
 from controller.core.effects import CloseChannel, DisconnectBrokers, RenewSession, StandAgain, Timer

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from controller.core.agenda import RefreshStates
+from controller.core.agenda_requests import RefreshStates
 from controller.core.context import Context
 from controller.core.effects import Effect, Reply
 from controller.core.events import BrokerRequested

@@ -1,0 +1,118 @@
+"""What is left to do about what brokers and tools ask for or announce, as values: see `agenda`."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from protocol.zookeeper import paths
+
+# --- configuration ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConfiguration:
+    """Read what is configured in ZooKeeper for all brokers and for us, and be told of changes."""
+
+    loading: bool = False
+
+
+# --- notifications ----------------------------------------------------------------------------------------------------
+
+
+class Notification(enum.Enum):
+    """What brokers announce by sequential znodes, by the parent of these znodes."""
+
+    ISR_CHANGE = paths.isr_change_notifications()
+    LOG_DIR_EVENT = paths.log_dir_event_notifications()
+    CONFIG_CHANGE = paths.config_changes()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNotifications:
+    """Read what has been announced, and be told of more."""
+
+    kind: Notification
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNotifications:
+    """They have been read, and understood or not."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLogDirs:
+    """Have these brokers, which have lost log directories, say which replicas they can still reach."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+# --- preferred leaders ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPreferredElections:
+    """Read which partitions somebody wants to be led by their preferred replicas, and be told of more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePreferredElections:
+    """The request has been tried once, which is all that is promised."""
+
+    version: int
+
+
+# --- requests of brokers ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ControlShutdown:
+    """Relieve the broker that asks, under this key, to stop."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopFollowers:
+    """The leaving broker is to fetch no more for these replicas, before they leave their ISRs."""
+
+    replicas: tuple[PartitionReplica, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerControlledShutdown:
+    """Tell the leaving broker what it still leads."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitions:
+    """Write the ISRs that the leader that asks, under this key, wants for its partitions."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshStates:
+    """Somebody else has written these partitions' states: read them again and tell everybody."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+RequestTask = (
+    ReadConfiguration
+    | ReadNotifications
+    | DeleteNotifications
+    | CheckLogDirs
+    | ReadPreferredElections
+    | RemovePreferredElections
+    | ControlShutdown
+    | StopFollowers
+    | AnswerControlledShutdown
+    | AlterPartitions
+    | RefreshStates
+)
