@@ -6,11 +6,15 @@ import dataclasses
 
 import pytest
 
-from controller.core.context import Role
+from controller.core import brokers
+from controller.core.config import CoreConfig
+from controller.core.context import Context, Role
+from controller.core.effects import OpenChannel
+from controller.core.turn import Turn
 from protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
 from protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import BrokerId, ReplicaAssignment, TopicId
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, TopicId
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, SetData
 from tests.fakes.one_controller import OneController
@@ -55,6 +59,18 @@ def test_controller_epoch_persists_when_all_are_down() -> None:
 
 
 # --- what brokers hear --------------------------------------------------------------------------------------------
+
+
+def test_metadata_propagation_on_control_plane() -> None:
+    config = CoreConfig(BrokerId(1000), LATEST, control_listener="CONTROL")
+    turn = Turn(Context(config), 0)
+    plain, control = Endpoint("PLAINTEXT", "b1", 9092), Endpoint("CONTROL", "b1", 9093)
+    brokers.open_channel(turn, Broker(BrokerId(1), BrokerEpoch(7), (plain, control)))
+    brokers.open_channel(turn, Broker(BrokerId(2), BrokerEpoch(8), (plain,)))
+    assert turn.effects == [
+        OpenChannel(BrokerId(1), BrokerEpoch(7), control),
+        OpenChannel(BrokerId(2), BrokerEpoch(8), plain),
+    ]
 
 
 def test_metadata_propagation_on_broker_change() -> None:
