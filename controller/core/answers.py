@@ -7,6 +7,9 @@ recorded and change nothing.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from controller.core import reassignment_end
 from controller.core.agenda import FailReplicaDeletions, MoveReplicas, ResumeDeletions, Stand, TakeReplicasOffline
 from controller.core.context import METADATA_CACHE, Context, Hosting, Outstanding
@@ -16,7 +19,13 @@ from controller.core.replica_machine import move
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType, partition_ranges
-from protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrTopic, StopReplicaRequest, UpdateMetadataRequest
+from protocol.kafka.control import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopic,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
@@ -63,30 +72,28 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
     context = turn.context
     broker = event.broker
     asked = {topic.topic: topic.topic_id for topic in request.topics if _lives(context, topic)}
-    names = {topic_id: name for name, topic_id in asked.items() if topic_id is not None}
     offline = context.offline_dirs.setdefault(broker, {})
     confirmed = Hosting(event.broker_epoch, event.request_id, confirmed=True)
     newly_offline: list[PartitionReplica] = []
     problems: dict[tuple[str, int], list[int]] = {}
-    for row in event.response.partitions if event.response.error == ErrorCode.NONE else ():
-        topic = row.topic if row.topic is not None else names.get(row.topic_id) if row.topic_id is not None else None
-        if topic is None or topic not in asked:
+    for topic, number, error in _said(request, event.response) if event.response.error == ErrorCode.NONE else ():
+        if topic not in asked:
             continue
-        topic_partition = TopicPartition(topic, row.partition)
+        topic_partition = TopicPartition(topic, number)
         partition = context.partition(topic_partition)
         if partition is None:
             continue
-        if row.error == ErrorCode.KAFKA_STORAGE_ERROR:
+        if error == ErrorCode.KAFKA_STORAGE_ERROR:
             partition.hosting.pop(broker, None)
             if topic_partition not in offline:
                 offline[topic_partition] = None
-                newly_offline.append(PartitionReplica(topic, row.partition, broker))
+                newly_offline.append(PartitionReplica(topic, number, broker))
         else:
-            if row.error == ErrorCode.NONE:
+            if error == ErrorCode.NONE:
                 offline.pop(topic_partition, None)
-            elif row.error != ErrorCode.STALE_CONTROLLER_EPOCH:
+            elif error != ErrorCode.STALE_CONTROLLER_EPOCH:
                 # That one is how a broker says that it knows this leader epoch already, or a later one.
-                problems.setdefault((topic, row.error), []).append(row.partition)
+                problems.setdefault((topic, error), []).append(number)
             hosting = partition.hosting.get(broker)
             if hosting is not None and hosting.request_id == event.request_id:
                 partition.hosting[broker] = confirmed
@@ -98,6 +105,35 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
         )
     if newly_offline:
         turn.do(TakeReplicasOffline(tuple(newly_offline)))
+
+
+def _said(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> Iterator[tuple[str, int, int]]:
+    """Topic, partition and error of each row of the response.
+
+    From version 5 on rows name topics by their ids only. Of topics that have none (those deleted although nobody can
+    understand them) a row tells just the partition's number: it counts for each of them that was asked about under
+    that number, as long as there is one for each of them and all agree. Otherwise nothing has been said.
+    """
+    names = {topic.topic_id: topic.topic for topic in request.topics if topic.topic_id is not None}
+    nameless: dict[int, list[int]] = {}
+    for row in response.partitions:
+        topic = row.topic if row.topic is not None else names.get(row.topic_id) if row.topic_id is not None else None
+        if topic is not None:
+            yield topic, row.partition, row.error
+        elif row.topic_id is None:
+            nameless.setdefault(row.partition, []).append(row.error)
+    asked = list(_asked_without_id(request)) if nameless else []
+    times = Counter(number for _, number in asked)
+    for topic, number in asked:
+        errors = nameless.get(number, [])
+        if len(errors) == times[number] and len(set(errors)) == 1:
+            yield topic, number, errors[0]
+
+
+def _asked_without_id(request: LeaderAndIsrRequest) -> Iterator[tuple[str, int]]:
+    for topic in request.topics:
+        if topic.topic_id is None:
+            yield from ((topic.topic, row.partition) for row in topic.partitions)
 
 
 def _lives(context: Context, asked: LeaderAndIsrTopic) -> bool:

@@ -73,12 +73,12 @@ AnswerRule = Callable[[Send], Answer | None]
 
 
 def consent(send: Send) -> Answer:
-    """The answer of a healthy broker: NONE for everything."""
+    """The answer of a healthy broker: NONE for everything, by topic ids as from version 5 on."""
     broker, epoch, request_id, request = send
     match request:
         case LeaderAndIsrRequest():
             rows = tuple(
-                TopicIdError(topic.topic, None, row.partition, 0)
+                TopicIdError(None, topic.topic_id, row.partition, 0)
                 for topic in request.topics
                 for row in topic.partitions
             )
