@@ -13,7 +13,8 @@ from controller.core.transitions import PartitionState, ReplicaState
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "kafka-test-map.md").read_text(encoding="utf-8")
-NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
+BUGS = (ROOT / "docs" / "kafka-bugs.md").read_text(encoding="utf-8")
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE + BUGS)))
 ROWS = {
     "TopicDeletionManagerTest": 4,
     "DeleteTopicTest": 13,
@@ -46,8 +47,8 @@ def rows_of(section: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("path, name", NAMED)
 def test_named_test_exists(path: str, name: str) -> None:
-    assert (ROOT / path).exists(), f"docs/kafka-test-map.md names {path}, which is not there"
-    assert name in names_in(path), f"docs/kafka-test-map.md names {name}, which {path} does not have"
+    assert (ROOT / path).exists(), f"the page names {path}, which is not there"
+    assert name in names_in(path), f"the page names {name}, which {path} does not have"
 
 
 @pytest.mark.parametrize("section", ROWS)
@@ -61,3 +62,11 @@ def test_every_test_of_kafkas_has_a_row_that_names_a_test_or_a_reason(section: s
 def test_the_cases_that_are_named_are_pairs_of_states() -> None:
     pairs = {f"{a.name} to {b.name}" for states in (PartitionState, ReplicaState) for a in states for b in states}
     assert set(re.findall(r"case \*(.+?)\*", PAGE)) <= pairs
+
+
+def test_every_bug_has_a_test_or_cannot_arise() -> None:
+    rows = [line.split("|") for line in BUGS.splitlines() if re.match(r"\| (KAFKA-\d+|\d+)", line)]
+    assert len(rows) > 75
+    for cells in rows:
+        answer = cells[3]
+        assert "::test_" in answer or "*Cannot arise*" in answer, f"{cells[1]} has neither"
