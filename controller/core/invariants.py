@@ -16,20 +16,21 @@ def violations(context: Context) -> list[str]:
     """Everything that is wrong with the context."""
     found = [*_counts(context), *_deletions(context)]
     for topic_partition, partition in context.all_partitions():
-        found.extend(_partition(topic_partition, partition))
+        found.extend(_partition(topic_partition, partition, is_moving=topic_partition in context.reassignments))
     known = context.topics or context.brokers or context.deletions or context.marks or context.outstanding
     if not context.is_leading and known:
         found.append(f"not leading ({context.role.value}), and yet the cluster is remembered")
     return found
 
 
-def _partition(topic_partition: TopicPartition, partition: Partition) -> Iterator[str]:
+def _partition(topic_partition: TopicPartition, partition: Partition, *, is_moving: bool) -> Iterator[str]:
     leadership = partition.leadership
     replicas = partition.assignment.replicas
     if leadership is not None and replicas:
         strangers = [b for b in leadership.isr if b not in replicas]
-        # While a deletion is completed replicas leave the assignment one by one.
-        if strangers and ReplicaState.DELETION_SUCCESSFUL not in partition.replicas.values():
+        # While a deletion is completed replicas leave the assignment one by one; when a reassignment arrives or is
+        # given up they leave the assignment first and the ISR afterwards.
+        if strangers and not is_moving and ReplicaState.DELETION_SUCCESSFUL not in partition.replicas.values():
             yield f"{topic_partition}: ISR {leadership.isr} has {strangers}, not in the assignment {replicas}"
         if leadership.leader not in (LEADER_NONE, *leadership.isr):
             yield f"{topic_partition}: leader {leadership.leader} is not in the ISR {leadership.isr}"

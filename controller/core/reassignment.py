@@ -79,6 +79,7 @@ def start(turn: Turn, task: StartReassignments) -> None:
         if _would_lose_records(partition, after):
             why = "no replica that stays is in sync: those that would go are the only ones with every record"
             turn.refuse(f"partition/{target.topic_partition}", f"reassigning it to {list(target.replicas)}", why)
+            retry_later(turn)
             continue
         by_topic.setdefault(target.topic_partition.topic, []).append(target)
     if by_topic:
@@ -197,7 +198,7 @@ def announce(turn: Turn, task: AnnounceReassignments) -> None:
             leaderless.append(topic_partition)
             continue
         chosen.append(topic_partition)
-        leadership.append(raised(context, partition.leadership))
+        leadership.append(raised(context, assigned_only(partition, partition.leadership)))
     if leaderless:
         turn.do(
             MoveReplicas(_added(context, leaderless), ReplicaState.NEW),
@@ -217,6 +218,13 @@ def _can_start(context: Context, topic_partition: TopicPartition) -> bool:
     return partition is not None and any(
         context.is_online(topic_partition, replica) for replica in partition.assignment.replicas
     )
+
+
+def assigned_only(partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
+    """The leadership without replicas that are no longer assigned: their leader may have taken one in again just before
+    it heard of that. Where nobody else is in sync they stay, since only they have every record."""
+    isr = tuple(replica for replica in current.isr if replica in partition.assignment.replicas)
+    return current._replace(isr=isr) if isr and len(isr) < len(current.isr) else current
 
 
 def raised(context: Context, current: LeaderAndIsr) -> LeaderAndIsr:

@@ -42,9 +42,10 @@ from broker.core.inputs import (
     TopicIdsAnswered,
     TopicIdUnavailable,
 )
-from broker.core.isr_ways import unanswered
+from broker.core.isr_ways import alter_partition_request, judge_answer, unanswered
 from broker.core.state import AgentState, Settings
 from protocol.kafka.control import Addressed, ControlResponse
+from protocol.kafka.to_controller import AlterPartitionResponse, ControllerResponse
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create, Data, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome
@@ -288,7 +289,7 @@ class AgentProcess:
         self._world.after(self._cluster.mix.session_timeout_ms, give_up)
 
     def _propose(self, proposal: ProposeIsr, run: int) -> None:
-        """Through ZooKeeper; nobody hears of a proposal whose session is lost on the way."""
+        """Through the controller or ZooKeeper; nobody hears of a proposal whose session is lost on the way."""
         told: list[None] = []
 
         def then(outcomes: tuple[IsrOutcome, ...]) -> None:
@@ -297,6 +298,9 @@ class AgentProcess:
                 self._world.note(self.name, f"proposed {describe.isr(proposal.changes, outcomes)}")
                 self.feed(IsrProposed(outcomes))
 
+        if self._cluster.mix.asks_controller:
+            self._ask_controller(proposal, then)
+            return
         client = self.client
         if client is None or not client.connected:
             nobody = unanswered(proposal.changes, "no connection to ZooKeeper")
@@ -305,6 +309,18 @@ class AgentProcess:
         on_its_way = IsrProposal(client, self.id, self.name, proposal, then)
         on_its_way.start()
         self._world.after(self._cluster.mix.session_timeout_ms, lambda: then(on_its_way.give_up()))
+
+    def _ask_controller(self, proposal: ProposeIsr, then: Callable[[tuple[IsrOutcome, ...]], None]) -> None:
+        def answered(response: ControllerResponse) -> None:
+            assert isinstance(response, AlterPartitionResponse)
+            then(judge_answer(proposal.changes, self.id, response))
+
+        silence = unanswered(proposal.changes, "no answer in time")
+        self._world.after(self._cluster.mix.request_timeout_ms, lambda: then(silence))
+        controller = next((c for c in self._cluster.controllers if c.id == self.state.cache.controller_id), None)
+        if controller is not None:
+            request = alter_partition_request(proposal.changes, self.id, proposal.broker_epoch)
+            controller.desk.ask(request, answered)
 
     def _answer_ids(self, answers: tuple[TopicIdAnswer, ...], run: int) -> None:
         if run == self._run:

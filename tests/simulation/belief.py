@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from controller.core.context import Context, HeldBy, Role
 from controller.core.invariants import violations
 from controller.core.transitions import PartitionState
+from protocol.vocabulary import ReplicaAssignment, TopicPartition
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation
 
@@ -89,10 +90,22 @@ def _topic_differences(context: Context, name: str, incarnation: Incarnation) ->
     topic = context.topics[name]
     if topic.id != incarnation.topic_id:
         yield f"knows {name} under {topic.id}, ZooKeeper has {incarnation.topic_id}"
-    assignments = {number: partition.assignment for number, partition in topic.partitions.items()}
+    assignments = {n: _as_written(context, incarnation, n, p.assignment) for n, p in topic.partitions.items()}
     if assignments != incarnation.assignments:
         yield f"knows the replicas of {name} as {assignments}, ZooKeeper has {incarnation.assignments}"
     for number, partition in topic.partitions.items():
         state = incarnation.states.get(number)
         if number not in incarnation.touched and partition.leadership != state:
             yield f"knows {name}-{number} as {partition.leadership}, ZooKeeper has {state}"
+
+
+def _as_written(
+    context: Context, incarnation: Incarnation, partition: int, known: ReplicaAssignment
+) -> ReplicaAssignment:
+    """Where the target of a reassignment leads, it counts as the whole assignment, and the znode is written when the
+    replicas that go have been deleted."""
+    znode = incarnation.assignments.get(partition)
+    moving = TopicPartition(incarnation.name, partition) in context.reassignments
+    if znode is not None and moving and not known.is_being_reassigned and znode.target == known.replicas:
+        return znode
+    return known

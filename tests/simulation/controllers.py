@@ -35,6 +35,7 @@ from protocol.zookeeper.packing import MultiPlan, PlannedMulti
 from tests.simulation import belief, conduct, describe
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.network import Channel
+from tests.simulation.requests import Desk
 from tests.simulation.world import Action, Scheduled, Violation
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class ControllerProcess:
         self.context = self._fresh_context(cluster)
         self.client: Client | None = None
         self.channels: dict[BrokerId, Channel] = {}
+        self.desk = Desk(cluster, self)
         self.judged_at: tuple[int, int] = (-1, -1)
         """zxid and step at which memory was last compared with the znodes."""
         self.steps = 0
@@ -155,6 +157,7 @@ class ControllerProcess:
         self._held_back.append(action)
 
     def _drop_everything(self) -> None:
+        self.desk.die()
         self._queue.clear()
         for scheduled in self._timers.values():
             scheduled.cancel()
@@ -189,7 +192,10 @@ class ControllerProcess:
             return
         self._world.note(self.name, f"learns that its session is lost: {why}")
         self.client = None
-        self._queue.clear()
+        dropped, self._queue = self._queue, deque()
+        for event in dropped:
+            if isinstance(event, events.BrokerRequested):
+                self.desk.dropped(event)
         self._step(events.SessionLost(why))
         if self.alive:
             self._open_session()
@@ -296,8 +302,8 @@ class ControllerProcess:
                 self._close(broker)
             case SetTimer(timer=timer, at_ms=at_ms):
                 self._set_timer(timer, at_ms)
-            case Reply(key=key):
-                raise Violation("replies", f"{self.name}: request {key} is answered, and nobody asked")
+            case Reply():
+                self.desk.reply(effect)
             case DisconnectBrokers():
                 pass
             case RenewSession(reason=reason):

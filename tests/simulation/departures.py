@@ -2,7 +2,8 @@
 
 As with Kafka, a replica that is removed by a reassignment (or was being added by one that is cancelled) is told to go,
 and the reassignment is done. If its broker is away just then, or the connection between controller and broker ends
-before the order is carried out, or the disk refuses, the directory stays where it is: a *stray*. Nobody asks for it any
+before the order is carried out, or the disk refuses, the directory stays where it is: a *stray*. So does one that an
+earlier order, which was still on its way, makes after that. Nobody asks for it any
 more, not even the deletion of its topic. Where nothing of this happened, no directory may stay.
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from protocol.kafka.control import ControlResponse, StopReplicaResponse
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, TopicPartition
+from protocol.vocabulary import BrokerId
 from tests.simulation.ensemble import Writer
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def after_write(cluster: Cluster, writer: Writer, incarnation: Incarnation) -> N
     channels = next((each.channels for each in cluster.controllers if each.name == writer.name), {})
     for partition, broker in incarnation.departed:
         if BrokerId(broker) not in channels:
-            _stays(cluster, incarnation, partition, broker)
+            incarnation.strays[partition, broker] = None
 
 
 def channel_closed(cluster: Cluster, broker: BrokerId) -> None:
@@ -35,7 +36,7 @@ def channel_closed(cluster: Cluster, broker: BrokerId) -> None:
     for incarnation in cluster.ledger.living.values():
         for partition, departed in incarnation.departed:
             if departed == broker:
-                _stays(cluster, incarnation, partition, broker)
+                incarnation.strays[partition, broker] = None
 
 
 def answered(cluster: Cluster, broker: BrokerId, response: ControlResponse) -> None:
@@ -48,9 +49,3 @@ def answered(cluster: Cluster, broker: BrokerId, response: ControlResponse) -> N
             continue
         if (row.partition, broker) in incarnation.departed:
             incarnation.strays[row.partition, broker] = None
-
-
-def _stays(cluster: Cluster, incarnation: Incarnation, partition: int, broker: int) -> None:
-    disk = cluster.agents[BrokerId(broker)].disk
-    if disk.replica(TopicPartition(incarnation.name, partition)) is not None:
-        incarnation.strays[partition, broker] = None

@@ -125,6 +125,9 @@ def s6_leadership_is_sound(cluster: Cluster, writer: Writer, operation: Operatio
         raise Violation("S6", f"{writer.name} wrote an empty state for {name}-{partition}")
     problem = _leadership_problem(state, incarnation.replicas(partition))
     before = incarnation.states.get(partition)
+    as_asked = before is not None and state.leader == before.leader and state.leader_epoch == before.leader_epoch
+    if as_asked and (partition, state.leader_epoch, state.isr) in incarnation.proposed:
+        before = None
     if problem is None and before is not None:
         problem = _succession_problem(before, state, unclean=cluster.allows_unclean(incarnation))
     if problem is not None:
@@ -166,7 +169,7 @@ def disk_operation_is_allowed(cluster: Cluster, agent: AgentProcess, operation: 
     match operation:
         case RenameForDeletion() if directory is not None:
             s7_unidentified_is_kept(where, directory)
-            s2_deletion_was_asked_for(cluster, where, directory)
+            s2_deletion_was_asked_for(cluster, agent, where, directory)
         case SetAside() if directory is not None:
             s2_living_are_not_set_aside(cluster, where, directory)
         case CreateReplica() | FillReplica() if directory is not None and directory.files:
@@ -184,13 +187,16 @@ def removal_is_allowed(cluster: Cluster, agent: AgentProcess, ref: DirectoryRef)
     if kind_of(ref.name).kind is not DirectoryKind.DELETED:
         raise Violation("S7", f"{where} is removed, and it was never renamed for deletion")
     s7_unidentified_is_kept(where, directory)
-    s2_deletion_was_asked_for(cluster, where, directory)
+    s2_deletion_was_asked_for(cluster, agent, where, directory)
 
 
-def s2_deletion_was_asked_for(cluster: Cluster, where: str, directory: Directory) -> None:
-    """A directory is renamed for deletion or removed only for an incarnation whose deletion was asked for."""
+def s2_deletion_was_asked_for(cluster: Cluster, agent: AgentProcess, where: str, directory: Directory) -> None:
+    """A directory is renamed for deletion or removed only for an incarnation whose deletion was asked for, or where a
+    reassignment has taken its broker out of the assignment."""
     identity = directory.bytes_of or directory.topic_id
     incarnation = None if identity is None else cluster.ledger.by_id.get(identity)
+    if incarnation is not None and (directory.topic_partition.partition, agent.id) in incarnation.released:
+        return
     if incarnation is None or not incarnation.asked:
         raise Violation("S2", f"{where} is deleted, it holds bytes of {incarnation}, and nobody asked for that")
     if not cluster.mix.delete_topic_enable:

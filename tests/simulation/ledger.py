@@ -28,6 +28,10 @@ class Incarnation:
     assignments: dict[int, ReplicaAssignment] = field(default_factory=dict)
     states: dict[int, LeaderAndIsr] = field(default_factory=dict)
     """What each partition's state znode says now."""
+    written: dict[tuple[int, int], LeaderAndIsr] = field(default_factory=dict)
+    """What each partition's state has been, by (partition, version of the znode)."""
+    proposed: dict[tuple[int, int, tuple[int, ...]], None] = field(default_factory=dict)
+    """(partition, leader epoch, ISR) that a leader has asked its controller for."""
     touched: dict[int, None] = field(default_factory=dict)
     """Partitions whose state was last written by somebody who is no controller."""
     asked: bool = False
@@ -36,6 +40,8 @@ class Incarnation:
     """At some time its configuration allowed that a leader lacks records."""
     departed: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that has been an assigned replica and is none any more."""
+    released: dict[tuple[int, int], None] = field(default_factory=dict)
+    """(partition, broker) that a reassignment has ever wanted to go, or that has gone."""
     strays: dict[tuple[int, int], None] = field(default_factory=dict)
     """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
     removed_by: str | None = None
@@ -64,8 +70,10 @@ class Incarnation:
             after = assignments.get(partition)
             for broker in before.replicas:
                 if after is None or broker not in after.replicas:
-                    self.departed[partition, broker] = None
+                    self.departed[partition, broker] = self.released[partition, broker] = None
         for partition, each in assignments.items():
+            for broker in each.removing:
+                self.released[partition, broker] = None
             for broker in each.replicas:
                 self.departed.pop((partition, broker), None)
                 self.strays.pop((partition, broker), None)
@@ -146,6 +154,7 @@ class Ledger:
             incarnation.states.pop(partition, None)
         else:
             incarnation.states[partition] = state
+            incarnation.written[partition, state.partition_epoch] = state
 
     def _marker(self, operation: Operation, name: str) -> None:
         match operation:

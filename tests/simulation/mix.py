@@ -45,6 +45,8 @@ class Mix:
     p_agent_crash: float
     p_disk_refusal: float
     one_broker_stays_away: bool
+    asks_controller: bool
+    """Leaders have ISRs changed by AlterPartition; otherwise they write them themselves and leave a notification."""
     stays_paused: bool
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
@@ -145,6 +147,7 @@ def draw(random: Random) -> Mix:
         operator_every_ms=random.choice(((20, 400), (100, 1_500))),
         fault_every_ms=random.choice(((100, 800), (300, 3_000))),
         stays_paused=False,
+        asks_controller=True,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
         theme_weights={},
         theme_every_ms=(100, 1_500),
@@ -153,6 +156,7 @@ def draw(random: Random) -> Mix:
     chosen = themes()
     return replace(
         mix,
+        asks_controller=random.random() < 0.6,
         theme_weights={deed: weight for theme in chosen for deed, weight in THEMES[theme].items()},
         theme_every_ms=random.choice(((50, 600), (100, 1_500))),
         stays_paused="pause" in chosen and random.random() < 0.5,

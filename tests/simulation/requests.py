@@ -1,0 +1,117 @@
+"""What brokers ask their controller, over the network: an answer comes late, or never, and at most once.
+
+The request goes to the controller that the asker takes for it. What that controller's process drops without the core
+having seen it is answered as the runtime answers it; what a process that dies has not answered is never answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controller.core.effects import Reply
+from controller.core.events import BrokerRequested
+from controller.core.requests import refused
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.to_controller import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControllerRequest,
+    ControllerResponse,
+)
+from protocol.vocabulary import LeaderAndIsr
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.controllers import ControllerProcess
+    from tests.simulation.network import Link
+
+ALTER_PARTITION_VERSION = 3
+
+Then = Callable[[ControllerResponse], None]
+
+
+class Desk:
+    """Where one controller process takes requests, and what it owes."""
+
+    def __init__(self, cluster: Cluster, owner: ControllerProcess) -> None:
+        self._cluster = cluster
+        self._owner = owner
+        self._owed: dict[int, tuple[Link, Then]] = {}
+        self._last_key = 0
+
+    def ask(self, request: ControllerRequest, then: Then) -> None:
+        """Send it; `then` is called at most once."""
+        if isinstance(request, AlterPartitionRequest):
+            _note(self._cluster, request)
+        world, mix = self._cluster.world, self._cluster.mix
+        link = self._cluster.link(self._owner.id, request.broker_id)
+        if not link.is_cut and not world.chance(mix.p_request_lost):
+            # The two directions are named by who controls: requests of brokers go against the stream.
+            link.down.send(lambda: self._arrive(request, link, then))
+
+    def _arrive(self, request: ControllerRequest, link: Link, then: Then) -> None:
+        if not self._owner.alive:
+            return
+        self._last_key += 1
+        self._owed[self._last_key] = (link, then)
+        self._owner.post(BrokerRequested(self._last_key, _as_sent(request), ALTER_PARTITION_VERSION))
+
+    def reply(self, effect: Reply) -> None:
+        """The core has answered."""
+        owed = self._owed.pop(effect.key, None)
+        if owed is None:
+            raise Violation("replies", f"{self._owner.name}: request {effect.key} is answered, and nobody waits")
+        for problem in _untrue(self._cluster, effect.response):
+            raise Violation("replies", f"{self._owner.name} answers what is not so: {problem}")
+        link, then = owed
+        if not link.is_cut and not self._cluster.world.chance(self._cluster.mix.p_answer_lost):
+            link.up.send(lambda: then(effect.response))
+
+    def dropped(self, event: BrokerRequested) -> None:
+        """The queue it waited in was emptied."""
+        self.reply(Reply(event.key, refused(event.request)))
+
+    def die(self) -> None:
+        """Nobody is answered any more."""
+        self._owed.clear()
+
+    @property
+    def owes(self) -> tuple[int, ...]:
+        """Requests that are not answered."""
+        return tuple(self._owed)
+
+
+def _as_sent(request: ControllerRequest) -> ControllerRequest:
+    """From version 2 on AlterPartition names topics by their ids alone."""
+    if not isinstance(request, AlterPartitionRequest):
+        return request
+    return replace(request, topics=tuple(topic._replace(topic=None) for topic in request.topics))
+
+
+def _note(cluster: Cluster, request: AlterPartitionRequest) -> None:
+    for topic in request.topics:
+        incarnation = cluster.ledger.by_id.get(topic.topic_id) if topic.topic_id is not None else None
+        if incarnation is None:
+            continue
+        for row in topic.partitions:
+            incarnation.proposed[row.partition, row.leader_epoch, row.new_isr] = None
+
+
+def _untrue(cluster: Cluster, response: ControllerResponse) -> Iterator[str]:
+    """An ISR that is confirmed was written, under just that version."""
+    if not isinstance(response, AlterPartitionResponse):
+        return
+    for topic in response.topics:
+        incarnation = cluster.ledger.by_id.get(topic.topic_id) if topic.topic_id is not None else None
+        for row in topic.partitions:
+            if incarnation is not None and row.error == ErrorCode.NONE:
+                written = incarnation.written.get((row.partition, row.partition_epoch))
+                if written is None or not _agrees(written, row.leader, row.leader_epoch, row.isr):
+                    yield f"{incarnation}: {row}, and what was written is {written}"
+
+
+def _agrees(written: LeaderAndIsr, leader: int, leader_epoch: int, isr: tuple[int, ...]) -> bool:
+    return (written.leader, written.leader_epoch, written.isr) == (leader, leader_epoch, isr)
