@@ -204,8 +204,8 @@ class Reassignment:
     """A partition that moves from its origin to its target replicas."""
 
     since_ms: int
-    replicas: tuple[int, ...]
-    """All that may hold a replica until the reassignment is done: the target first, then the rest of the origin."""
+    written: ReplicaAssignment
+    """As the topic's znode has it until the reassignment is done: all that may hold a replica."""
     is_led: bool = False
     """A target replica leads, and the others have been taken out of service."""
     retiring: dict[int, None] = field(default_factory=dict)

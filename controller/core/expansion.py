@@ -103,9 +103,14 @@ def _differs(context: Context, name: str, znode: znodes.TopicZnode) -> bool:
 
 
 def znode_of(context: Context, name: str) -> znodes.TopicZnode:
-    """The topic's znode as memory has it."""
+    """The topic's znode as it must be: a partition that moves is written as moving until that is finished."""
     topic = context.topics[name]
-    return znodes.TopicZnode({n: p.assignment for n, p in topic.partitions.items()}, topic.id)
+    assignments = {number: partition.assignment for number, partition in topic.partitions.items()}
+    for number in assignments if context.reassignments else ():
+        moving = context.reassignments.get(TopicPartition(name, number))
+        if moving is not None:
+            assignments[number] = moving.written
+    return znodes.TopicZnode(assignments, topic.id)
 
 
 def set_topic(context: Context, name: str, znode: znodes.TopicZnode) -> Operation:

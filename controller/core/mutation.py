@@ -70,7 +70,7 @@ def add_topic(
     context.topics[name] = Topic(topic_id, partitions, version, created_zxid)
     for number, partition in partitions.items():
         if partition.assignment.is_being_reassigned:
-            context.reassignments[TopicPartition(name, number)] = Reassignment(now_ms, partition.assignment.replicas)
+            context.reassignments[TopicPartition(name, number)] = Reassignment(now_ms, partition.assignment)
 
 
 def remove_topic(context: Context, name: str) -> None:
@@ -116,7 +116,7 @@ def begin_reassignment(
     known = context.reassignments.get(topic_partition)
     since_ms = now_ms if known is None else known.since_ms
     retiring = {} if known is None else known.retiring
-    context.reassignments[topic_partition] = Reassignment(since_ms, assignment.replicas, retiring=retiring)
+    context.reassignments[topic_partition] = Reassignment(since_ms, assignment, retiring=retiring)
 
 
 def end_reassignment(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:

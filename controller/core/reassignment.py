@@ -97,7 +97,8 @@ def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> zno
     znode = znode_of(context, name)
     assignments = dict(znode.assignments)
     for (_, number), replicas in targets:
-        assignments[number] = assignments[number].reassign_to(replicas)
+        # From what memory has: of a partition that only waits for its removed replicas, the target is the origin now.
+        assignments[number] = context.topics[name].partitions[number].assignment.reassign_to(replicas)
     return znodes.TopicZnode(assignments, znode.topic_id)
 
 

@@ -211,9 +211,17 @@ def finish(turn: Turn, task: FinishReassignments) -> None:
         by_topic.setdefault(topic_partition.topic, []).append(topic_partition)
     if by_topic:
         turn.write(
-            [(set_topic(context, name, znode_of(context, name)),) for name in by_topic],
+            [(set_topic(context, name, _with_arrived(context, name, mine)),) for name, mine in by_topic.items()],
             ReassignmentsFinished(tuple(by_topic), tuple(map(tuple, by_topic.values()))),
         )
+
+
+def _with_arrived(context: Context, name: str, partitions: Iterable[TopicPartition]) -> znodes.TopicZnode:
+    znode = znode_of(context, name)
+    assignments = dict(znode.assignments)
+    for topic_partition, partition in _known(context, partitions):
+        assignments[topic_partition.partition] = partition.assignment
+    return znodes.TopicZnode(assignments, znode.topic_id)
 
 
 def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOutcome]) -> None:
@@ -270,7 +278,7 @@ def _with_all_replicas(context: Context, name: str) -> Operation:
 def _all_replicas(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> tuple[int, ...]:
     """Also those that were retired already: nobody has heard that they are gone."""
     known = context.reassignments.get(topic_partition)
-    return tuple(dict.fromkeys((*assignment.replicas, *(() if known is None else known.replicas))))
+    return tuple(dict.fromkeys((*assignment.replicas, *(() if known is None else known.written.replicas))))
 
 
 def cancelled(turn: Turn, task: ReassignmentsEnded, outcomes: Sequence[GroupOutcome]) -> None:

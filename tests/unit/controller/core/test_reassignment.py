@@ -154,6 +154,16 @@ def test_the_last_write_waits_for_the_brokers_that_are_to_delete_what_was_moved_
     assert "its broker is gone" in refusals(world, "replica/orders-0-1")[-1]
 
 
+def test_the_last_write_of_one_partition_says_nothing_of_another_one_that_is_still_waited_for() -> None:
+    world = with_topic(cluster(1, 2, 3, 4), "orders", (1, 2), (4, 2))
+    ask(world, orders_0=(2, 3), orders_1=(2, 3))
+    world.silent[1] = None
+    catch_up(world, "orders", 0, 1, 2, 3)
+    catch_up(world, "orders", 1, 4, 2, 3)
+    assert assignment(world, "orders", 1) == ReplicaAssignment((2, 3))
+    assert assignment(world, "orders", 0) == ReplicaAssignment((2, 3, 1), (3,), (1,))
+
+
 # --- surviving ----------------------------------------------------------------------------------------------------
 
 
