@@ -7,49 +7,12 @@ within one major version.
 
 from __future__ import annotations
 
-import enum
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
-from protocol.journal import Fact, FactType, JsonValue, partitions_in, time_from_text
-
-
-class Kind(enum.Enum):
-    """What a value is."""
-
-    TEXT = "text"
-    COUNT = "whole number, 0 or more"
-    ID = "whole number, -1 or more"
-    NUMBER = "number, 0 or more"
-    BOOLEAN = "boolean"
-    RANGES = "ranges of partitions, as `0-3,7`"
-    COUNTS = "object of whole numbers"
-    TEXTS = "list of texts"
-    TIME = "RFC 3339 time"
-    TEXT_OR_NULL = "text or null"
-
-
-class Key(NamedTuple):
-    name: str
-    kind: Kind
-    meaning: str
-    optional: bool = False
-
-
-class Form(NamedTuple):
-    """One way in which a type is written: who writes it, what it is about (a pattern), what its data holds."""
-
-    writer: str
-    subject: str
-    keys: tuple[Key, ...]
-
-
-class Schema(NamedTuple):
-    meaning: str
-    forms: tuple[Form, ...]
-
+from protocol.journal import Fact, FactType
+from protocol.journal_forms import Form, Key, Kind, Schema, problems_with
 
 _TOPIC: Final = r"topic/.+"
 _BROKER: Final = r"broker/\d+"
@@ -303,111 +266,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
 )
 
 
-# --- checking -----------------------------------------------------------------------------------------------------
-
-
-def _is_number(value: JsonValue, minimum: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= minimum
-
-
-def _is_whole(value: JsonValue, minimum: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
-
-
-def _parses(parse: Callable[[str], object], value: JsonValue) -> bool:
-    try:
-        parse(value if isinstance(value, str) else "?")
-    except ValueError:
-        return False
-    return True
-
-
-def _fits(kind: Kind, value: JsonValue) -> bool:
-    match kind:
-        case Kind.TEXT:
-            return isinstance(value, str)
-        case Kind.TEXT_OR_NULL:
-            return value is None or isinstance(value, str)
-        case Kind.COUNT:
-            return _is_whole(value, 0)
-        case Kind.ID:
-            return _is_whole(value, -1)
-        case Kind.NUMBER:
-            return _is_number(value, 0)
-        case Kind.BOOLEAN:
-            return isinstance(value, bool)
-        case Kind.RANGES:
-            return _parses(partitions_in, value)
-        case Kind.TIME:
-            return _parses(time_from_text, value)
-        case Kind.COUNTS:
-            return isinstance(value, dict) and all(_is_whole(count, 0) for count in value.values())
-        case Kind.TEXTS:
-            return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def _problems_with(form: Form, fact: Fact) -> list[str]:
-    problems = []
-    if re.fullmatch(form.subject, fact.subject, re.DOTALL) is None:
-        problems.append(f"the subject {fact.subject!r} is not like {form.subject!r}")
-    for key in form.keys:
-        if key.name not in fact.data:
-            if not key.optional:
-                problems.append(f"{key.name!r} is missing")
-        elif not _fits(key.kind, fact.data[key.name]):
-            problems.append(f"{key.name!r} is {fact.data[key.name]!r}, not {key.kind.value}")
-    return problems
-
-
 def schema_problems(fact: Fact) -> tuple[str, ...]:
     """Why the fact has none of the forms of its type, judged by the form that comes nearest; empty where it has one."""
-    found = [tuple(_problems_with(form, fact)) for form in SCHEMAS[fact.type].forms]
+    found = [tuple(problems_with(form, fact)) for form in SCHEMAS[fact.type].forms]
     return min(found, key=lambda problems: len(problems))
-
-
-# --- the page -----------------------------------------------------------------------------------------------------
-
-_INTRODUCTION: Final = """\
-# The journal
-
-Generated from `protocol/journal_schema.py`; `make docs` writes it.
-
-Controllers and agents write what they decide, do and learn as one line of JSON per fact, where `lethe.journal.dir` is
-set. A line is a CloudEvents 1.0 object:
-
-    {"specversion":"1.0","id":"19b1f2c3a4b-17","source":"/lethe/controller/1001","type":"lethe.election",
-     "subject":"controller/1001","time":"2026-01-02T03:04:05.678Z","datacontenttype":"application/json",
-     "data":{"what":"elected","epoch":7,"version":6}}
-
-(on one line). `id` is unique for its `source`: the start of the process in hexadecimal milliseconds, and a number that
-rises by one per line. `subject` says what the fact is about.
-
-Files are `<daemon>-<id>-00000001.jsonl` and so on; the one with the highest number is being written. A file that has
-`lethe.journal.max.bytes` is closed, and the oldest ones are removed beyond `lethe.journal.max.files`, so the journal
-has a known upper limit. A process that starts goes on in the newest file.
-
-Writing never holds a daemon up: facts go through a bounded queue to a thread of their own. What a full or stalled disk
-did not take is counted, and a `lethe.gap` line at that place says how much is missing, from when to when, and why.
-Each batch is handed to the operating system at once, so it survives the death of the process; files are synced to disk
-when they are closed, so a power failure may cost the last lines. Where the last line was cut off, the next process
-begins on a fresh one: readers pass over a line that is not JSON.
-
-Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over keys and types that
-they do not know.
-"""
-
-
-def journal_page() -> str:
-    """The text of `docs/journal.md`."""
-    lines = [_INTRODUCTION]
-    for fact_type in FactType:
-        schema = SCHEMAS[fact_type]
-        lines += [f"## lethe.{fact_type.value}", "", schema.meaning, ""]
-        for form in schema.forms:
-            lines += [f"Written by: {form.writer}. Subject: `{form.subject}`.", ""]
-            lines += ["| Key | Value | Meaning |", "|---|---|---|"]
-            for key in form.keys:
-                name = f"`{key.name}`" + (" (not always)" if key.optional else "")
-                lines.append(f"| {name} | {key.kind.value} | {key.meaning} |")
-            lines.append("")
-    return "\n".join(lines).rstrip() + "\n"

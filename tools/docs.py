@@ -39,7 +39,7 @@ PAGES: Final = (
     Page("docs/cli.md", "tools.cli_page:page"),
     Page("docs/configuration.md", "tools.configuration_page:page"),
     Page("docs/explain.md", "tools.explain_page:page"),
-    Page("docs/journal.md", "protocol.journal_schema:journal_page"),
+    Page("docs/journal.md", "tools.journal_page:page"),
     Page("docs/metrics.md", "tools.metrics_page:page"),
     Page("docs/state-machines.md", "tools.state_machines_page:page"),
     Page("docs/wire.md", "tools.wire_page:page"),

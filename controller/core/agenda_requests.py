@@ -1,11 +1,14 @@
-"""What is left to do about what brokers and tools ask for or announce, as values: see `agenda`."""
+"""What is left to do about what brokers and tools ask for or announce, and what the results are for, as values: see
+`agenda`."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
 
-from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from controller.core.agenda_partitions import Partitions
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths
 
 # --- configuration ----------------------------------------------------------------------------------------------------
@@ -115,4 +118,66 @@ RequestTask = (
     | AnswerControlledShutdown
     | AlterPartitions
     | RefreshStates
+)
+
+
+# --- what results are for ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationRead:
+    loading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsFound:
+    kind: Notification
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsRead:
+    kind: Notification
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationsDeleted:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionsRead:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionsRemoved:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class IsrsAltered:
+    """`verdicts`: what is to be answered where nothing had to be written; None: what the write says."""
+
+    key: int
+    partitions: Partitions
+    verdicts: tuple[LeaderAndIsr | ErrorCode | None, ...]
+    written: tuple[LeaderAndIsr, ...]
+    """The states written, for the partitions without a verdict, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatesRefreshed:
+    partitions: Partitions
+
+
+RequestContinuation = (
+    ConfigurationRead
+    | NotificationsFound
+    | NotificationsRead
+    | NotificationsDeleted
+    | PreferredElectionsRead
+    | PreferredElectionsRemoved
+    | IsrsAltered
+    | StatesRefreshed
 )

@@ -11,11 +11,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 from controller.core import reassignment_end
-from controller.core.agenda import FailReplicaDeletions, MoveReplicas, ResumeDeletions, Stand, TakeReplicasOffline
-from controller.core.context import METADATA_CACHE, Context, Hosting, Outstanding
+from controller.core.agenda import Stand, TakeReplicasOffline
+from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
+from controller.core.agenda_partitions import MoveReplicas
+from controller.core.context import Context, Outstanding
 from controller.core.deletion import note_problem, note_tombstoned
+from controller.core.deletion_memory import METADATA_CACHE
 from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.core.replica_machine import move
+from controller.core.topic import Hosting
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType, partition_ranges

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from controller.core.context import Context, Partition
+from controller.core.context import Context
+from controller.core.topic import Partition
 from protocol.kafka.control import (
     ControlRequest,
     LeaderAndIsrPartition,

@@ -12,19 +12,15 @@ from collections.abc import Sequence
 from controller.core import reassignment_end
 from controller.core.agenda import (
     AnnounceBrokersUnlessElected,
-    BringOnline,
     BrokersFailed,
     BrokersStarted,
-    FailReplicaDeletions,
     ListBrokers,
-    MovePartitions,
-    MoveReplicas,
-    Partitions,
-    ProgressReassignments,
     ReadBroker,
-    ResumeDeletions,
     TakeReplicasOffline,
 )
+from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
+from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from controller.core.agenda_reassignment import ProgressReassignments
 from controller.core.context import Context, SetAside
 from controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
 from controller.core.deletion import note_tombstoned

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.agenda import BringOnline, ListDeletions
-from controller.core.agenda_requests import ReadConfiguration
+from controller.core.agenda_deletion import ListDeletions
+from controller.core.agenda_partitions import BringOnline
+from controller.core.agenda_requests import ConfigurationRead, ReadConfiguration
 from controller.core.config import DynamicConfig
 from controller.core.context import Context
-from controller.core.continuations import ConfigurationRead
 from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.zookeeper import paths, znodes

@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
+from controller.core.deletion_memory import Deletion, Mark, RefusedMark
 from controller.core.effects import Timer
-from controller.core.transitions import PartitionState, ReplicaState
+from controller.core.topic import Partition, Reassignment, Topic
+from controller.core.transitions import ReplicaState
 from protocol.kafka.control import ControlRequest
 from protocol.kafka.to_controller import ControllerRequest
 from protocol.vocabulary import (
@@ -28,10 +30,7 @@ from protocol.vocabulary import (
     BrokerId,
     ControllerEpoch,
     EpochVersion,
-    LeaderAndIsr,
     PartitionReplica,
-    ReplicaAssignment,
-    TopicId,
     TopicPartition,
 )
 from protocol.zookeeper.znodes import DeletionsPaused
@@ -59,137 +58,6 @@ class Role(enum.Enum):
     ACTIVE = "active"
 
 
-class Hosting(NamedTuple):
-    """What we know of a broker incarnation's hold on a replica: LeaderAndIsr was sent to it last with `request_id`,
-    and that was answered without a storage error (`confirmed`). Only then does the answer to a later StopReplica
-    prove a deletion: brokers answer NONE for what lies on a failed disk."""
-
-    broker_epoch: BrokerEpoch
-    request_id: int
-    confirmed: bool
-
-
-@dataclass(slots=True)
-class Partition:
-    """One partition: its assignment, its leadership as last written or read, and the two state machines' states."""
-
-    assignment: ReplicaAssignment
-    leadership: LeaderAndIsr | None = None
-    state: PartitionState = PartitionState.NON_EXISTENT
-    replicas: dict[int, ReplicaState] = field(default_factory=dict)
-    """Broker id to state; a replica without an entry is NonExistent."""
-    hosting: dict[int, Hosting] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Topic:
-    id: TopicId | None
-    partitions: dict[int, Partition]
-    version: int = 0
-    """Of the topic's znode, as last read or written: what we write next expects it."""
-    created_zxid: int = 0
-    """czxid of the topic's znode: a znode of the same name with another one is another topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why the deletion of one replica did not succeed when it was last tried."""
-
-    what: str
-    """Kafka's error name, or our own words where no error was answered."""
-    since_ms: int
-    attempts: int
-
-    @classmethod
-    def met(cls, before: Problem | None, what: str, now_ms: int) -> Problem:
-        """A problem met now, after the one that was remembered for the same thing, if any."""
-        return cls(what, before.since_ms if before else now_ms, before.attempts + 1 if before else 1)
-
-
-class Tombstone(NamedTuple):
-    """UpdateMetadata with leader -2 went to this broker incarnation, and was answered without an error or not yet."""
-
-    broker_epoch: BrokerEpoch
-    request_id: int
-    acknowledged: bool
-
-
-METADATA_CACHE: Final = -1
-"""Stands for the partition where a deletion's problem is with a broker's metadata cache."""
-
-
-class HeldBy(enum.Enum):
-    """Why a marked topic is not queued."""
-
-    PAUSED = "deletions are paused"
-    REASSIGNMENT = "a reassignment is ended first"
-    UNREADABLE = "its znode cannot be understood"
-    DISABLED = "deletion is disabled; the marker is being removed"
-    NO_TOPIC = "there is no such topic; the marker is being removed"
-
-
-class Mark(NamedTuple):
-    """A topic is marked for deletion and held back: it stays in service."""
-
-    since_ms: int
-    """Since when we know of the marker."""
-    held_by: HeldBy
-    last_error: str | None = None
-
-
-class RefusedMark(NamedTuple):
-    """A marker was removed without its topic."""
-
-    at_ms: int
-    why: str
-
-
-@dataclass(slots=True)
-class Deletion:
-    """One topic queued for deletion."""
-
-    queued_at_ms: int
-    marked_at_ms: int
-    """Since when we know of the marker; before `queued_at_ms` where the topic was held back."""
-    started_at_ms: int | None = None
-    """When its partitions were first taken out of service."""
-    asked_at_ms: int | None = None
-    """When StopReplica was last sent."""
-    attempts: int = 0
-    """How often StopReplica(delete) rounds were sent."""
-    ineligible: bool = False
-    """Nothing is sent for it until something that it waits for has changed."""
-    round_is_due: bool = False
-    """What it waited for has changed while replicas were outstanding: it is tried again when they have answered, even
-    if something else has made it ineligible since."""
-    retry_at_ms: int | None = None
-    """When it is tried again without anything having changed; None: it waits for a change."""
-    by_state: dict[ReplicaState, int] = field(default_factory=dict)
-    """How many replicas are in each state; kept by `mutation`."""
-    problems: dict[tuple[int, int], Problem] = field(default_factory=dict)
-    """(partition or METADATA_CACHE, broker) to what went wrong there last."""
-    tombstones: dict[BrokerId, Tombstone] = field(default_factory=dict)
-    """What each broker that was here when the tombstone was sent says to it."""
-    tombstoned_at_ms: int | None = None
-    acknowledged_at_ms: int | None = None
-    znode_problem: Problem | None = None
-
-    @property
-    def in_progress(self) -> bool:
-        """Some replica has been asked to go and has not answered."""
-        return self.by_state.get(ReplicaState.DELETION_STARTED, 0) > 0
-
-    @property
-    def all_acknowledged(self) -> bool:
-        """Every replica is DeletionSuccessful; also true where there is none."""
-        return not self.by_state or set(self.by_state) == {ReplicaState.DELETION_SUCCESSFUL}
-
-    @property
-    def owing_tombstone(self) -> list[BrokerId]:
-        """Brokers whose metadata cache may still show the topic."""
-        return [broker for broker, tombstone in self.tombstones.items() if not tombstone.acknowledged]
-
-
 class Outstanding(NamedTuple):
     """A request that a broker has not answered yet."""
 
@@ -197,19 +65,6 @@ class Outstanding(NamedTuple):
     broker_epoch: BrokerEpoch
     request: ControlRequest
     sent_at_ms: int
-
-
-@dataclass(slots=True)
-class Reassignment:
-    """A partition that moves from its origin to its target replicas."""
-
-    since_ms: int
-    written: ReplicaAssignment
-    """As the topic's znode has it until the reassignment is done: all that may hold a replica."""
-    is_led: bool = False
-    """A target replica leads, and the others have been taken out of service."""
-    retiring: dict[int, None] = field(default_factory=dict)
-    """Brokers that were told to delete a replica that was moved away and have not answered."""
 
 
 class Asked(NamedTuple):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.agenda import ElectLeaders, MoveReplicas
+from controller.core.agenda_partitions import ElectLeaders, MoveReplicas
 from controller.core.agenda_requests import AnswerControlledShutdown, ControlShutdown, StopFollowers
 from controller.core.context import Context
 from controller.core.election import Strategy

@@ -1,4 +1,4 @@
-"""Routing: which file answers which event, task and result. Nothing is decided here.
+"""Routing: which file answers which event and which task; `results` routes what comes back. Nothing is decided here.
 
 `step` is the whole of the core's interface: it takes one event, works the agenda off until a read or write is
 outstanding or nothing is left, and returns what is to be done. The caller feeds the result of that read or write as
@@ -7,17 +7,17 @@ the next event; `SessionLost` alone may overtake it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final, assert_never
+from typing import assert_never
 
 from controller.core import (
     agenda,
+    agenda_deletion,
+    agenda_partitions,
+    agenda_reassignment,
     agenda_requests,
     answers,
     brokers,
     configuration,
-    continuations,
     controlled_shutdown,
     creation,
     deletion,
@@ -38,6 +38,7 @@ from controller.core import (
     removal,
     replica_machine,
     requests,
+    results,
     tenure,
     unreadable,
 )
@@ -50,11 +51,8 @@ from controller.core.effects import (
     StandAgain,
     Timer,
 )
-from controller.core.events import Event, External, Result, ZnodesRead, ZnodesWritten
+from controller.core.events import Event, External, ZnodesRead, ZnodesWritten
 from controller.core.turn import Turn
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ReadFailed, ZkError
-from protocol.zookeeper.packing import GroupUnknown
 
 
 def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
@@ -62,7 +60,7 @@ def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
     turn = Turn(context, now_ms)
     match event:
         case ZnodesRead() | ZnodesWritten():
-            _result(turn, event)
+            results.route(turn, event)
         case events.SessionLost(reason=reason):
             tenure.session_lost(turn, reason)
         case _:
@@ -105,7 +103,7 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
         case events.TopicsModified(topics=topics):
             expansion.topics_modified(turn, topics)
         case events.TopicDeletionsRequested():
-            turn.do(agenda.ListDeletions())
+            turn.do(agenda_deletion.ListDeletions())
         case events.IsrChangesNotified():
             turn.do(agenda_requests.ReadNotifications(agenda_requests.Notification.ISR_CHANGE))
         case events.LogDirEventsNotified():
@@ -115,9 +113,9 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
         case events.PreferredElectionsRequested():
             turn.do(agenda_requests.ReadPreferredElections())
         case events.DeletionsPauseChanged():
-            turn.do(agenda.ReadPause())
+            turn.do(agenda_deletion.ReadPause())
         case events.ReassignmentsRequested():
-            turn.do(agenda.ReadReassignments())
+            turn.do(agenda_reassignment.ReadReassignments())
         case events.LeaderAndIsrAnswered() | events.UpdateMetadataAnswered() | events.StopReplicaAnswered():
             answers.received(turn, event)
         case events.ResignationRequested(reason=reason):
@@ -192,17 +190,17 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             creation.create(turn, task)
         case agenda.ReadModifiedTopics():
             expansion.read_modified(turn, task)
-        case agenda.MovePartitions():
+        case agenda_partitions.MovePartitions():
             partition_machine.move(turn, task)
-        case agenda.BringOnline():
+        case agenda_partitions.BringOnline():
             partition_machine.bring_online(turn, task)
-        case agenda.InitializeLeadership():
+        case agenda_partitions.InitializeLeadership():
             leadership_first.initialize(turn, task)
-        case agenda.ElectLeaders():
+        case agenda_partitions.ElectLeaders():
             leadership.elect(turn, task)
-        case agenda.MoveReplicas():
+        case agenda_partitions.MoveReplicas():
             replica_machine.move(turn, task)
-        case agenda.ShrinkIsr():
+        case agenda_partitions.ShrinkIsr():
             leadership.shrink(turn, task)
         case agenda_requests.ControlShutdown():
             controlled_shutdown.begin(turn, task)
@@ -214,185 +212,43 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             isr.refresh(turn, task)
         case agenda_requests.AnswerControlledShutdown():
             controlled_shutdown.answer(turn, task)
-        case agenda.ReadReassignments():
+        case agenda_reassignment.ReadReassignments():
             reassignment_requests.read(turn)
-        case agenda.TrimReassignments():
+        case agenda_reassignment.TrimReassignments():
             reassignment_requests.trim(turn)
-        case agenda.StartReassignments():
+        case agenda_reassignment.StartReassignments():
             reassignment.start(turn, task)
-        case agenda.ProgressReassignments():
+        case agenda_reassignment.ProgressReassignments():
             reassignment.progress(turn, task)
-        case agenda.AnnounceReassignments():
+        case agenda_reassignment.AnnounceReassignments():
             reassignment.announce(turn, task)
-        case agenda.LeadTargets():
+        case agenda_reassignment.LeadTargets():
             reassignment_end.lead(turn, task)
-        case agenda.RetireReplicas():
+        case agenda_reassignment.RetireReplicas():
             reassignment_end.retire(turn, task)
-        case agenda.FinishReassignments():
+        case agenda_reassignment.FinishReassignments():
             reassignment_end.finish(turn, task)
-        case agenda.EndReassignments():
+        case agenda_reassignment.EndReassignments():
             reassignment_end.cancel(turn, task)
-        case agenda.ListDeletions():
+        case agenda_deletion.ListDeletions():
             marks.list_deletions(turn, task)
-        case agenda.ReadPause():
+        case agenda_deletion.ReadPause():
             marks.read_pause(turn, task)
-        case agenda.QueueDeletions():
+        case agenda_deletion.QueueDeletions():
             marks.queue(turn, task)
-        case agenda.ReadMarkers():
+        case agenda_deletion.ReadMarkers():
             unreadable.read_markers(turn, task)
-        case agenda.ReadUnreadable():
+        case agenda_deletion.ReadUnreadable():
             unreadable.read(turn, task)
-        case agenda.SettleUnknownMarkers():
+        case agenda_deletion.SettleUnknownMarkers():
             marks.settle_unknown(turn, task)
-        case agenda.ResumeDeletions():
+        case agenda_deletion.ResumeDeletions():
             deletion.resume(turn, task)
-        case agenda.FailReplicaDeletions():
+        case agenda_deletion.FailReplicaDeletions():
             deletion.fail(turn, task)
-        case agenda.RemoveTopics():
+        case agenda_deletion.RemoveTopics():
             removal.remove(turn, task)
-        case agenda.SearchTopicTrees():
+        case agenda_deletion.SearchTopicTrees():
             removal.search(turn, task)
         case _:
             assert_never(task)
-
-
-def _result(turn: Turn, event: Result) -> None:
-    """A result that nobody waits for belongs to a session or tenure that is over."""
-    awaited = turn.context.awaited
-    if awaited is None or awaited.effect_id != event.id:
-        return
-    turn.context.awaited = None
-    match event:
-        case ZnodesRead() if type(awaited.then) in _INDISPENSABLE and (error := _unreadable(event)) is not None:
-            what = _INDISPENSABLE[type(awaited.then)]
-            tenure.step_back(
-                turn, f"reading {what} failed with {error.name}; may the controller's credentials read it?"
-            )
-        case ZnodesRead():
-            _read(turn, awaited.then, event)
-        case ZnodesWritten(controller_moved=True):
-            tenure.control_lost(turn)
-        case ZnodesWritten():
-            _written(turn, awaited.then, event)
-
-
-_INDISPENSABLE: Final[Mapping[type, str]] = MappingProxyType(
-    {
-        continuations.ElectionLookedUp: "/controller, /controller_epoch or /migration",
-        continuations.BrokersListed: paths.broker_ids(),
-        continuations.TopicsListed: paths.broker_topics(),
-        continuations.DeletionsListed: paths.delete_topics(),
-    }
-)
-"""Reads without which nothing can be decided: an error is not the same as "there is nobody" or "there is none"."""
-
-
-def _unreadable(event: ZnodesRead) -> ZkError | None:
-    """The first error that does not just say that a znode is not there."""
-    errors = (outcome.error for outcome in event.outcomes if isinstance(outcome, ReadFailed))
-    return next((error for error in errors if error is not ZkError.NO_NODE), None)
-
-
-def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> None:  # noqa: C901 - as flat as `_run`
-    outcomes = event.outcomes
-    match then:
-        case continuations.ElectionLookedUp():
-            tenure.looked_up(turn, outcomes)
-        case continuations.NotificationsListed():
-            failover.notifications_listed(turn, outcomes)
-        case continuations.StatesRead():
-            failover.states_read(turn, then, outcomes)
-        case continuations.ConfigurationRead():
-            configuration.was_read(turn, then, outcomes)
-        case continuations.NotificationsFound():
-            notifications.found(turn, then, outcomes)
-        case continuations.NotificationsRead():
-            notifications.were_read(turn, then, outcomes)
-        case continuations.PreferredElectionsRead():
-            preferred.was_read(turn, outcomes)
-        case continuations.BrokersListed():
-            brokers.listed(turn, then, outcomes)
-        case continuations.BrokersRead():
-            brokers.read(turn, then, outcomes)
-        case continuations.BrokerRead():
-            brokers.modified(turn, then, outcomes)
-        case continuations.TopicsListed():
-            creation.listed(turn, then, outcomes)
-        case continuations.TopicsRead():
-            creation.topics_read(turn, then, outcomes)
-        case continuations.ModifiedTopicsRead():
-            expansion.modified(turn, then, outcomes)
-        case continuations.UncleanConfigsRead():
-            leadership.configs_read(turn, then, outcomes)
-        case continuations.StatesReread():
-            leadership.reread(turn, then, outcomes)
-        case continuations.StatesRefreshed():
-            isr.refreshed(turn, then, outcomes)
-        case continuations.ReassignmentsRead():
-            reassignment_requests.was_read(turn, then, outcomes)
-        case continuations.DeletionsListed():
-            marks.listed(turn, then, outcomes)
-        case continuations.PauseRead():
-            marks.pause_read(turn, then, outcomes)
-        case continuations.MarkersRead():
-            unreadable.markers_read(turn, then, outcomes)
-        case continuations.UnreadableRead():
-            unreadable.found(turn, then, outcomes)
-        case continuations.UnreadableStatesRead():
-            unreadable.states_read(turn, then, outcomes)
-        case continuations.TopicTreesSearched():
-            removal.searched(turn, then, outcomes)
-        case _:
-            raise RuntimeError(f"{then} waits for a write, and a read came back")
-
-
-def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten) -> None:  # noqa: C901 - as flat as `_run`
-    outcomes = event.outcomes
-    if isinstance(then, continuations.ElectionWritten):
-        tenure.election_written(turn, then, outcomes[0])
-        return
-    unknown = next((outcome for outcome in outcomes if isinstance(outcome, GroupUnknown)), None)
-    if unknown is not None:
-        tenure.step_back(turn, f"the outcome of a write is not known: {unknown.reason}")
-        return
-    match then:
-        case continuations.EpochNodeCreated():
-            tenure.epoch_node_created(turn, outcomes[0])
-        case continuations.GivenUp():
-            tenure.given_up(turn, then)
-        case continuations.NotificationsDeleted():
-            pass
-        case continuations.PreferredElectionsRemoved():
-            preferred.removed(turn, outcomes[0])
-        case continuations.TopicIdsWritten():
-            creation.ids_written(turn, then, outcomes)
-        case continuations.TopicsRestored():
-            expansion.restored(turn, then, outcomes)
-        case continuations.LeadershipPathsCreated():
-            leadership_first.paths_created(turn, then)
-        case continuations.LeadershipInitialized():
-            leadership_first.initialized(turn, then, outcomes)
-        case continuations.LeadersElected():
-            leadership.elected(turn, then, outcomes)
-        case continuations.IsrShrunk():
-            leadership.isr_shrunk(turn, then, outcomes)
-        case continuations.IsrsAltered():
-            isr.altered(turn, then, outcomes)
-        case continuations.ReassignmentsTrimmed():
-            reassignment_requests.trimmed(turn, outcomes[0])
-        case continuations.ReassignmentsStarted():
-            reassignment.started(turn, then, outcomes)
-        case continuations.ReassignmentsAnnounced():
-            reassignment.announced(turn, then, outcomes)
-        case continuations.TargetsLed():
-            reassignment_end.led(turn, then, outcomes)
-        case continuations.ReassignmentsFinished():
-            reassignment_end.finished(turn, then, outcomes)
-        case continuations.ReassignmentsEnded():
-            reassignment_end.cancelled(turn, then, outcomes)
-        case continuations.MarkersRemoved():
-            marks.markers_removed(turn, then, outcomes)
-        case continuations.TopicsRemoved():
-            removal.removed(turn, then, outcomes)
-        case _:
-            raise RuntimeError(f"{then} waits for a read, and a write came back")

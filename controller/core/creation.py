@@ -11,16 +11,9 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 
-from controller.core.agenda import (
-    BringOnline,
-    CreateTopics,
-    ListDeletions,
-    ListTopics,
-    MovePartitions,
-    MoveReplicas,
-    Partitions,
-    ReadTopics,
-)
+from controller.core.agenda import CreateTopics, ListTopics, ReadTopics
+from controller.core.agenda_deletion import ListDeletions
+from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from controller.core.context import Context, SetAside
 from controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
 from controller.core.mutation import add_topic, queue_deletion, remove_topic

@@ -23,10 +23,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.core import partition_machine
-from controller.core.agenda import FailReplicaDeletions, MovePartitions, MoveReplicas, RemoveTopics, ResumeDeletions
-from controller.core.context import Context, Deletion, Hosting, Problem
+from controller.core.agenda_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
+from controller.core.agenda_partitions import MovePartitions, MoveReplicas
+from controller.core.context import Context
+from controller.core.deletion_memory import Deletion, Problem
 from controller.core.effects import RetryDeletions
 from controller.core.replica_machine import move
+from controller.core.topic import Hosting
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.back_off import BackOff

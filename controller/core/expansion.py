@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.agenda import ListDeletions, ReadModifiedTopics, ReadTopics
-from controller.core.context import Context, Topic
+from controller.core.agenda import ReadModifiedTopics, ReadTopics
+from controller.core.agenda_deletion import ListDeletions
+from controller.core.context import Context
 from controller.core.continuations import ModifiedTopicsRead, TopicsRestored
 from controller.core.creation import forget, into_service, understood
 from controller.core.mutation import set_assignment
+from controller.core.topic import Topic
 from controller.core.turn import Turn
 from protocol.journal import FactType, partition_ranges
 from protocol.vocabulary import ReplicaAssignment, TopicPartition

@@ -12,19 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core import brokers, preferred
-from controller.core.agenda import (
-    BecomeActive,
-    BringOnline,
-    MoveReplicas,
-    ProgressReassignments,
-    ReadReassignments,
-    ResumeDeletions,
-    StartPartitions,
-)
-from controller.core.agenda_requests import ReadPreferredElections
-from controller.core.context import Context, Partition, Role
-from controller.core.continuations import NotificationsDeleted, NotificationsListed, StatesRead
+from controller.core.agenda import BecomeActive, StartPartitions
+from controller.core.agenda_deletion import ResumeDeletions
+from controller.core.agenda_partitions import BringOnline, MoveReplicas
+from controller.core.agenda_reassignment import ProgressReassignments, ReadReassignments
+from controller.core.agenda_requests import NotificationsDeleted, ReadPreferredElections
+from controller.core.context import Context, Role
+from controller.core.continuations import NotificationsListed, StatesRead
 from controller.core.mutation import set_first_replica_states, set_leadership, set_partition_state
+from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.context import Context, HeldBy, Partition
+from controller.core.context import Context
+from controller.core.deletion_memory import HeldBy
+from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPartition
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from controller.core.agenda import ProgressReassignments
-from controller.core.agenda_requests import AlterPartitions, RefreshStates
-from controller.core.context import Context, Partition
-from controller.core.continuations import IsrsAltered, StatesRefreshed
+from controller.core.agenda_reassignment import ProgressReassignments
+from controller.core.agenda_requests import AlterPartitions, IsrsAltered, RefreshStates, StatesRefreshed
+from controller.core.context import Context
 from controller.core.leadership import is_stale, set_state, take_in_state, with_next_version
 from controller.core.mutation import set_leadership
+from controller.core.topic import Partition
 from controller.core.turn import Turn
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.kafka.to_controller import (

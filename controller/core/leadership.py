@@ -14,16 +14,20 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from controller.core import election, partition_machine, replica_machine
-from controller.core.agenda import AnnounceReassignments, ElectLeaders, LeadTargets, Replicas, ShrinkIsr
-from controller.core.context import Context, Partition
-from controller.core.continuations import (
+from controller.core.agenda_partitions import (
+    ElectLeaders,
     IsrShrunk,
     LeadersElected,
-    StatesReread,
+    Replicas,
+    ShrinkIsr,
     UncleanConfigsRead,
 )
+from controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets
+from controller.core.context import Context
+from controller.core.continuations import StatesReread
 from controller.core.election import Elected, NoLeader, Strategy
 from controller.core.mutation import set_leadership
+from controller.core.topic import Partition
 from controller.core.transitions import PartitionState
 from controller.core.turn import Turn
 from protocol.journal import FactType

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controller.core import election, partition_machine
-from controller.core.agenda import InitializeLeadership
-from controller.core.continuations import LeadershipInitialized, LeadershipPathsCreated
+from controller.core.agenda_partitions import InitializeLeadership, LeadershipInitialized, LeadershipPathsCreated
 from controller.core.leadership import online, refuse_write
 from controller.core.mutation import set_leadership
 from controller.core.transitions import PartitionState

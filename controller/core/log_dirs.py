@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.agenda import MoveReplicas, ResumeDeletions
+from controller.core.agenda_deletion import ResumeDeletions
+from controller.core.agenda_partitions import MoveReplicas
 from controller.core.agenda_requests import CheckLogDirs
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn

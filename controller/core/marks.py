@@ -20,20 +20,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from controller.core.agenda import (
-    EndReassignments,
+from controller.core.agenda import ListTopics, Task
+from controller.core.agenda_deletion import (
+    DeletionsListed,
     ListDeletions,
-    ListTopics,
+    MarkersRemoved,
+    PauseRead,
     QueueDeletions,
     ReadMarkers,
     ReadPause,
     ResumeDeletions,
     SettleUnknownMarkers,
-    Task,
 )
-from controller.core.context import HeldBy, Mark, RefusedMark
-from controller.core.continuations import DeletionsListed, MarkersRemoved, PauseRead
+from controller.core.agenda_reassignment import EndReassignments
 from controller.core.deletion import phase
+from controller.core.deletion_memory import HeldBy, Mark, RefusedMark
 from controller.core.mutation import queue_deletion
 from controller.core.turn import Turn
 from protocol.journal import FactType

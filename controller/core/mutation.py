@@ -9,16 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from controller.core.context import (
-    Context,
-    Deletion,
-    Hosting,
-    Outstanding,
-    Partition,
-    Reassignment,
-    Tombstone,
-    Topic,
-)
+from controller.core.context import Context, Outstanding
+from controller.core.deletion_memory import Deletion, Tombstone
+from controller.core.topic import Hosting, Partition, Reassignment, Topic
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from protocol.vocabulary import (

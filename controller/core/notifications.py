@@ -15,10 +15,12 @@ from controller.core.agenda_requests import (
     CheckLogDirs,
     DeleteNotifications,
     Notification,
+    NotificationsDeleted,
+    NotificationsFound,
+    NotificationsRead,
     ReadNotifications,
     RefreshStates,
 )
-from controller.core.continuations import NotificationsDeleted, NotificationsFound, NotificationsRead
 from controller.core.turn import Turn
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError

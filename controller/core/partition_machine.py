@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.agenda import BringOnline, ElectLeaders, InitializeLeadership, MovePartitions
+from controller.core.agenda_partitions import BringOnline, ElectLeaders, InitializeLeadership, MovePartitions
 from controller.core.context import Context
 from controller.core.mutation import set_partition_state
 from controller.core.transitions import PARTITION_TRANSITIONS, PartitionState

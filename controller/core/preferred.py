@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.core import election
-from controller.core.agenda import ElectLeaders, Partitions
-from controller.core.agenda_requests import RemovePreferredElections
-from controller.core.context import Context, Partition
-from controller.core.continuations import PreferredElectionsRead, PreferredElectionsRemoved
+from controller.core.agenda_partitions import ElectLeaders, Partitions
+from controller.core.agenda_requests import PreferredElectionsRead, PreferredElectionsRemoved, RemovePreferredElections
+from controller.core.context import Context
 from controller.core.effects import RebalanceLeaders
 from controller.core.election import Strategy
 from controller.core.leadership import online
+from controller.core.topic import Partition
 from controller.core.turn import Turn
 from protocol.vocabulary import LeaderAndIsr, TopicPartition
 from protocol.zookeeper import paths, znodes

@@ -26,27 +26,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.agenda import (
+from controller.core.agenda import ReadModifiedTopics
+from controller.core.agenda_deletion import ListDeletions
+from controller.core.agenda_partitions import BringOnline, MoveReplicas, Partitions
+from controller.core.agenda_reassignment import (
     AnnounceReassignments,
-    BringOnline,
     FinishReassignments,
     LeadTargets,
-    ListDeletions,
-    MoveReplicas,
-    Partitions,
     ProgressReassignments,
-    ReadModifiedTopics,
     ReadReassignments,
+    ReassignmentsAnnounced,
+    ReassignmentsStarted,
     RetireReplicas,
     StartReassignments,
     Target,
 )
-from controller.core.context import Context, Partition
-from controller.core.continuations import ReassignmentsAnnounced, ReassignmentsStarted
+from controller.core.context import Context
 from controller.core.effects import RetryReassignments
 from controller.core.expansion import note_written, set_topic, znode_of
 from controller.core.leadership import is_stale, read_again, refuse_write, set_state, with_next_version
 from controller.core.mutation import begin_reassignment, set_leadership
+from controller.core.topic import Partition
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
 from protocol.back_off import BackOff

@@ -17,25 +17,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.core import election
-from controller.core.agenda import (
+from controller.core.agenda import ReadModifiedTopics
+from controller.core.agenda_deletion import ListDeletions, QueueDeletions
+from controller.core.agenda_partitions import MoveReplicas
+from controller.core.agenda_reassignment import (
     EndReassignments,
     FinishReassignments,
     LeadTargets,
-    ListDeletions,
-    MoveReplicas,
     ProgressReassignments,
-    QueueDeletions,
-    ReadModifiedTopics,
+    ReassignmentsEnded,
+    ReassignmentsFinished,
     RetireReplicas,
+    TargetsLed,
     TrimReassignments,
 )
-from controller.core.context import Context, Partition
-from controller.core.continuations import ReassignmentsEnded, ReassignmentsFinished, TargetsLed
+from controller.core.context import Context
 from controller.core.expansion import note_written, set_topic, znode_of
 from controller.core.leadership import is_stale, online, read_again, refuse_write, set_state, with_next_version
 from controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
 from controller.core.partition_machine import enter
 from controller.core.reassignment import assigned_only, in_words, raised, retry_later
+from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType

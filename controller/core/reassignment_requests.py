@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.agenda import StartReassignments, Target
+from controller.core.agenda_reassignment import ReassignmentsRead, ReassignmentsTrimmed, StartReassignments, Target
 from controller.core.context import Context
-from controller.core.continuations import ReassignmentsRead, ReassignmentsTrimmed
 from controller.core.turn import Turn
 from protocol.vocabulary import TopicPartition
 from protocol.zookeeper import paths, znodes

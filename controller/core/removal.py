@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from controller.core.agenda import RemoveTopics, SearchTopicTrees, TopicTree
-from controller.core.context import Context, Problem
-from controller.core.continuations import TopicsRemoved, TopicTreesSearched
+from controller.core.agenda_deletion import RemoveTopics, SearchTopicTrees, TopicsRemoved, TopicTree, TopicTreesSearched
+from controller.core.context import Context
 from controller.core.deletion import phase, retry_later
+from controller.core.deletion_memory import Problem
 from controller.core.mutation import remove_topic
 from controller.core.turn import Turn
 from protocol.journal import FactType

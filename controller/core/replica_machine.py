@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from controller.core.agenda import MoveReplicas, Replicas, ShrinkIsr
+from controller.core.agenda_partitions import MoveReplicas, Replicas, ShrinkIsr
 from controller.core.mutation import set_assignment, set_replica_state
 from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
 from controller.core.turn import Turn

@@ -17,17 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.agenda import (
-    GiveUp,
-    ListBrokers,
-    ListDeletions,
-    ListNotifications,
-    ListTopics,
-    ReadPause,
-    ReadStates,
-    Stand,
-    TakeOver,
-)
+from controller.core.agenda import GiveUp, ListBrokers, ListNotifications, ListTopics, ReadStates, Stand, TakeOver
+from controller.core.agenda_deletion import ListDeletions, ReadPause
 from controller.core.agenda_requests import ReadConfiguration
 from controller.core.context import Role
 from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated, GivenUp

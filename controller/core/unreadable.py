@@ -19,9 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controller.core.agenda import ListDeletions, QueueDeletions, ReadMarkers, ReadTopics, ReadUnreadable
+from controller.core.agenda import ReadTopics
+from controller.core.agenda_deletion import (
+    ListDeletions,
+    MarkersRead,
+    QueueDeletions,
+    ReadMarkers,
+    ReadUnreadable,
+    UnreadableRead,
+    UnreadableStatesRead,
+    UnreadableTopic,
+)
 from controller.core.context import Context
-from controller.core.continuations import MarkersRead, UnreadableRead, UnreadableStatesRead, UnreadableTopic
 from controller.core.creation import understood
 from controller.core.mutation import add_topic, set_first_replica_states, set_partition_state
 from controller.core.transitions import PartitionState

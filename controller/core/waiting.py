@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from controller.core.context import METADATA_CACHE, Context, Deletion, HeldBy, Partition
+from controller.core.context import Context
+from controller.core.deletion_memory import METADATA_CACHE, Deletion, HeldBy
+from controller.core.topic import Partition
 from controller.core.transitions import ReplicaState
 from protocol.vocabulary import BrokerId, TopicPartition
 

@@ -33,7 +33,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from controller.core.context import Context, Deletion
+from controller.core.context import Context
+from controller.core.deletion_memory import Deletion
 from controller.core.waiting import Wait, WaitingFor, all_rows, marked_topics
 from controller.runtime.brokers import ChannelProblem
 from protocol.journal import JsonValue, partition_ranges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.context import HeldBy
+from controller.core.deletion_memory import HeldBy
 from protocol.journal import FactType
 from protocol.vocabulary import ReplicaAssignment
 from protocol.zookeeper import paths, znodes

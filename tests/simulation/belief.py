@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from controller.core.context import Context, HeldBy, Role
+from controller.core.context import Context, Role
+from controller.core.deletion_memory import HeldBy
 from controller.core.invariants import violations
 from controller.core.transitions import PartitionState
 from protocol.vocabulary import ReplicaAssignment, TopicPartition

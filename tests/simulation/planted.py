@@ -15,12 +15,14 @@ from typing import Any, Final
 from broker.core import agent, epochs, identity
 from broker.core.identity import OpenVerdict, StopVerdict
 from broker.core.state import AgentState
-from controller.core import answers, brokers, controller, deletion, election, expansion, leadership, marks, removal
-from controller.core.agenda import ElectLeaders, RemoveTopics, ResumeDeletions
+from controller.core import answers, brokers, deletion, election, expansion, leadership, marks, removal, results
+from controller.core.agenda_deletion import MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
+from controller.core.agenda_partitions import ElectLeaders, UncleanConfigsRead
 from controller.core.batching import RequestBatch
-from controller.core.context import Context, Outstanding, Topic
-from controller.core.continuations import BrokersRead, MarkersRemoved, PauseRead, UncleanConfigsRead
+from controller.core.context import Context, Outstanding
+from controller.core.continuations import BrokersRead
 from controller.core.events import StopReplicaAnswered, ZnodesWritten
+from controller.core.topic import Topic
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
 from protocol.kafka.control import Addressed, StopReplicaRequest
@@ -148,7 +150,7 @@ def never_retried() -> AbstractContextManager[object]:
 
 def unknown_taken_for_done() -> AbstractContextManager[object]:
     """A write whose reply was lost counts as one that was done."""
-    written = controller._written
+    written = results._written
 
     def hopeful(turn: Turn, then: Any, event: ZnodesWritten) -> None:
         outcomes = tuple(GroupDone((), ()) if isinstance(o, GroupUnknown) else o for o in event.outcomes)

@@ -1,7 +1,7 @@
 import pytest
 
 from protocol.journal import Fact, FactType, JsonValue
-from protocol.journal_schema import SCHEMAS, journal_page, schema_problems
+from protocol.journal_schema import SCHEMAS, schema_problems
 
 GOOD = Fact(
     FactType.TRANSITION,
@@ -65,12 +65,3 @@ def test_one_of_several_forms_is_enough() -> None:
 def test_gaps_carry_real_times() -> None:
     gap: dict[str, int | str] = {"count": 3, "first": "2026-01-02T03:04:05.678Z", "last": "soon", "reason": "full"}
     assert schema_problems(Fact(FactType.GAP, "controller/1", {**gap})) == ("'last' is 'soon', not RFC 3339 time",)
-
-
-def test_the_page_names_every_type_and_key() -> None:
-    page = journal_page()
-    for fact_type, schema in SCHEMAS.items():
-        assert f"## lethe.{fact_type.value}\n" in page
-        for form in schema.forms:
-            for key in form.keys:
-                assert f"| `{key.name}`" in page

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from controller.core.agenda import ResumeDeletions
+from controller.core.agenda_deletion import ResumeDeletions
 from controller.core.batching import RequestBatch
 from controller.core.context import Context
 from controller.core.effects import Record

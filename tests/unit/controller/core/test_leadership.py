@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.agenda import ElectLeaders
+from controller.core.agenda_partitions import ElectLeaders
 from controller.core.context import Context
 from controller.core.election import Strategy
 from controller.core.mutation import queue_deletion, set_assignment, set_leadership

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from controller.core import mutation
-from controller.core.agenda import ListDeletions, QueueDeletions, ReadPause
-from controller.core.context import Context, HeldBy, Mark
+from controller.core.agenda_deletion import ListDeletions, QueueDeletions, ReadPause
+from controller.core.context import Context
+from controller.core.deletion_memory import HeldBy, Mark
 from controller.core.effects import Effect, Record, Send
 from controller.core.marks import DISABLED, MAX_REFUSED, NO_SUCH_TOPIC
 from protocol.journal import FactType

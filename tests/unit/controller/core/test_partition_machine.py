@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.agenda import BringOnline, MovePartitions, ResumeDeletions
+from controller.core.agenda_deletion import ResumeDeletions
+from controller.core.agenda_partitions import BringOnline, MovePartitions
 from controller.core.context import Context
 from controller.core.mutation import queue_deletion, set_leadership, set_partition_state
 from controller.core.partition_machine import enter

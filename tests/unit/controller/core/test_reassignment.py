@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.context import HeldBy
+from controller.core.deletion_memory import HeldBy
 from controller.core.effects import ReadZnodes, WriteZnodes
 from controller.core.transitions import ReplicaState
 from protocol.journal import FactType

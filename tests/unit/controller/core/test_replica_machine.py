@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.agenda import MoveReplicas, TakeOver
+from controller.core.agenda import TakeOver
+from controller.core.agenda_partitions import MoveReplicas
 from controller.core.context import Context
 from controller.core.mutation import queue_deletion, set_leadership, set_replica_state
 from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState

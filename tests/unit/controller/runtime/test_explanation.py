@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from controller.core import mutation
-from controller.core.context import HeldBy, Mark, RefusedMark
+from controller.core.deletion_memory import HeldBy, Mark, RefusedMark
 from controller.core.transitions import ReplicaState
 from controller.core.waiting import WaitingFor
 from controller.runtime.brokers import ChannelProblem

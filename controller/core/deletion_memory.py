@@ -1,0 +1,109 @@
+"""What the controller remembers of topics that are marked, and of those that are queued for deletion."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from controller.core.transitions import ReplicaState
+from protocol.vocabulary import BrokerEpoch, BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the deletion of one replica did not succeed when it was last tried."""
+
+    what: str
+    """Kafka's error name, or our own words where no error was answered."""
+    since_ms: int
+    attempts: int
+
+    @classmethod
+    def met(cls, before: Problem | None, what: str, now_ms: int) -> Problem:
+        """A problem met now, after the one that was remembered for the same thing, if any."""
+        return cls(what, before.since_ms if before else now_ms, before.attempts + 1 if before else 1)
+
+
+class Tombstone(NamedTuple):
+    """UpdateMetadata with leader -2 went to this broker incarnation, and was answered without an error or not yet."""
+
+    broker_epoch: BrokerEpoch
+    request_id: int
+    acknowledged: bool
+
+
+METADATA_CACHE: Final = -1
+"""Stands for the partition where a deletion's problem is with a broker's metadata cache."""
+
+
+class HeldBy(enum.Enum):
+    """Why a marked topic is not queued."""
+
+    PAUSED = "deletions are paused"
+    REASSIGNMENT = "a reassignment is ended first"
+    UNREADABLE = "its znode cannot be understood"
+    DISABLED = "deletion is disabled; the marker is being removed"
+    NO_TOPIC = "there is no such topic; the marker is being removed"
+
+
+class Mark(NamedTuple):
+    """A topic is marked for deletion and held back: it stays in service."""
+
+    since_ms: int
+    """Since when we know of the marker."""
+    held_by: HeldBy
+    last_error: str | None = None
+
+
+class RefusedMark(NamedTuple):
+    """A marker was removed without its topic."""
+
+    at_ms: int
+    why: str
+
+
+@dataclass(slots=True)
+class Deletion:
+    """One topic queued for deletion."""
+
+    queued_at_ms: int
+    marked_at_ms: int
+    """Since when we know of the marker; before `queued_at_ms` where the topic was held back."""
+    started_at_ms: int | None = None
+    """When its partitions were first taken out of service."""
+    asked_at_ms: int | None = None
+    """When StopReplica was last sent."""
+    attempts: int = 0
+    """How often StopReplica(delete) rounds were sent."""
+    ineligible: bool = False
+    """Nothing is sent for it until something that it waits for has changed."""
+    round_is_due: bool = False
+    """What it waited for has changed while replicas were outstanding: it is tried again when they have answered, even
+    if something else has made it ineligible since."""
+    retry_at_ms: int | None = None
+    """When it is tried again without anything having changed; None: it waits for a change."""
+    by_state: dict[ReplicaState, int] = field(default_factory=dict)
+    """How many replicas are in each state; kept by `mutation`."""
+    problems: dict[tuple[int, int], Problem] = field(default_factory=dict)
+    """(partition or METADATA_CACHE, broker) to what went wrong there last."""
+    tombstones: dict[BrokerId, Tombstone] = field(default_factory=dict)
+    """What each broker that was here when the tombstone was sent says to it."""
+    tombstoned_at_ms: int | None = None
+    acknowledged_at_ms: int | None = None
+    znode_problem: Problem | None = None
+
+    @property
+    def in_progress(self) -> bool:
+        """Some replica has been asked to go and has not answered."""
+        return self.by_state.get(ReplicaState.DELETION_STARTED, 0) > 0
+
+    @property
+    def all_acknowledged(self) -> bool:
+        """Every replica is DeletionSuccessful; also true where there is none."""
+        return not self.by_state or set(self.by_state) == {ReplicaState.DELETION_SUCCESSFUL}
+
+    @property
+    def owing_tombstone(self) -> list[BrokerId]:
+        """Brokers whose metadata cache may still show the topic."""
+        return [broker for broker, tombstone in self.tombstones.items() if not tombstone.acknowledged]

@@ -1,0 +1,183 @@
+"""Routing: which file takes in which result of a read or write.
+
+Three things are the same for all of them and are seen to here: a lost fence ends the tenure, a write whose outcome is
+unknown ends the session, and a read without which nothing can be decided must not have failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from controller.core import (
+    agenda_deletion,
+    agenda_partitions,
+    agenda_reassignment,
+    agenda_requests,
+    brokers,
+    configuration,
+    continuations,
+    creation,
+    expansion,
+    failover,
+    isr,
+    leadership,
+    leadership_first,
+    marks,
+    notifications,
+    preferred,
+    reassignment,
+    reassignment_end,
+    reassignment_requests,
+    removal,
+    tenure,
+    unreadable,
+)
+from controller.core.events import Result, ZnodesRead, ZnodesWritten
+from controller.core.turn import Turn
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import ReadFailed, ZkError
+from protocol.zookeeper.packing import GroupUnknown
+
+
+def route(turn: Turn, event: Result) -> None:
+    """A result that nobody waits for belongs to a session or tenure that is over."""
+    awaited = turn.context.awaited
+    if awaited is None or awaited.effect_id != event.id:
+        return
+    turn.context.awaited = None
+    match event:
+        case ZnodesRead() if type(awaited.then) in _INDISPENSABLE and (error := _unreadable(event)) is not None:
+            what = _INDISPENSABLE[type(awaited.then)]
+            tenure.step_back(
+                turn, f"reading {what} failed with {error.name}; may the controller's credentials read it?"
+            )
+        case ZnodesRead():
+            _read(turn, awaited.then, event)
+        case ZnodesWritten(controller_moved=True):
+            tenure.control_lost(turn)
+        case ZnodesWritten():
+            _written(turn, awaited.then, event)
+
+
+_INDISPENSABLE: Final[Mapping[type, str]] = MappingProxyType(
+    {
+        continuations.ElectionLookedUp: "/controller, /controller_epoch or /migration",
+        continuations.BrokersListed: paths.broker_ids(),
+        continuations.TopicsListed: paths.broker_topics(),
+        agenda_deletion.DeletionsListed: paths.delete_topics(),
+    }
+)
+"""Reads without which nothing can be decided: an error is not the same as "there is nobody" or "there is none"."""
+
+
+def _unreadable(event: ZnodesRead) -> ZkError | None:
+    """The first error that does not just say that a znode is not there."""
+    errors = (outcome.error for outcome in event.outcomes if isinstance(outcome, ReadFailed))
+    return next((error for error in errors if error is not ZkError.NO_NODE), None)
+
+
+def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> None:  # noqa: C901 - as flat as `_run`
+    outcomes = event.outcomes
+    match then:
+        case continuations.ElectionLookedUp():
+            tenure.looked_up(turn, outcomes)
+        case continuations.NotificationsListed():
+            failover.notifications_listed(turn, outcomes)
+        case continuations.StatesRead():
+            failover.states_read(turn, then, outcomes)
+        case agenda_requests.ConfigurationRead():
+            configuration.was_read(turn, then, outcomes)
+        case agenda_requests.NotificationsFound():
+            notifications.found(turn, then, outcomes)
+        case agenda_requests.NotificationsRead():
+            notifications.were_read(turn, then, outcomes)
+        case agenda_requests.PreferredElectionsRead():
+            preferred.was_read(turn, outcomes)
+        case continuations.BrokersListed():
+            brokers.listed(turn, then, outcomes)
+        case continuations.BrokersRead():
+            brokers.read(turn, then, outcomes)
+        case continuations.BrokerRead():
+            brokers.modified(turn, then, outcomes)
+        case continuations.TopicsListed():
+            creation.listed(turn, then, outcomes)
+        case continuations.TopicsRead():
+            creation.topics_read(turn, then, outcomes)
+        case continuations.ModifiedTopicsRead():
+            expansion.modified(turn, then, outcomes)
+        case agenda_partitions.UncleanConfigsRead():
+            leadership.configs_read(turn, then, outcomes)
+        case continuations.StatesReread():
+            leadership.reread(turn, then, outcomes)
+        case agenda_requests.StatesRefreshed():
+            isr.refreshed(turn, then, outcomes)
+        case agenda_reassignment.ReassignmentsRead():
+            reassignment_requests.was_read(turn, then, outcomes)
+        case agenda_deletion.DeletionsListed():
+            marks.listed(turn, then, outcomes)
+        case agenda_deletion.PauseRead():
+            marks.pause_read(turn, then, outcomes)
+        case agenda_deletion.MarkersRead():
+            unreadable.markers_read(turn, then, outcomes)
+        case agenda_deletion.UnreadableRead():
+            unreadable.found(turn, then, outcomes)
+        case agenda_deletion.UnreadableStatesRead():
+            unreadable.states_read(turn, then, outcomes)
+        case agenda_deletion.TopicTreesSearched():
+            removal.searched(turn, then, outcomes)
+        case _:
+            raise RuntimeError(f"{then} waits for a write, and a read came back")
+
+
+def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten) -> None:  # noqa: C901 - as flat as `_run`
+    outcomes = event.outcomes
+    if isinstance(then, continuations.ElectionWritten):
+        tenure.election_written(turn, then, outcomes[0])
+        return
+    unknown = next((outcome for outcome in outcomes if isinstance(outcome, GroupUnknown)), None)
+    if unknown is not None:
+        tenure.step_back(turn, f"the outcome of a write is not known: {unknown.reason}")
+        return
+    match then:
+        case continuations.EpochNodeCreated():
+            tenure.epoch_node_created(turn, outcomes[0])
+        case continuations.GivenUp():
+            tenure.given_up(turn, then)
+        case agenda_requests.NotificationsDeleted():
+            pass
+        case agenda_requests.PreferredElectionsRemoved():
+            preferred.removed(turn, outcomes[0])
+        case continuations.TopicIdsWritten():
+            creation.ids_written(turn, then, outcomes)
+        case continuations.TopicsRestored():
+            expansion.restored(turn, then, outcomes)
+        case agenda_partitions.LeadershipPathsCreated():
+            leadership_first.paths_created(turn, then)
+        case agenda_partitions.LeadershipInitialized():
+            leadership_first.initialized(turn, then, outcomes)
+        case agenda_partitions.LeadersElected():
+            leadership.elected(turn, then, outcomes)
+        case agenda_partitions.IsrShrunk():
+            leadership.isr_shrunk(turn, then, outcomes)
+        case agenda_requests.IsrsAltered():
+            isr.altered(turn, then, outcomes)
+        case agenda_reassignment.ReassignmentsTrimmed():
+            reassignment_requests.trimmed(turn, outcomes[0])
+        case agenda_reassignment.ReassignmentsStarted():
+            reassignment.started(turn, then, outcomes)
+        case agenda_reassignment.ReassignmentsAnnounced():
+            reassignment.announced(turn, then, outcomes)
+        case agenda_reassignment.TargetsLed():
+            reassignment_end.led(turn, then, outcomes)
+        case agenda_reassignment.ReassignmentsFinished():
+            reassignment_end.finished(turn, then, outcomes)
+        case agenda_reassignment.ReassignmentsEnded():
+            reassignment_end.cancelled(turn, then, outcomes)
+        case agenda_deletion.MarkersRemoved():
+            marks.markers_removed(turn, then, outcomes)
+        case agenda_deletion.TopicsRemoved():
+            removal.removed(turn, then, outcomes)
+        case _:
+            raise RuntimeError(f"{then} waits for a read, and a write came back")

@@ -1,0 +1,99 @@
+"""What the data of facts may look like: kinds of values, the keys of a form, and where a fact does not have a form."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from protocol.journal import Fact, JsonValue, partitions_in, time_from_text
+
+
+class Kind(enum.Enum):
+    """What a value is."""
+
+    TEXT = "text"
+    COUNT = "whole number, 0 or more"
+    ID = "whole number, -1 or more"
+    NUMBER = "number, 0 or more"
+    BOOLEAN = "boolean"
+    RANGES = "ranges of partitions, as `0-3,7`"
+    COUNTS = "object of whole numbers"
+    TEXTS = "list of texts"
+    TIME = "RFC 3339 time"
+    TEXT_OR_NULL = "text or null"
+
+
+class Key(NamedTuple):
+    name: str
+    kind: Kind
+    meaning: str
+    optional: bool = False
+
+
+class Form(NamedTuple):
+    """One way in which a type is written: who writes it, what it is about (a pattern), what its data holds."""
+
+    writer: str
+    subject: str
+    keys: tuple[Key, ...]
+
+
+class Schema(NamedTuple):
+    meaning: str
+    forms: tuple[Form, ...]
+
+
+def _is_number(value: JsonValue, minimum: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= minimum
+
+
+def _is_whole(value: JsonValue, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
+def _parses(parse: Callable[[str], object], value: JsonValue) -> bool:
+    try:
+        parse(value if isinstance(value, str) else "?")
+    except ValueError:
+        return False
+    return True
+
+
+def _fits(kind: Kind, value: JsonValue) -> bool:
+    match kind:
+        case Kind.TEXT:
+            return isinstance(value, str)
+        case Kind.TEXT_OR_NULL:
+            return value is None or isinstance(value, str)
+        case Kind.COUNT:
+            return _is_whole(value, 0)
+        case Kind.ID:
+            return _is_whole(value, -1)
+        case Kind.NUMBER:
+            return _is_number(value, 0)
+        case Kind.BOOLEAN:
+            return isinstance(value, bool)
+        case Kind.RANGES:
+            return _parses(partitions_in, value)
+        case Kind.TIME:
+            return _parses(time_from_text, value)
+        case Kind.COUNTS:
+            return isinstance(value, dict) and all(_is_whole(count, 0) for count in value.values())
+        case Kind.TEXTS:
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def problems_with(form: Form, fact: Fact) -> list[str]:
+    """Where the fact does not have this form; empty where it has."""
+    problems = []
+    if re.fullmatch(form.subject, fact.subject, re.DOTALL) is None:
+        problems.append(f"the subject {fact.subject!r} is not like {form.subject!r}")
+    for key in form.keys:
+        if key.name not in fact.data:
+            if not key.optional:
+                problems.append(f"{key.name!r} is missing")
+        elif not _fits(key.kind, fact.data[key.name]):
+            problems.append(f"{key.name!r} is {fact.data[key.name]!r}, not {key.kind.value}")
+    return problems
