@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from adapters.topic_admin import Outcome, ZnodeUnreadable, demand_zookeeper_controller, ensure_roots, optional_data
+from adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from adapters.topic_admin import ZnodeUnreadable, demand_zookeeper_controller, ensure_roots, optional_data
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
@@ -20,10 +20,7 @@ from protocol.zookeeper.operations import (
     Delete,
     GetChildren,
     GetData,
-    MultiDone,
     MultiFailed,
-    MultiOutcome,
-    MultiUnknown,
     Operation,
     SetData,
     ZkError,
@@ -37,10 +34,6 @@ from protocol.zookeeper.znodes import (
     encode_deletion_marker,
     encode_deletions_paused,
 )
-
-MAX_ATTEMPTS: Final = 10
-"""How often something is written again because somebody else wrote it at the same time."""
-_CONFLICTS: Final = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +73,13 @@ async def pause_deletions(session: ZooKeeperSession, now_ms: int, reason: str) -
             wanted = DeletionsPaused(before.since_ms, reason)
             operation = SetData(path, encode_deletions_paused(wanted), data.stat.version)
         outcome = await session.multi([operation])
-        if isinstance(outcome, MultiFailed) and outcome.error in _CONFLICTS:
+        if is_conflict(outcome):
             continue
-        return wanted, _ended(path, "deletions are paused", outcome, was_done=data is not None)
-    return wanted, Outcome(path, f"{path} was changed by others again and again")
+        answer = outcome_of(
+            path, outcome, act="pause deletions", done="deletions are paused", was_done=data is not None
+        )
+        return wanted, answer
+    return wanted, given_up(path, path)
 
 
 async def resume_deletions(session: ZooKeeperSession) -> tuple[DeletionsPaused | None, Outcome]:
@@ -95,7 +91,7 @@ async def resume_deletions(session: ZooKeeperSession) -> tuple[DeletionsPaused |
     outcome = await session.multi([Delete(path)])
     if outcome == MultiFailed(0, ZkError.NO_NODE):
         return before, Outcome(path)
-    return before, _ended(path, "deletions go on", outcome)
+    return before, outcome_of(path, outcome, act="let deletions go on", done="deletions go on")
 
 
 async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> list[Unreadable]:
@@ -143,17 +139,8 @@ async def _order(session: ZooKeeperSession, name: str) -> Outcome:
         if marker is not None and decode_deletion_marker(marker.data):
             return Outcome(name, was_done=True)
         outcome = await session.multi([create] if marker is None else [Delete(path, marker.stat.version), create])
-        if isinstance(outcome, MultiFailed) and outcome.error in _CONFLICTS:
+        if is_conflict(outcome):
             continue
-        return _ended(name, f"topic {name} is marked for deletion", outcome)
-    return Outcome(name, f"the marker of topic {name} was changed by others again and again")
-
-
-def _ended(name: str, what: str, outcome: MultiOutcome, *, was_done: bool = False) -> Outcome:
-    match outcome:
-        case MultiDone():
-            return Outcome(name, was_done=was_done)
-        case MultiFailed(error=error):
-            return Outcome(name, f"ZooKeeper refused the write, so it is not so that {what}: {error.name}")
-        case MultiUnknown(reason=reason):
-            return Outcome(name, f"whether {what} is unknown: {reason}", is_unknown=True)
+        act, done = f"mark topic {name} for deletion", f"topic {name} is marked for deletion"
+        return outcome_of(name, outcome, act=act, done=done)
+    return given_up(name, f"the marker of topic {name}")

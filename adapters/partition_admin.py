@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from adapters.topic_admin import (
-    Outcome,
     demand_zookeeper_controller,
     ensure_roots,
     optional_data,
@@ -22,10 +22,7 @@ from protocol.zookeeper.operations import (
     Create,
     Exists,
     GetData,
-    MultiDone,
     MultiFailed,
-    MultiOutcome,
-    MultiUnknown,
     Operation,
     Present,
     SetData,
@@ -33,10 +30,8 @@ from protocol.zookeeper.operations import (
 )
 from protocol.zookeeper.znodes import decode_reassignment, encode_preferred_replica_election, encode_reassignment
 
-MAX_ATTEMPTS: Final = 10
 MAX_REQUEST_BYTES: Final = 800_000
 """ZooKeeper's servers and clients take a megabyte as they are shipped."""
-_CONFLICTS: Final = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
 _ADMIN: Final = paths.parent_of(paths.REASSIGN_PARTITIONS)
 
 
@@ -73,10 +68,10 @@ async def request_reassignment(
             merged = {**before, **targets}
             operation = SetData(path, _fitting(encode_reassignment(merged), len(merged)), data.stat.version)
         outcome = await session.multi([operation])
-        if isinstance(outcome, MultiFailed) and outcome.error in _CONFLICTS:
+        if is_conflict(outcome):
             continue
-        return _ended(path, outcome, was_done=data is not None)
-    return Outcome(path, f"{path} was changed by others again and again")
+        return outcome_of(path, outcome, act=f"write {path}", done=f"{path} was written", was_done=data is not None)
+    return given_up(path, path)
 
 
 async def request_election(session: ZooKeeperSession, partitions: Sequence[TopicPartition]) -> Outcome:
@@ -88,7 +83,7 @@ async def request_election(session: ZooKeeperSession, partitions: Sequence[Topic
     outcome = await session.multi([Create(path, encode_preferred_replica_election(partitions))])
     if outcome == MultiFailed(0, ZkError.NODE_EXISTS):
         return Outcome(path, was_done=True)
-    return _ended(path, outcome)
+    return outcome_of(path, outcome, act=f"write {path}", done=f"{path} was written")
 
 
 async def election_is_pending(session: ZooKeeperSession) -> bool:
@@ -119,13 +114,3 @@ def _fitting(data: bytes, partitions: int) -> bytes:
             "move fewer partitions at a time"
         )
     return data
-
-
-def _ended(path: str, outcome: MultiOutcome, *, was_done: bool = False) -> Outcome:
-    match outcome:
-        case MultiDone():
-            return Outcome(path, was_done=was_done)
-        case MultiFailed(error=error):
-            return Outcome(path, f"ZooKeeper refused to write {path}: {error.name}")
-        case MultiUnknown(reason=reason):
-            return Outcome(path, f"whether {path} was written is unknown: {reason}", is_unknown=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from adapters.tool_writes import Outcome, outcome_of
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.topic_plans import (
     PartitionDescription,
@@ -28,10 +29,8 @@ from protocol.zookeeper.operations import (
     Exists,
     GetChildren,
     GetData,
-    MultiDone,
     MultiFailed,
     MultiOutcome,
-    MultiUnknown,
     Present,
     ReadFailed,
     ReadOutcome,
@@ -65,17 +64,6 @@ class Topics:
 
     names: tuple[str, ...]
     marked: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one topic; `problem` is None where it is done, now or (`was_done`) already before.
-    `is_unknown`: the reply was lost, so it may have been done."""
-
-    name: str
-    problem: str | None = None
-    is_unknown: bool = False
-    was_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,27 +282,16 @@ async def ensure_roots(session: ZooKeeperSession, *roots: str) -> None:
 
 
 def _created(name: str, outcome: MultiOutcome) -> Outcome:
-    match outcome:
-        case MultiDone():
-            return Outcome(name)
-        case MultiFailed(error=ZkError.NODE_EXISTS):
-            return Outcome(name, f"topic {name} was created by somebody else at the same time")
-        case MultiFailed(error=error):
-            return Outcome(name, f"ZooKeeper refused to create topic {name}: {error.name}")
-        case MultiUnknown(reason=reason):
-            return Outcome(name, f"whether topic {name} was created is unknown: {reason}", is_unknown=True)
+    if isinstance(outcome, MultiFailed) and outcome.error is ZkError.NODE_EXISTS:
+        return Outcome(name, f"topic {name} was created by somebody else at the same time")
+    return outcome_of(name, outcome, act=f"create topic {name}", done=f"topic {name} was created")
 
 
 def _marked(name: str, outcome: MultiOutcome) -> Outcome:
-    match outcome:
-        case MultiDone():
-            return Outcome(name)
-        case MultiFailed(error=ZkError.NODE_EXISTS):
-            return Outcome(name, was_done=True)
-        case MultiFailed(error=error):
-            return Outcome(name, f"ZooKeeper refused to mark topic {name} for deletion: {error.name}")
-        case MultiUnknown(reason=reason):
-            return Outcome(name, f"whether topic {name} was marked for deletion is unknown: {reason}", is_unknown=True)
+    if isinstance(outcome, MultiFailed) and outcome.error is ZkError.NODE_EXISTS:
+        return Outcome(name, was_done=True)
+    act, done = f"mark topic {name} for deletion", f"topic {name} was marked for deletion"
+    return outcome_of(name, outcome, act=act, done=done)
 
 
 def _names(outcome: ReadOutcome, path: str) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from adapters.topic_admin import Outcome, demand_zookeeper_controller, ensure_roots
+from adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from adapters.topic_admin import demand_zookeeper_controller, ensure_roots
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.topic_changes import Replicas, config_operations, with_partitions
 from protocol.zookeeper import paths
@@ -18,9 +18,6 @@ from protocol.zookeeper.operations import (
     Data,
     GetData,
     MultiDone,
-    MultiFailed,
-    MultiOutcome,
-    MultiUnknown,
     Operation,
     ReadFailed,
     ReadOutcome,
@@ -28,10 +25,6 @@ from protocol.zookeeper.operations import (
     ZkError,
 )
 from protocol.zookeeper.znodes import MalformedZnode, TopicZnode, decode_config, decode_topic
-
-MAX_ATTEMPTS: Final = 10
-"""How often a topic is planned again because somebody else changed it at the same time."""
-CONFLICTS: Final = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +94,16 @@ async def change_topics(
         conflicts = []
         outcomes = await session.multis([change.operations for change in pending]) if pending else []
         for change, outcome in zip(pending, outcomes, strict=True):
-            if isinstance(outcome, MultiFailed) and outcome.error in CONFLICTS:
+            if is_conflict(outcome):
                 conflicts.append(change.name)
                 continue
-            ended[change.name] = _outcome(change.name, outcome)
+            act, done = f"change topic {change.name}", f"topic {change.name} was changed"
+            ended[change.name] = outcome_of(change.name, outcome, act=act, done=done)
             if isinstance(outcome, MultiDone):
                 written[change.name] = change
         pending = await _planned_again(session, conflicts, plan, ended)
     for change in pending:
-        ended[change.name] = Outcome(change.name, f"topic {change.name} was changed by others again and again")
+        ended[change.name] = given_up(change.name, f"topic {change.name}")
     return written, [ended.get(change.name, Outcome(change.name, was_done=True)) for change in changes]
 
 
@@ -146,13 +140,3 @@ def _topic_now(name: str, topic: ReadOutcome, config: ReadOutcome) -> TopicNow:
             return TopicNow(name, data, stat.version, znode, {}, None)
         case _:
             raise MalformedZnode(paths.config_topic(name), f"ZooKeeper does not give its data ({config})")
-
-
-def _outcome(name: str, outcome: MultiOutcome) -> Outcome:
-    match outcome:
-        case MultiDone():
-            return Outcome(name)
-        case MultiFailed(error=error):
-            return Outcome(name, f"ZooKeeper refused to change topic {name}: {error.name}")
-        case MultiUnknown(reason=reason):
-            return Outcome(name, f"whether topic {name} was changed is unknown: {reason}", is_unknown=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.topic_admin import Outcome, ensure_roots, optional_data
+from adapters.tool_writes import CONFLICTS, MAX_ATTEMPTS, Outcome, is_conflict, outcome_of
+from adapters.topic_admin import ensure_roots, optional_data
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.topic_changes import config_operations, notification
 from protocol.zookeeper import paths
@@ -23,13 +24,10 @@ from protocol.zookeeper.operations import (
     MultiUnknown,
     Operation,
     SetData,
-    ZkError,
 )
 from protocol.zookeeper.znodes import decode_config
 
 SETTING: Final = "unclean.leader.election.enable"
-MAX_ATTEMPTS: Final = 10
-_CONFLICTS: Final = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +63,10 @@ async def switch_on(session: ZooKeeperSession, before: Before) -> Outcome:
     await ensure_roots(session, paths.config_topics(), paths.CONFIG_CHANGES)
     version = None if before.znode is None else before.znode.stat.version
     outcome = await session.multi(config_operations(before.topic, {**before.config, SETTING: "true"}, version))
-    match outcome:
-        case MultiDone():
-            return Outcome(before.topic)
-        case MultiFailed(error=error) if error in _CONFLICTS:
-            problem = f"the settings of topic {before.topic} were changed by somebody else at the same time: try again"
-            return Outcome(before.topic, problem)
-        case MultiFailed(error=error):
-            return Outcome(before.topic, f"ZooKeeper refused to change the settings of {before.topic}: {error.name}")
-        case MultiUnknown(reason=reason):
-            return Outcome(before.topic, f"whether the settings were changed is unknown: {reason}", is_unknown=True)
+    settings = f"the settings of topic {before.topic}"
+    if is_conflict(outcome):
+        return Outcome(before.topic, f"{settings} were changed by somebody else at the same time: try again")
+    return outcome_of(before.topic, outcome, act=f"change {settings}", done=f"{settings} were changed")
 
 
 async def put_back(session: ZooKeeperSession, before: Before) -> Outcome:
@@ -103,7 +95,7 @@ async def put_back(session: ZooKeeperSession, before: Before) -> Outcome:
         match await session.multi(operations):
             case MultiDone():
                 return Outcome(before.topic)
-            case MultiFailed(error=error) if error not in _CONFLICTS:
+            case MultiFailed(error=error) if error not in CONFLICTS:
                 return Outcome(before.topic, f"ZooKeeper refused to write {path}: {error.name}")
             case MultiFailed() | MultiUnknown():
                 continue  # looked at again: whether it was written shows

@@ -227,7 +227,7 @@ def _findings(result: DemoResult) -> Table:
             "" if finding.broker is None else str(finding.broker),
             finding.standing.value,
             finding.what,
-            finding.reason.value + (f" ({finding.detail})" if finding.detail else ""),
+            finding.why,
         )
         for finding in result.findings
     )

@@ -114,7 +114,7 @@ def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:
                 "" if finding.broker is None else str(finding.broker),
                 finding.standing.value,
                 finding.what,
-                finding.reason.value + (f" ({finding.detail})" if finding.detail else ""),
+                finding.why,
                 f"{finding.size_bytes:,}" if finding.size_bytes else "",
             )
             for finding in findings

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from adapters import topic_admin
-from adapters.topic_admin import Outcome
+from adapters.tool_writes import Outcome
 from adapters.topic_alter import Change, TopicNow, change_topics, read_topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal

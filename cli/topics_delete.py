@@ -16,7 +16,8 @@ from adapters import topic_admin
 from adapters.broker_views import brokers_asked
 from adapters.deletion_admin import deletions_paused
 from adapters.deletion_progress import AskBroker, Progress, targets
-from adapters.topic_admin import Outcome, Topics
+from adapters.tool_writes import Outcome
+from adapters.topic_admin import Topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal, Table
 from cli.asking import ask_user

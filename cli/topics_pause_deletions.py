@@ -12,7 +12,7 @@ import typer
 
 from adapters import topic_admin
 from adapters.deletion_admin import deletions_paused, pause_deletions
-from adapters.topic_admin import Outcome
+from adapters.tool_writes import Outcome
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.acting_controller import Acting, acting_controller
 from cli.answer import Answer, Exit, Refusal

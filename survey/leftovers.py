@@ -86,6 +86,11 @@ class Leftover:
     def standing(self) -> Standing:
         return self.reason.standing
 
+    @property
+    def why(self) -> str:
+        """The reason, with what is particular about this finding."""
+        return self.reason.value + (f" ({self.detail})" if self.detail else "")
+
 
 def leftovers(survey: Survey) -> tuple[Leftover, ...]:
     """All findings: ZooKeeper's, then those of the caches and of the disks, by broker."""

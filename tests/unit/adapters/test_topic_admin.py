@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from adapters import topic_admin
-from adapters.topic_admin import NoCluster, Outcome, Topics
+from adapters.tool_writes import Outcome
+from adapters.topic_admin import NoCluster, Topics
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import TopicId
 from protocol.zookeeper import paths
