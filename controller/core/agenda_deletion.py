@@ -147,7 +147,10 @@ class UnreadableStatesRead:
 
 @dataclass(frozen=True, slots=True)
 class MarkersRemoved:
+    """`ghosts`: there was no such topic, and the multi that removes the marker says so too."""
+
     topics: tuple[str, ...]
+    ghosts: bool = False
     with_config: bool = False
 
 

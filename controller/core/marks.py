@@ -41,6 +41,7 @@ from protocol.journal import FactType
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import (
     Children,
+    Create,
     Data,
     Delete,
     Exists,
@@ -57,6 +58,8 @@ MAX_REFUSED: Final = 1_000
 """Of more refused markers than this, the oldest are forgotten."""
 DISABLED: Final = "delete.topic.enable is false"
 NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
+_CONFIG: Final = 2
+"""Where the configuration stands among the operations that remove a ghost."""
 _REFUSED: Final = (HeldBy.DISABLED, HeldBy.NO_TOPIC)
 """These last until the marker is removed, and are recorded as refusals."""
 
@@ -78,7 +81,8 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
         # What has been started ends: some of its replicas are gone.
         refused = tuple(name for name in marked if not context.is_queued(name))
         _refuse(turn, refused, HeldBy.DISABLED, DISABLED)
-        _remove_markers(turn, refused, with_config=False)
+        if refused:
+            turn.write([(Delete(paths.delete_topic(name)),) for name in refused], MarkersRemoved(refused))
         return
     known = tuple(name for name in marked if name in context.topics)
     unknown: list[str] = []
@@ -204,8 +208,7 @@ def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:
     """A marker of a topic that does not exist goes; one whose topic has appeared meanwhile is taken up."""
     context = turn.context
     ghosts = tuple(n for n in task.topics if n not in context.topics and n not in context.set_aside_topics)
-    _refuse(turn, ghosts, HeldBy.NO_TOPIC, NO_SUCH_TOPIC)
-    _remove_markers(turn, ghosts, with_config=task.with_config)
+    _remove_ghosts(turn, ghosts, with_config=task.with_config)
     if any(name in context.topics and not context.is_queued(name) for name in task.topics):
         context.agenda.append(ListDeletions())
 
@@ -221,28 +224,40 @@ def _refuse(turn: Turn, names: Sequence[str], held_by: HeldBy, why: str) -> None
         del refused[name]
 
 
-def _remove_markers(turn: Turn, names: Sequence[str], *, with_config: bool) -> None:
-    if not names:
-        return
+def _remove_ghosts(turn: Turn, names: Sequence[str], *, with_config: bool) -> None:
+    """Remove markers, and make sure in the same breath that their topics do not exist.
+
+    ZooKeeper can check the version of a znode but not its absence: that the topic's znode can be made, and unmade, says
+    it. Otherwise a topic that is made between our look and this write would lose the marker that somebody gave it.
+    """
     groups: list[tuple[Operation, ...]] = []
     for name in names:
-        config: tuple[Operation, ...] = (Delete(paths.config_topic(name)),) if with_config else ()
-        groups.append((*config, Delete(paths.delete_topic(name))))
-    turn.write(groups, MarkersRemoved(tuple(names), with_config))
+        topic, config = paths.topic(name), (Delete(paths.config_topic(name)),) if with_config else ()
+        groups.append((Create(topic, None), Delete(topic), *config, Delete(paths.delete_topic(name))))
+    if groups:
+        turn.write(groups, MarkersRemoved(tuple(names), ghosts=True, with_config=with_config))
 
 
 def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOutcome]) -> None:
-    """Where there was no configuration beside the marker, remove the marker alone."""
+    """Where there was no configuration beside the marker, remove the marker alone; where the topic is there after all,
+    take the marker up."""
     context = turn.context
     alone: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
-        if task.with_config and outcome == GroupFailed(0, ZkError.NO_NODE):
-            alone.append(name)
-        elif not isinstance(outcome, GroupFailed) or outcome.error is ZkError.NO_NODE:
-            context.marks.pop(name, None)
-        else:
-            turn.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
-            mark = context.marks.get(name)
-            if mark is not None:
-                context.marks[name] = mark._replace(last_error=outcome.error.name)
-    _remove_markers(turn, alone, with_config=False)
+        if isinstance(outcome, GroupFailed):
+            if task.with_config and outcome == GroupFailed(_CONFIG, ZkError.NO_NODE):
+                alone.append(name)
+                continue
+            if task.ghosts and outcome.error is ZkError.NODE_EXISTS:
+                context.agenda.extend((ListTopics(), ListDeletions()))
+                continue
+            if outcome.error is not ZkError.NO_NODE:
+                turn.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
+                mark = context.marks.get(name)
+                if mark is not None:
+                    context.marks[name] = mark._replace(last_error=outcome.error.name)
+                continue
+        if task.ghosts:
+            _refuse(turn, (name,), HeldBy.NO_TOPIC, NO_SUCH_TOPIC)
+        context.marks.pop(name, None)
+    _remove_ghosts(turn, alone, with_config=False)

@@ -12,7 +12,7 @@ from tests.simulation import belief, departures, invariants
 from tests.simulation.agents import AgentProcess
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
-from tests.simulation.ledger import Incarnation, Ledger
+from tests.simulation.ledger import Incarnation, Ledger, lasting
 from tests.simulation.mix import Mix, draw
 from tests.simulation.network import Link
 from tests.simulation.world import World
@@ -74,6 +74,7 @@ class Cluster:
 
     def applied(self, writer: Writer, operations: Sequence[Operation], epoch_version_before: int) -> None:
         """A write took effect: judge it, and book it."""
+        operations = lasting(operations)
         invariants.writes_are_allowed(self, writer, operations, epoch_version_before)
         for operation in operations:
             self.ledger.book(writer.name, operation, by_controller=writer.is_controller)

@@ -6,7 +6,7 @@ order that is given in spite of better knowledge, and that is only prevented fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from controller.core.context import Context
@@ -14,6 +14,7 @@ from controller.core.effects import Effect, Send, WriteZnodes
 from protocol.kafka.control import StopReplicaRequest
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete, Operation
+from tests.simulation.ledger import lasting
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def effect_is_allowed(controller: ControllerProcess, effect: Effect) -> None:
     """Judged before the effect is performed."""
     match effect:
         case WriteZnodes(groups=groups):
-            problems = _writes(controller.context, (operation for group in groups for operation in group))
+            problems = _writes(controller.context, [operation for group in groups for operation in lasting(group)])
         case Send(request=StopReplicaRequest() as request):
             problems = _deletes(controller.context, request)
         case _:
@@ -33,7 +34,7 @@ def effect_is_allowed(controller: ControllerProcess, effect: Effect) -> None:
         raise Violation("conduct", f"{controller.name} {problem}")
 
 
-def _writes(context: Context, operations: Iterator[Operation]) -> Iterator[str]:
+def _writes(context: Context, operations: Iterable[Operation]) -> Iterator[str]:
     for operation in operations:
         match operation:
             case Create(path=path) if (state_of := paths.state_of(path)) is not None:

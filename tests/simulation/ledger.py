@@ -7,6 +7,7 @@ the one that lives while the marker is there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
@@ -15,6 +16,18 @@ from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetD
 from tests.simulation.wishes import Wishes
 
 UNCLEAN_CONFIG = "unclean.leader.election.enable"
+
+
+def lasting(operations: Iterable[Operation]) -> list[Operation]:
+    """Without the znodes that are made and at once unmade: that only says that there were none."""
+    kept: list[Operation] = []
+    for operation in operations:
+        before = kept[-1] if kept else None
+        if isinstance(operation, Delete) and isinstance(before, Create) and before.path == operation.path:
+            kept.pop()
+        else:
+            kept.append(operation)
+    return kept
 
 
 @dataclass(slots=True, eq=False)

@@ -17,9 +17,11 @@ from protocol.vocabulary import ReplicaAssignment, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
     Children,
+    Create,
     Data,
     Delete,
     Exists,
+    GetChildren,
     GetData,
     Present,
     ReadFailed,
@@ -226,6 +228,13 @@ def test_disabled_removes_markers_of_what_was_not_started_and_remembers_that() -
     assert list(context.deletions) == ["started"]
 
 
+def test_disabled_and_nothing_marked_writes_nothing() -> None:
+    context = disabled("started")
+    mutation.queue_deletion(context, "started", NOW_MS)
+    assert listing(context, "started") == []
+    assert not context.awaiting_result
+
+
 def test_marker_that_may_not_be_removed_stays_a_mark_that_says_so() -> None:
     context = disabled("a")
     effects = written(context, listing(context, "a"), {0: ZkError.NO_AUTH})
@@ -244,10 +253,22 @@ def test_marker_without_topic_is_shown_until_it_is_removed() -> None:
     effects = listing(context, "ghost")
     assert context.marks["ghost"].held_by is HeldBy.NO_TOPIC
     effects = answered(context, effects, Children(()))
-    assert write_in(effects).groups == ((Delete(paths.delete_topic("ghost")),),)
+    assert write_in(effects).groups == (
+        (Create(paths.topic("ghost"), None), Delete(paths.topic("ghost")), Delete(paths.delete_topic("ghost"))),
+    )
     written(context, effects)
     assert context.marks == {}
     assert context.refused_marks["ghost"].why == NO_SUCH_TOPIC
+
+
+def test_marker_of_a_topic_that_is_made_between_the_look_and_the_write_is_taken_up() -> None:
+    context = with_topics()
+    effects = answered(context, listing(context, "ghost"), Children(()))
+    effects = written(context, effects, {0: ZkError.NODE_EXISTS})
+    assert read_in(effects).reads == (GetChildren(paths.BROKER_TOPICS, watch=True),)
+    assert context.agenda[0] == ListDeletions()
+    assert context.refused_marks == {}
+    assert context.marks["ghost"].held_by is HeldBy.NO_TOPIC
 
 
 def test_refused_marks_are_bounded_and_the_oldest_go_first() -> None:
