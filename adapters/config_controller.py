@@ -22,6 +22,7 @@ from adapters.config_common import (
 )
 from adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
 from adapters.properties import Kind, Property, Values, read_values, schema
+from controller.core.config import Takeover
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId, Endpoint
 
@@ -100,6 +101,32 @@ CONTROLLER: Final = (
         maximum=MAX_INT,
     ),
     Property(
+        "controller.takeover",
+        Kind.TEXT,
+        "never",
+        "Whether control is taken from one of Kafka's own controllers that holds it: `never` (it is waited for until "
+        "nobody does), `once` (at most once while the process lives) or `always` (again and again, at growing "
+        "intervals). Never from another Lethe controller, nor from a KRaft controller.",
+    ),
+    Property(
+        "controller.takeover.interval.ms",
+        Kind.INTEGER,
+        "60000",
+        "With `always`: how long after taking control it may be taken again; doubles with each time.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "controller.takeover.interval.max.ms",
+        Kind.INTEGER,
+        "3600000",
+        "The longest such interval. After twice as long without having to take control it begins anew.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
         "request.timeout.ms",
         Kind.INTEGER,
         "30000",
@@ -140,6 +167,9 @@ class ControllerConfig:
     auto_leader_rebalance: bool
     leader_imbalance_check_interval_ms: int
     leader_imbalance_per_broker_percentage: int
+    takeover: Takeover
+    takeover_interval_ms: int
+    takeover_interval_max_ms: int
     request_timeout_ms: int
     controller_socket_timeout_ms: int
     max_frame_bytes: int
@@ -168,6 +198,9 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         auto_leader_rebalance=values.boolean("auto.leader.rebalance.enable"),
         leader_imbalance_check_interval_ms=values.integer("leader.imbalance.check.interval.seconds") * 1000,
         leader_imbalance_per_broker_percentage=values.integer("leader.imbalance.per.broker.percentage"),
+        takeover=_takeover(values),
+        takeover_interval_ms=values.integer("controller.takeover.interval.ms"),
+        takeover_interval_max_ms=values.integer("controller.takeover.interval.max.ms"),
         request_timeout_ms=values.integer("request.timeout.ms"),
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
         max_frame_bytes=values.integer("socket.request.max.bytes"),
@@ -175,6 +208,16 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     )
     values.finish()
     return config
+
+
+def _takeover(values: Values) -> Takeover:
+    """`controller.takeover`; never where it is none of the known ones, which is noted."""
+    name = "controller.takeover"
+    try:
+        return Takeover((values.text(name) or "").lower())
+    except ValueError:
+        values.wrong(name, "is none of never, once and always", "write one of these three")
+        return Takeover.NEVER
 
 
 def _listeners(values: Values) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:

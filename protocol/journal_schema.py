@@ -43,6 +43,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     (
                         Key("what", Kind.TEXT, "`elected`, `active` (everything is loaded) or `resigned`"),
                         _EPOCH,
+                        Key("taken_from", Kind.ID, "the controller that held control until then", optional=True),
                         Key("reason", Kind.TEXT, "why it resigned", optional=True),
                         Key("tenure_ms", Kind.COUNT, "how long the tenure lasted", optional=True),
                         Key("loading_ms", Kind.COUNT, "from the election to being active", optional=True),

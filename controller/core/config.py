@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId, Endpoint
+
+
+class Takeover(enum.Enum):
+    """Whether control is taken from one of Kafka's own controllers that holds it; the values are the property's."""
+
+    NEVER = "never"
+    """It is waited for until nobody holds it."""
+    ONCE = "once"
+    """At most once while the process lives."""
+    ALWAYS = "always"
+    """Again and again, at growing intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,12 @@ class CoreConfig:
     leader_imbalance_per_broker_percentage: int = 10
     max_operations_per_group: int = 800
     """A topic whose znodes are more than this is removed in several multis, the topic's own znode in the last."""
+    takeover: Takeover = Takeover.NEVER
+    takeover_interval_ms: int = 60_000
+    """Between two takings of control; doubles up to `takeover_interval_max_ms`."""
+    takeover_interval_max_ms: int = 3_600_000
+    only_topics: frozenset[str] | None = None
+    """Of the marked topics only these are deleted, and the markers of all others stay; None: all of them."""
     admin: str | None = None
     """URL of our HTTP server, which `/controller` tells to tools."""
 

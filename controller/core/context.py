@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
 from controller.core.deletion_memory import Deletion, Mark, RefusedMark
 from controller.core.effects import Timer
+from controller.core.takings import Takings
 from controller.core.topic import Partition, Reassignment, Topic
 from controller.core.transitions import ReplicaState
 from protocol.kafka.control import ControlRequest
@@ -56,6 +57,8 @@ class Role(enum.Enum):
     LOADING = "loading"
     """Elected; reading the cluster."""
     ACTIVE = "active"
+    RETIRED = "retired"
+    """Has given control up for good; `/controller` is still watched."""
 
 
 class Outstanding(NamedTuple):
@@ -101,6 +104,9 @@ class Context:
     elected_at_ms: int = 0
     faults_in_a_row: int = 0
     refusal: str | None = None
+    retired: bool = False
+    """Whoever asked us to give control up does not want us to stand again."""
+    takings: Takings = field(default_factory=Takings)
     entropy: bytes = b""
     ids_made: int = 0
     """Topic ids made from `entropy` so far."""

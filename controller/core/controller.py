@@ -92,6 +92,8 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
             _timer(turn, timer)
         case events.BrokerRequested():
             requests.received(turn, event)
+        case events.ResignationRequested(reason=reason, for_good=True):
+            tenure.retire(turn, reason)
         case _ if not turn.context.is_leading:
             pass
         case events.BrokersChanged():

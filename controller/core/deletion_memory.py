@@ -45,6 +45,7 @@ class HeldBy(enum.Enum):
     UNREADABLE = "its znode cannot be understood"
     DISABLED = "deletion is disabled; the marker is being removed"
     NO_TOPIC = "there is no such topic; the marker is being removed"
+    NOT_CHOSEN = "it is not one of those that are to be deleted now"
 
 
 class Mark(NamedTuple):

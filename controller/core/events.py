@@ -160,9 +160,11 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class ResignationRequested:
-    """A person, or a process that is stopping, wants another controller to take over."""
+    """A person, or a process that is stopping, wants another controller to take over; `for_good`: and us not to stand
+    again, whether or not we lead."""
 
     reason: str
+    for_good: bool = False
 
 
 # --- results ------------------------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 Theory of operation. The children of `/admin/delete_topics` are read whenever they change, and everything follows from
 the list, never from what changed in it. A marked topic that we know is *queued*, and from then on it is `deletion`'s.
 One that must not be queued yet is *held*: it has a `Mark` that names the reason, and stays in service as if nobody had
-marked it. It is held while deletions are paused, while its partitions are being moved (that is ended first), and while
-its znode cannot be understood. A held topic whose marker somebody removes is let go of, untouched. Once it is queued
-the marker is no longer looked at: its replicas may be gone already, and half a topic is of use to nobody.
+marked it. It is held while deletions are paused, while its partitions are being moved (that is ended first), while its
+znode cannot be understood, and where only other topics are to be deleted. A held topic whose marker somebody removes
+is let go of, untouched. Once it is queued the marker is no longer looked at: its replicas may be gone already, and half
+a topic is of use to nobody.
 
 A marker goes at once where deletion is disabled and nothing of the topic has been deleted yet, and where there is no
 such topic; that it was refused, and why, is remembered for who asks.
@@ -77,6 +78,7 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
     context = turn.context
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     _let_go(turn, marked)
+    marked = _chosen(turn, marked)
     if not context.delete_topic_enable:
         # What has been started ends: some of its replicas are gone.
         refused = tuple(name for name in marked if not context.is_queued(name))
@@ -108,6 +110,17 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
         turn.do(QueueDeletions(known, loading=True))
     elif marked:
         turn.do(QueueDeletions(known), *settling)
+
+
+def _chosen(turn: Turn, marked: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that may be deleted at all; of the others nothing is touched, not even a marker that is of no use."""
+    only = turn.context.config.only_topics
+    if only is None:
+        return marked
+    for name in marked:
+        if name not in only:
+            _hold(turn, name, HeldBy.NOT_CHOSEN)
+    return tuple(name for name in marked if name in only)
 
 
 def _let_go(turn: Turn, marked: Sequence[str]) -> None:

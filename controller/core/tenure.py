@@ -5,6 +5,9 @@ From then on every write checks that version; where the check fails control is l
 resign at once. `/controller` is looked at with the same task whoever holds it: nobody: be elected; another: stand by;
 another while we lead: resign. It is ours only if our session owns it.
 
+Whether control is taken from one that holds it is `takeover`'s. Who is asked to give it up for good only watches from
+then on.
+
 A lost reply to a write means that memory and znodes may differ. There is one cure: give the session up, which removes
 our `/controller`, and load everything anew if elected again. Standing again after a fault backs off, so that a znode
 that makes a controller fall over does not make controllers take turns at it.
@@ -17,17 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controller.core import takeover
 from controller.core.agenda import GiveUp, ListBrokers, ListNotifications, ListTopics, ReadStates, Stand, TakeOver
 from controller.core.agenda_deletion import ListDeletions, ReadPause
 from controller.core.agenda_requests import ReadConfiguration
-from controller.core.context import Role
+from controller.core.context import Context, Role
 from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated, GivenUp
 from controller.core.effects import CloseChannel, DisconnectBrokers, RenewSession, StandAgain, Timer
 from controller.core.mutation import reset_cluster
 from controller.core.requests import refuse_all
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
-from protocol.journal import FactType
+from protocol.journal import FactType, JsonValue
 from protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.json_fields import INT32_MAX
@@ -43,8 +47,9 @@ from protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, GroupUnknown
 
+_IN_MIGRATION = "/migration exists: this cluster is being migrated to KRaft, or was"
 SETTLED_AFTER_MS = 60_000
 """A tenure that lasted this long counts as success: the next fault backs off from the beginning."""
 
@@ -59,8 +64,13 @@ def session_established(turn: Turn, session_id: int, entropy: bytes) -> None:
     context.entropy = entropy
     context.ids_made = 0
     if context.role is not Role.BACKING_OFF:
-        context.role = Role.STANDING_BY
+        context.role = _at_rest(context)
         turn.do(Stand())
+
+
+def _at_rest(context: Context) -> Role:
+    """What we are while nothing keeps us from what we are there for."""
+    return Role.RETIRED if context.retired else Role.STANDING_BY
 
 
 def session_lost(turn: Turn, reason: str) -> None:
@@ -78,12 +88,15 @@ def session_lost(turn: Turn, reason: str) -> None:
 
 
 def stand(turn: Turn) -> None:
-    """Arm the watch on `/controller` and read what decides whether we may be elected."""
+    """Arm the watch on `/controller` and read what decides whether we may be elected.
+
+    The epoch before its holder: a write that finds this version concerns the very tenure that was read after it.
+    """
     turn.read(
         (
             Exists(paths.controller(), watch=True),
-            GetData(paths.controller()),
             GetData(paths.controller_epoch()),
+            GetData(paths.controller()),
             Exists(paths.migration()),
         ),
         ElectionLookedUp(),
@@ -93,26 +106,29 @@ def stand(turn: Turn) -> None:
 def looked_up(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
     """Decide on who holds `/controller` now."""
     context = turn.context
-    _, controller, epoch, migration = outcomes
+    _, epoch, controller, migration = outcomes
     if isinstance(controller, Data):
-        _somebody_holds(turn, controller, epoch)
+        _somebody_holds(turn, controller, epoch, migration)
         return
+    context.takings.going_on = None
     if context.is_leading:
         resign(turn, "/controller is gone")
     context.active_controller = NO_BROKER
     if isinstance(migration, Present):
-        _refuse_cluster(turn, "/migration exists: this cluster is being migrated to KRaft, or was")
+        _refuse_cluster(turn, _IN_MIGRATION)
     elif context.role is not Role.BACKING_OFF:
-        context.role, context.refusal = Role.STANDING_BY, None
-        _be_elected(turn, epoch)
+        context.role, context.refusal = _at_rest(context), None
+        if not context.retired:
+            _be_elected(turn, epoch)
 
 
-def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome) -> None:
+def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome, migration: ReadOutcome) -> None:
     context = turn.context
+    znode: znodes.ControllerZnode | None = None
+    holder, kraft = NO_BROKER, False
     try:
         znode = znodes.decode_controller(controller.data)
     except znodes.MalformedZnode as error:
-        holder, kraft = NO_BROKER, False
         turn.refuse("controller", "reading /controller", str(error))
     else:
         holder, kraft = znode.broker_id, znode.kraft_epoch > 0
@@ -121,12 +137,31 @@ def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome) -> None:
         if not context.is_leading:
             _find_own_election(turn, epoch)
         return
+    context.takings.going_on = None
     if context.is_leading:
         resign(turn, f"controller {holder} holds /controller")
     if kraft or controller.stat.ephemeral_owner == 0:
         _refuse_cluster(turn, f"/controller is persistent and names {holder}: a KRaft controller holds this cluster")
     elif context.role is not Role.BACKING_OFF:
-        context.role, context.refusal = Role.STANDING_BY, None
+        context.role, context.refusal = _at_rest(context), None
+        if znode is not None and not context.retired and takeover.may_be_taken_from(znode):
+            _take_in_time(turn, controller, epoch, migration)
+
+
+def _take_in_time(turn: Turn, controller: Data, epoch: ReadOutcome, migration: ReadOutcome) -> None:
+    """Take control from who holds it, now or when that is due; not at all where that is not what we are told."""
+    due_ms = takeover.due_ms(turn.context, turn.now_ms)
+    if due_ms is None:
+        return
+    if due_ms > turn.now_ms:
+        turn.set_timer(StandAgain(), due_ms)
+    elif isinstance(migration, Present):
+        _refuse_cluster(turn, _IN_MIGRATION)
+    elif isinstance(epoch, Data):
+        turn.context.takings.going_on = turn.context.active_controller
+        _be_elected(turn, epoch, instead_of=controller)
+    else:
+        turn.refuse("cluster", "taking control", f"{paths.controller_epoch()} is not there to be checked")
 
 
 def _find_own_election(turn: Turn, epoch: ReadOutcome) -> None:
@@ -156,7 +191,8 @@ def _refuse_cluster(turn: Turn, why: str) -> None:
     turn.set_timer(StandAgain(), turn.now_ms + turn.context.config.stand_back_off_max_ms)
 
 
-def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
+def _be_elected(turn: Turn, epoch: ReadOutcome, instead_of: Data | None = None) -> None:
+    """Create `/controller` and raise the epoch, in the place of who holds it where one is given."""
     context = turn.context
     if not isinstance(epoch, Data):
         turn.write(
@@ -174,6 +210,7 @@ def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
     znode = znodes.ControllerZnode(context.config.controller_id, turn.now_ms, admin=context.config.admin)
     version = 2 if context.config.ibp.has_kraft_controller_epoch else 1
     group = (
+        *(() if instead_of is None else (Delete(paths.controller(), instead_of.stat.version),)),
         Create(paths.controller(), znodes.encode_controller(znode, version=version), ephemeral=True),
         SetData(paths.controller_epoch(), znodes.encode_controller_epoch(new_epoch), epoch.stat.version),
     )
@@ -187,9 +224,12 @@ def epoch_node_created(turn: Turn, outcome: GroupOutcome) -> None:
 
 def election_written(turn: Turn, task: ElectionWritten, outcome: GroupOutcome) -> None:
     """Won, or look again: somebody else was quicker, or our reply was lost."""
-    if isinstance(outcome, GroupDone) and outcome.stats[1] is not None:
-        turn.context.active_controller = turn.context.config.controller_id
-        _won(turn, task.new_epoch, EpochVersion(outcome.stats[1].version))
+    context = turn.context
+    if context.takings.going_on is not None and isinstance(outcome, GroupDone | GroupUnknown):
+        takeover.note_taken(context, turn.now_ms)
+    if isinstance(outcome, GroupDone) and outcome.stats[-1] is not None:
+        context.active_controller = context.config.controller_id
+        _won(turn, task.new_epoch, EpochVersion(outcome.stats[-1].version))
     else:
         _look_again(turn, outcome)
 
@@ -211,8 +251,15 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
     context.role, context.refusal = Role.LOADING, None
     context.epoch, context.epoch_version = epoch, version
     context.elected_at_ms = turn.now_ms
+    taken: dict[str, JsonValue] = {} if context.takings.going_on is None else {"taken_from": context.takings.going_on}
+    context.takings.going_on = None
     turn.record(
-        FactType.ELECTION, f"controller/{context.config.controller_id}", what="elected", epoch=epoch, version=version
+        FactType.ELECTION,
+        f"controller/{context.config.controller_id}",
+        what="elected",
+        epoch=epoch,
+        version=version,
+        **taken,
     )
     turn.do(
         ListNotifications(),
@@ -244,7 +291,7 @@ def resign(turn: Turn, reason: str) -> None:
         )
         if turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
             context.faults_in_a_row = 0
-        context.role = Role.STANDING_BY
+        context.role = _at_rest(context)
     refuse_all(turn)
     turn.emit(DisconnectBrokers(reason))
     for broker in context.brokers:
@@ -268,21 +315,37 @@ def step_back(turn: Turn, reason: str) -> None:
     config = context.config
     back_off = BackOff(config.stand_back_off_min_ms, config.stand_back_off_max_ms)
     wait_ms = back_off.wait_ms(context.faults_in_a_row)
-    context.role = Role.BACKING_OFF
     context.active_controller = NO_BROKER
     turn.emit(RenewSession(reason))
-    turn.set_timer(StandAgain(), turn.now_ms + wait_ms)
+    if context.retired:
+        context.role = Role.RETIRED
+    else:
+        context.role = Role.BACKING_OFF
+        turn.set_timer(StandAgain(), turn.now_ms + wait_ms)
 
 
 def stand_again(turn: Turn) -> None:
-    """The time of backing off is over, or a refused cluster is looked at again."""
+    """The time of backing off is over, control may be taken, or a refused cluster is looked at again."""
     context = turn.context
-    if context.role is Role.REFUSED:
+    if context.role in (Role.REFUSED, Role.STANDING_BY):
         turn.do(Stand())
     elif context.role is Role.BACKING_OFF:
-        context.role = Role.STANDING_BY if context.session_id else Role.NO_SESSION
+        context.role = _at_rest(context) if context.session_id else Role.NO_SESSION
         if context.session_id:
             turn.do(Stand())
+
+
+def retire(turn: Turn, reason: str) -> None:
+    """Give control up where we have it, and do not stand again."""
+    context = turn.context
+    context.retired = True
+    if context.is_leading:
+        turn.do(GiveUp(reason))
+        return
+    context.timers.pop(StandAgain(), None)
+    if context.role in (Role.STANDING_BY, Role.BACKING_OFF):
+        context.role = Role.RETIRED if context.session_id else Role.NO_SESSION
+        turn.do(*((Stand(),) if context.session_id else ()))
 
 
 def give_up(turn: Turn, task: GiveUp) -> None:
@@ -292,9 +355,11 @@ def give_up(turn: Turn, task: GiveUp) -> None:
 
 
 def given_up(turn: Turn, task: GivenUp) -> None:
-    """`/controller` is free: let another controller take it before we stand again."""
+    """`/controller` is free: let another controller take it before we stand again, if we do."""
     context = turn.context
     resign(turn, task.reason)
-    context.role = Role.BACKING_OFF
     turn.do(Stand())
+    if context.retired:
+        return
+    context.role = Role.BACKING_OFF
     turn.set_timer(StandAgain(), turn.now_ms + context.config.stand_back_off_min_ms)

@@ -37,6 +37,7 @@ class WaitingFor(enum.Enum):
     DISABLED = "deletion is disabled (delete.topic.enable); the marker is being removed"
     MARKER_WITHOUT_TOPIC = "there is no such topic; the marker is being removed"
     HALF_DELETED = "no state of these partitions is known: half deleted, never led, or the topic is unreadable"
+    NOT_CHOSEN = "this controller is here to delete other topics only"
     DONE = "nothing: the replica is deleted"
 
 
@@ -47,6 +48,7 @@ _HELD: Final[Mapping[HeldBy, WaitingFor]] = MappingProxyType(
         HeldBy.UNREADABLE: WaitingFor.READABLE_ZNODE,
         HeldBy.DISABLED: WaitingFor.DISABLED,
         HeldBy.NO_TOPIC: WaitingFor.MARKER_WITHOUT_TOPIC,
+        HeldBy.NOT_CHOSEN: WaitingFor.NOT_CHOSEN,
     }
 )
 

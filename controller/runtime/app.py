@@ -87,6 +87,9 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
         control_listener=config.control_plane_listener or config.inter_broker_listener,
         endpoints=endpoints,
+        takeover=config.takeover,
+        takeover_interval_ms=config.takeover_interval_ms,
+        takeover_interval_max_ms=config.takeover_interval_max_ms,
     )
 
 
@@ -222,7 +225,7 @@ class ControllerApp:
         try:
             async with asyncio.timeout(STEP_DOWN_LIMIT_S) as self._patience:
                 if loop.context.is_leading:
-                    loop.post(ResignationRequested(self._stop_reason))
+                    loop.post(ResignationRequested(self._stop_reason, for_good=True))
                 while loop.context.is_leading:
                     await loop.changed()
         except TimeoutError:

@@ -9,7 +9,7 @@
     a topic
     {"topic": "orders", "marked": true, "marked_since_ms": ...,
      "phase": "held"                    or "queued", "started", "acknowledged" (every replica is deleted)
-     "held_by": null                    or PAUSED, REASSIGNMENT, UNREADABLE, DISABLED, NO_TOPIC
+     "held_by": null                    or PAUSED, REASSIGNMENT, UNREADABLE, DISABLED, NO_TOPIC, NOT_CHOSEN
      "replicas": [...], "replicas_not_shown": 0,
      "causes": [...]}                   the same in groups, without what is done
 
@@ -63,6 +63,7 @@ UNBLOCK: Final[Mapping[WaitingFor, str | None]] = MappingProxyType(
         W.DISABLED: "set delete.topic.enable to true and delete the topic again",
         W.MARKER_WITHOUT_TOPIC: "nothing: the marker is removed by itself",
         W.HALF_DELETED: "nothing: the deletion goes on all the same",
+        W.NOT_CHOSEN: "nothing: another controller takes it up when this one hands control back",
         W.DONE: None,
     }
 )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from controller.core import controller, events
-from controller.core.config import CoreConfig
+from controller.core.config import CoreConfig, Takeover
 from controller.core.context import Context
 from controller.core.effects import (
     CloseChannel,
@@ -124,6 +124,8 @@ class OneController:
         delete_topic_enable: bool = True,
         auto_leader_rebalance_enable: bool = False,
         max_operations_per_group: int = 800,
+        takeover: Takeover = Takeover.NEVER,
+        only_topics: frozenset[str] | None = None,
     ) -> None:
         self.zookeeper = ZooKeeperModel()
         self.operator = self.zookeeper.open_session()
@@ -135,6 +137,8 @@ class OneController:
                 delete_topic_enable=delete_topic_enable,
                 auto_leader_rebalance_enable=auto_leader_rebalance_enable,
                 max_operations_per_group=max_operations_per_group,
+                takeover=takeover,
+                only_topics=only_topics,
             )
         )
         self.answer: AnswerRule = consent

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from adapters.config_common import HttpConfig, JournalFilesConfig, ZooKeeperConfig
 from adapters.config_controller import ControllerConfig
-from controller.core.config import CoreConfig
+from controller.core.config import CoreConfig, Takeover
 from controller.core.context import Context
 from controller.core.effects import Effect
 from controller.core.events import Result
@@ -99,6 +99,9 @@ def controller_config(
         auto_leader_rebalance=True,
         leader_imbalance_check_interval_ms=300_000,
         leader_imbalance_per_broker_percentage=10,
+        takeover=Takeover.NEVER,
+        takeover_interval_ms=60_000,
+        takeover_interval_max_ms=3_600_000,
         request_timeout_ms=request_timeout_ms,
         controller_socket_timeout_ms=socket_timeout_ms,
         max_frame_bytes=100 << 20,

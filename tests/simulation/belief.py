@@ -83,7 +83,7 @@ def _is_reason(cluster: Cluster, incarnation: Incarnation, held_by: HeldBy) -> b
             return not incarnation.readable
         case HeldBy.REASSIGNMENT:
             return not incarnation.is_settled
-        case HeldBy.DISABLED | HeldBy.NO_TOPIC:
+        case HeldBy.DISABLED | HeldBy.NO_TOPIC | HeldBy.NOT_CHOSEN:
             return False
 
 

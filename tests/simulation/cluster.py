@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
+from controller.core.config import Takeover
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Operation, SetData
@@ -17,13 +19,17 @@ from tests.simulation.mix import Mix, draw
 from tests.simulation.network import Link
 from tests.simulation.world import World
 
+P_INSISTS = 0.2
+
 
 class Cluster:
     """The world, ZooKeeper, controllers, agents, and the ledger of what really happened."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.mix: Mix = draw(world.random)
+        # A chance of its own, so that the other seeds run as they did before there was such a thing.
+        insists = Random(f"insists {world.seed}").random() < P_INSISTS
+        self.mix: Mix = replace(draw(world.random), insists=insists)
         self.ledger = Ledger()
         self.ensemble = Ensemble(world, self.mix)
         self.ensemble.observer = self
@@ -121,6 +127,9 @@ class Cluster:
             operator_weights={},
             theme_weights={},
             fault_weights={},
+            insists=False,
         )
+        for controller in self.controllers:
+            controller.context.config = replace(controller.context.config, takeover=Takeover.NEVER)
         for link in self._links.values():
             link.is_cut = False

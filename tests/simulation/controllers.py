@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from controller.core import controller, events
-from controller.core.config import CoreConfig
+from controller.core.config import CoreConfig, Takeover
 from controller.core.context import Context
 from controller.core.effects import (
     CloseChannel,
@@ -97,6 +97,8 @@ class ControllerProcess:
                 stand_back_off_max_ms=2_000,
                 auto_leader_rebalance_enable=False,
                 max_operations_per_group=mix.max_operations_per_group,
+                takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,
+                takeover_interval_ms=300,
             )
         )
 

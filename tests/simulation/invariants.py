@@ -104,8 +104,19 @@ def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations
 
 
 def s5_write_is_current(writer: Writer, operations: Sequence[Operation], epoch_version_before: int) -> None:
-    """No write of a controller takes effect after another tenure has begun. An election begins one."""
-    if operations[0].path in (paths.CONTROLLER, paths.CONTROLLER_EPOCH) and isinstance(operations[0], Create):
+    """No write of a controller takes effect after another tenure has begun. An election begins one, from the very epoch
+    that was read; so does control that is taken from who holds it."""
+    first = operations[0]
+    if isinstance(first, Create) and first.path == paths.CONTROLLER_EPOCH:
+        return
+    if any(isinstance(operation, Create) and operation.path == paths.CONTROLLER for operation in operations):
+        *others, last = operations
+        raises = isinstance(last, SetData) and (last.path, last.version) == (
+            paths.CONTROLLER_EPOCH,
+            epoch_version_before,
+        )
+        if not raises or any(operation.path != paths.CONTROLLER for operation in others):
+            raise Violation("S5", f"{writer.name} becomes controller without raising the epoch that it has read")
         return
     if writer.epoch_version != epoch_version_before:
         raise Violation(

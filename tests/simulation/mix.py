@@ -48,6 +48,8 @@ class Mix:
     asks_controller: bool
     """Leaders have ISRs changed by AlterPartition; otherwise they write them themselves and leave a notification."""
     stays_paused: bool
+    insists: bool
+    """Controllers take control from each other, at growing intervals, as from one of Kafka's that holds it."""
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
     operator_weights: dict[str, int]
@@ -147,6 +149,7 @@ def draw(random: Random) -> Mix:
         operator_every_ms=random.choice(((20, 400), (100, 1_500))),
         fault_every_ms=random.choice(((100, 800), (300, 3_000))),
         stays_paused=False,
+        insists=False,
         asks_controller=True,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
         theme_weights={},

@@ -1,0 +1,36 @@
+"""`controller.takeover` and its intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapters.config_controller import ControllerConfig, load_controller_config
+from adapters.properties import ConfigError
+from controller.core.config import Takeover
+from controller.runtime.app import core_config
+
+
+def load(lines: str, tmp_path: Path) -> ControllerConfig:
+    path = tmp_path / "server.properties"
+    path.write_text(f"broker.id=1000\nzookeeper.connect=127.0.0.1:2181\n{lines}\n")
+    return load_controller_config(path, {})
+
+
+def test_nobody_is_robbed_unless_that_is_configured(tmp_path: Path) -> None:
+    assert load("", tmp_path).takeover is Takeover.NEVER
+
+
+@pytest.mark.parametrize(
+    "value,expected", [("never", Takeover.NEVER), ("Once", Takeover.ONCE), ("always", Takeover.ALWAYS)]
+)
+def test_what_is_configured_reaches_the_core(value: str, expected: Takeover, tmp_path: Path) -> None:
+    lines = f"controller.takeover={value}\ncontroller.takeover.interval.ms=5\ncontroller.takeover.interval.max.ms=7"
+    core = core_config(load(lines, tmp_path))
+    assert (core.takeover, core.takeover_interval_ms, core.takeover_interval_max_ms) == (expected, 5, 7)
+
+
+def test_another_word_is_refused_with_the_words_that_there_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="never, once and always"):
+        load("controller.takeover=sometimes", tmp_path)
