@@ -10,6 +10,7 @@ from controller.core.agenda_partitions import Partitions
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths
+from protocol.zookeeper.znodes import ProducerIdBlock
 
 # --- configuration ----------------------------------------------------------------------------------------------------
 
@@ -106,6 +107,13 @@ class RefreshStates:
     partitions: tuple[TopicPartition, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIds:
+    """Claim the next block of producer ids for the broker that asks under this key."""
+
+    key: int
+
+
 RequestTask = (
     ReadConfiguration
     | ReadNotifications
@@ -118,6 +126,7 @@ RequestTask = (
     | AnswerControlledShutdown
     | AlterPartitions
     | RefreshStates
+    | AllocateProducerIds
 )
 
 
@@ -171,6 +180,17 @@ class StatesRefreshed:
     partitions: Partitions
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRead:
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsWritten:
+    key: int
+    block: ProducerIdBlock
+
+
 RequestContinuation = (
     ConfigurationRead
     | NotificationsFound
@@ -180,4 +200,6 @@ RequestContinuation = (
     | PreferredElectionsRemoved
     | IsrsAltered
     | StatesRefreshed
+    | ProducerIdsRead
+    | ProducerIdsWritten
 )

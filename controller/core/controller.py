@@ -32,6 +32,7 @@ from controller.core import (
     notifications,
     partition_machine,
     preferred,
+    producer_ids,
     reassignment,
     reassignment_end,
     reassignment_requests,
@@ -212,6 +213,8 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             isr.alter(turn, task)
         case agenda_requests.RefreshStates():
             isr.refresh(turn, task)
+        case agenda_requests.AllocateProducerIds():
+            producer_ids.begin(turn, task)
         case agenda_requests.AnswerControlledShutdown():
             controlled_shutdown.answer(turn, task)
         case agenda_reassignment.ReadReassignments():

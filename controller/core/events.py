@@ -14,7 +14,12 @@ from typing import Final, assert_never
 
 from controller.core.effects import RebalanceLeaders, Timer
 from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
-from protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest, ControllerRequest
+from protocol.kafka.to_controller import (
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    ControlledShutdownRequest,
+    ControllerRequest,
+)
 from protocol.vocabulary import BrokerEpoch, BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ReadOutcome, WatchFired, WatchKind
@@ -279,6 +284,9 @@ def _state_of_request(request: ControllerRequest) -> ControllerState:
             return ControllerState.CONTROLLED_SHUTDOWN
         case AlterPartitionRequest():
             return ControllerState.ISR_CHANGE
+        case AllocateProducerIdsRequest():
+            # Kafka's controller does it outside of its event thread.
+            return ControllerState.IDLE
         case _:
             assert_never(request)
 

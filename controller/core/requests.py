@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from controller.core.agenda_requests import AlterPartitions, ControlShutdown
+from controller.core.agenda_requests import AllocateProducerIds, AlterPartitions, ControlShutdown
 from controller.core.context import Asked
 from controller.core.effects import Reply
 from controller.core.events import BrokerRequested
 from controller.core.turn import Turn
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ControlledShutdownRequest,
@@ -37,6 +39,8 @@ def received(turn: Turn, event: BrokerRequested) -> None:
             turn.do(ControlShutdown(event.key))
         case AlterPartitionRequest():
             turn.do(AlterPartitions(event.key))
+        case AllocateProducerIdsRequest():
+            turn.do(AllocateProducerIds(event.key))
         case _:
             assert_never(event.request)
 
@@ -49,6 +53,8 @@ def refused(request: ControllerRequest) -> ControllerResponse:
             return ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
         case AlterPartitionRequest():
             return AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)
+        case AllocateProducerIdsRequest():
+            return AllocateProducerIdsResponse(ErrorCode.NOT_CONTROLLER)
         case _:
             assert_never(request)
 

@@ -27,6 +27,7 @@ from controller.core import (
     marks,
     notifications,
     preferred,
+    producer_ids,
     reassignment,
     reassignment_end,
     reassignment_requests,
@@ -113,6 +114,8 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             leadership.reread(turn, then, outcomes)
         case agenda_requests.StatesRefreshed():
             isr.refreshed(turn, then, outcomes)
+        case agenda_requests.ProducerIdsRead():
+            producer_ids.was_read(turn, then, outcomes)
         case agenda_reassignment.ReassignmentsRead():
             reassignment_requests.was_read(turn, then, outcomes)
         case agenda_deletion.DeletionsListed():
@@ -163,6 +166,8 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             leadership.isr_shrunk(turn, then, outcomes)
         case agenda_requests.IsrsAltered():
             isr.altered(turn, then, outcomes)
+        case agenda_requests.ProducerIdsWritten():
+            producer_ids.were_written(turn, then, outcomes[0])
         case agenda_reassignment.ReassignmentsTrimmed():
             reassignment_requests.trimmed(turn, outcomes[0])
         case agenda_reassignment.ReassignmentsStarted():

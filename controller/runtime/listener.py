@@ -35,6 +35,8 @@ from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.kafka.queries import Request, Response
 from protocol.kafka.to_controller import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ControlledShutdownRequest,
@@ -48,7 +50,13 @@ from protocol.vocabulary import Endpoint
 logger = logging.getLogger(__name__)
 
 SERVED: Final[Mapping[ApiKey, VersionRange]] = {
-    api: SPOKEN[api] for api in (ApiKey.CONTROLLED_SHUTDOWN, ApiKey.API_VERSIONS, ApiKey.ALTER_PARTITION)
+    api: SPOKEN[api]
+    for api in (
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.API_VERSIONS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    )
 }
 MAX_AT_ONCE: Final = 100
 
@@ -126,7 +134,7 @@ class BrokerListener:
         self._server.close_connections(reason)
 
     async def _handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
-        if not isinstance(request, ControlledShutdownRequest | AlterPartitionRequest):
+        if not isinstance(request, ControllerRequest):
             return Close(f"{peer} asked {header.api.name}, which a controller does not answer")
         started_s = time.monotonic()
         try:
@@ -159,6 +167,8 @@ def _timed_out(request: ControllerRequest) -> ControllerResponse:
             return ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
         case AlterPartitionRequest():
             return AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT)
+        case AllocateProducerIdsRequest():
+            return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _errors(response: ControllerResponse) -> Mapping[str, int]:

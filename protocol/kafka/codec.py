@@ -108,12 +108,23 @@ _BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[
             codec_to_controller.alter_partition_request,
             codec_to_controller.alter_partition_response,
         ),
+        ApiKey.ALLOCATE_PRODUCER_IDS: (
+            "AllocateProducerIds",
+            codec_to_controller.allocate_producer_ids_request,
+            codec_to_controller.allocate_producer_ids_response,
+        ),
         ApiKey.METADATA: ("Metadata", codec_queries.metadata_request, codec_queries.metadata_response),
         ApiKey.API_VERSIONS: ("ApiVersions", codec_queries.api_versions_request, codec_queries.api_versions_response),
         ApiKey.DESCRIBE_LOG_DIRS: (
             "DescribeLogDirs",
             codec_queries.describe_log_dirs_request,
             codec_queries.describe_log_dirs_response,
+        ),
+        ApiKey.LIST_GROUPS: ("ListGroups", codec_queries.list_groups_request, codec_queries.list_groups_response),
+        ApiKey.LIST_TRANSACTIONS: (
+            "ListTransactions",
+            codec_queries.list_transactions_request,
+            codec_queries.list_transactions_response,
         ),
     }
 )

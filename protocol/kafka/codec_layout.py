@@ -165,6 +165,10 @@ def _field_layout(
         return make_array(layout) if make_array else struct_array(layout, flexible, nullable)
     if item is not None and kafka_type == "int32":
         return int32_array(flexible, nullable)
+    if item is not None and (kafka_type == "string" or kafka_type in FIXED):
+        return struct_array(
+            string(flexible, False) if kafka_type == "string" else fixed(kafka_type), flexible, nullable
+        )
     if item is None and kafka_type == "string":
         return string(flexible, nullable)
     if item is None and kafka_type == "uuid":

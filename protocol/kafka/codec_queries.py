@@ -1,4 +1,4 @@
-"""How ApiVersions, Metadata and DescribeLogDirs lie in Kafka's schemas, version by version."""
+"""How what clients ask brokers lies in Kafka's schemas, version by version."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ from protocol.kafka.queries import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     FinalizedFeature,
+    ListedGroup,
+    ListedTransaction,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
     LogDir,
     LogDirPartition,
     LogDirTopic,
@@ -160,4 +166,45 @@ def describe_log_dirs_response(_version: int) -> Binding:
             ),
         },
         items=_attributes("log_dirs", "error", "throttle_time_ms"),
+    )
+
+
+# --- ListGroups and ListTransactions ------------------------------------------------------------------------------
+
+
+def list_groups_request(_version: int) -> Binding:
+    return Binding(
+        shapes={"ListGroupsRequest": Shape(ListGroupsRequest, ("states_filter", "types_filter"), ((), ()))},
+        items=_attributes("states", "types"),
+    )
+
+
+def list_groups_response(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "ListGroupsResponse": Shape(ListGroupsResponse, ("error_code", "groups", "throttle_time"), (0,)),
+            "ListedGroup": Shape(ListedGroup, ("group_id", "protocol_type", "group_state", "group_type"), ("", "")),
+        },
+        items=_attributes("error", "groups", "throttle_time_ms"),
+    )
+
+
+def list_transactions_request(_version: int) -> Binding:
+    names = ("state_filters", "producer_id_filters", "duration_filter")
+    return Binding(
+        shapes={"ListTransactionsRequest": Shape(ListTransactionsRequest, names, (-1,))},
+        items=_attributes("states", "producer_ids", "min_duration_ms"),
+    )
+
+
+def list_transactions_response(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "ListTransactionsResponse": Shape(
+                ListTransactionsResponse,
+                ("error_code", "unknown_state_filters", "transaction_states", "throttle_time"),
+            ),
+            "TransactionState": Shape(ListedTransaction, ("transactional_id", "producer_id", "transaction_state")),
+        },
+        items=_attributes("error", "unknown_states", "transactions", "throttle_time_ms"),
     )

@@ -1,4 +1,4 @@
-"""How ControlledShutdown and AlterPartition lie in Kafka's schemas, version by version."""
+"""How what brokers ask their controller lies in Kafka's schemas, version by version."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from protocol.kafka.codec_control import Binding, row
 from protocol.kafka.codec_layout import Shape
 from protocol.kafka.codec_primitives import Unencodable
 from protocol.kafka.to_controller import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
     AlteredPartition,
     AlteredTopic,
     AlterPartition,
@@ -132,3 +134,24 @@ def _from_members(
     if all(epoch == NO_EPOCH for epoch in epochs):
         epochs = ()
     return AlterPartition(partition, leader_epoch, new_isr, recovery_state, partition_epoch, epochs)
+
+
+# --- AllocateProducerIds ------------------------------------------------------------------------------------------
+
+
+def allocate_producer_ids_request(_version: int) -> Binding:
+    names = ("broker_id", "broker_epoch")
+    return Binding(
+        shapes={"AllocateProducerIdsRequest": Shape(AllocateProducerIdsRequest, names)}, items=attrgetter(*names)
+    )
+
+
+def allocate_producer_ids_response(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "AllocateProducerIdsResponse": Shape(
+                AllocateProducerIdsResponse, ("error_code", "producer_id_start", "producer_id_len", "throttle_time")
+            )
+        },
+        items=attrgetter("error", "first_id", "id_count", "throttle_time_ms"),
+    )

@@ -1,8 +1,9 @@
 """Requests that ask rather than rule, and their answers, independent of version.
 
-ApiVersions, Metadata and DescribeLogDirs are what clients and our survey ask a broker; what a broker asks its
-controller has a file of its own, `to_controller`. A field that a version does not carry has its default after decoding
-and is dropped by encoding, as Kafka does with what it calls ignorable fields.
+ApiVersions, Metadata and DescribeLogDirs are what clients and our survey ask a broker; ListGroups and ListTransactions
+what clients ask every broker. What a broker asks its controller has a file of its own, `to_controller`. A field that a
+version does not carry has its default after decoding and is dropped by encoding, as Kafka does with what it calls
+ignorable fields.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final, NamedTuple
 
 from protocol.kafka.control import Addressed, ApiKey, ControlResponse, api_of
 from protocol.kafka.to_controller import (
+    AllocateProducerIdsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
     ControllerRequest,
@@ -163,10 +165,67 @@ class DescribeLogDirsResponse:
     throttle_time_ms: int = 0
 
 
+# --- ListGroups ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsRequest:
+    """Without filters: every group that the broker coordinates."""
+
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+class ListedGroup(NamedTuple):
+    group: str
+    protocol_type: str
+    state: str = ""
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsResponse:
+    error: int
+    groups: tuple[ListedGroup, ...] = ()
+    throttle_time_ms: int = 0
+
+
+# --- ListTransactions ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListTransactionsRequest:
+    """Without filters: every transactional id that the broker coordinates."""
+
+    states: tuple[str, ...] = ()
+    producer_ids: tuple[int, ...] = ()
+    min_duration_ms: int = -1
+
+
+class ListedTransaction(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListTransactionsResponse:
+    error: int
+    unknown_states: tuple[str, ...] = ()
+    transactions: tuple[ListedTransaction, ...] = ()
+    throttle_time_ms: int = 0
+
+
 # --- all of them --------------------------------------------------------------------------------------------------
 
-QueryRequest = ApiVersionsRequest | MetadataRequest | DescribeLogDirsRequest | ControllerRequest
-QueryResponse = ApiVersionsResponse | MetadataResponse | DescribeLogDirsResponse | ControllerResponse
+ClientRequest = (
+    ApiVersionsRequest | MetadataRequest | DescribeLogDirsRequest | ListGroupsRequest | ListTransactionsRequest
+)
+ClientResponse = (
+    ApiVersionsResponse | MetadataResponse | DescribeLogDirsResponse | ListGroupsResponse | ListTransactionsResponse
+)
+QueryRequest = ClientRequest | ControllerRequest
+QueryResponse = ClientResponse | ControllerResponse
 Request = Addressed | QueryRequest
 Response = ControlResponse | QueryResponse
 
@@ -186,3 +245,9 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.CONTROLLED_SHUTDOWN
         case AlterPartitionRequest():
             return ApiKey.ALTER_PARTITION
+        case AllocateProducerIdsRequest():
+            return ApiKey.ALLOCATE_PRODUCER_IDS
+        case ListGroupsRequest():
+            return ApiKey.LIST_GROUPS
+        case ListTransactionsRequest():
+            return ApiKey.LIST_TRANSACTIONS

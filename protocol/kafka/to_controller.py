@@ -1,4 +1,4 @@
-"""What brokers ask their controller, and its answers, independent of version: ControlledShutdown and AlterPartition.
+"""What brokers ask their controller, and its answers, independent of version.
 
 A field that a version does not carry has its default after decoding and is dropped by encoding, as Kafka does with what
 it calls ignorable fields.
@@ -94,7 +94,26 @@ class AlterPartitionResponse:
     throttle_time_ms: int = 0
 
 
+# --- AllocateProducerIds ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIdsRequest:
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIdsResponse:
+    """Where there is no error, the ids from `first_id` on, so many of them, are the broker's alone."""
+
+    error: int
+    first_id: int = 0
+    id_count: int = 0
+    throttle_time_ms: int = 0
+
+
 # --- all of them --------------------------------------------------------------------------------------------------
 
-ControllerRequest = ControlledShutdownRequest | AlterPartitionRequest
-ControllerResponse = ControlledShutdownResponse | AlterPartitionResponse
+ControllerRequest = ControlledShutdownRequest | AlterPartitionRequest | AllocateProducerIdsRequest
+ControllerResponse = ControlledShutdownResponse | AlterPartitionResponse | AllocateProducerIdsResponse

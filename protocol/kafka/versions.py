@@ -34,9 +34,12 @@ SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.STOP_REPLICA: VersionRange(0, 4),
         ApiKey.UPDATE_METADATA: VersionRange(0, 8),
         ApiKey.CONTROLLED_SHUTDOWN: VersionRange(0, 3),
+        ApiKey.LIST_GROUPS: VersionRange(0, 5),
         ApiKey.API_VERSIONS: VersionRange(0, 4),
         ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
         ApiKey.ALTER_PARTITION: VersionRange(0, 3),
+        ApiKey.LIST_TRANSACTIONS: VersionRange(0, 1),
+        ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
     }
 )
 """What `codec` can encode and decode, requests and responses alike."""

@@ -20,7 +20,12 @@ from controller.core.effects import Reply, Send, WriteZnodes
 from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from protocol.kafka.control import ControlRequest, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from protocol.kafka.errors import error_name
-from protocol.kafka.to_controller import AlterPartitionResponse, ControlledShutdownResponse
+from protocol.kafka.to_controller import (
+    AllocateProducerIdsResponse,
+    AlterPartitionResponse,
+    ControlledShutdownResponse,
+    ControllerResponse,
+)
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 
@@ -60,7 +65,7 @@ def told_reply(reply: Reply) -> str:
     return f"! {_told_response(reply.response)}"
 
 
-def _told_response(response: ControlledShutdownResponse | AlterPartitionResponse) -> str:
+def _told_response(response: ControllerResponse) -> str:
     name = type(response).__name__.removesuffix("Response")
     if response.error:
         return f"{name} {error_name(response.error)}"
@@ -76,6 +81,8 @@ def _told_response(response: ControlledShutdownResponse | AlterPartitionResponse
                 for row in topic.partitions
             ]
             return f"{name} {', '.join(rows)}"
+        case AllocateProducerIdsResponse(first_id=first, id_count=count):
+            return f"{name} {count} from {first}"
 
 
 def told_write(write: WriteZnodes) -> Iterator[str]:

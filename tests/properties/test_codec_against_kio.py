@@ -28,6 +28,9 @@ MODULES = {
     ApiKey.METADATA: "Metadata",
     ApiKey.DESCRIBE_LOG_DIRS: "DescribeLogDirs",
     ApiKey.ALTER_PARTITION: "AlterPartition",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
+    ApiKey.LIST_GROUPS: "ListGroups",
+    ApiKey.LIST_TRANSACTIONS: "ListTransactions",
 }
 MESSAGES = [
     pytest.param(api, version, kind, id=f"{name}{kind}-v{version}")

@@ -7,14 +7,16 @@ import pytest
 from controller.core.config import CoreConfig
 from controller.core.context import Context
 from controller.core.controller import after_fault
-from controller.core.effects import Effect, Reply
-from controller.core.events import BrokerRequested, SessionLost, ZnodesWritten
+from controller.core.effects import Effect, ReadZnodes, Reply
+from controller.core.events import BrokerRequested, SessionLost, ZnodesRead, ZnodesWritten
 from controller.core.mutation import queue_deletion
 from controller.core.requests import refused
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
     AlterPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -26,6 +28,7 @@ from protocol.kafka.to_controller import (
 )
 from protocol.kafka.versions import LATEST
 from protocol.vocabulary import BrokerEpoch, BrokerId
+from protocol.zookeeper.operations import ReadFailed, ZkError
 from protocol.zookeeper.packing import GroupUnknown
 from tests.unit.controller.core.stage import NOW_MS, add_topic, feed, leading, write_in
 
@@ -33,11 +36,15 @@ SHUTDOWN = ControlledShutdownRequest(BrokerId(1), BrokerEpoch(101))
 ALTER = AlterPartitionRequest(
     BrokerId(1), BrokerEpoch(101), (AlterPartitionTopic("t", None, (AlterPartition(0, 0, (1,), 0, 0),)),)
 )
+ALLOCATE = AllocateProducerIdsRequest(BrokerId(1), BrokerEpoch(101))
 NO_CONTROLLER: list[tuple[ControllerRequest, ControllerResponse]] = [
     (SHUTDOWN, ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)),
     (ALTER, AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)),
+    (ALLOCATE, AllocateProducerIdsResponse(ErrorCode.NOT_CONTROLLER)),
 ]
-named = pytest.mark.parametrize("request_, answer", NO_CONTROLLER, ids=["ControlledShutdown", "AlterPartition"])
+named = pytest.mark.parametrize(
+    "request_, answer", NO_CONTROLLER, ids=["ControlledShutdown", "AlterPartition", "AllocateProducerIds"]
+)
 
 
 def led() -> Context:
@@ -50,6 +57,14 @@ def led() -> Context:
 
 def replies(effects: list[Effect]) -> list[Reply]:
     return [effect for effect in effects if isinstance(effect, Reply)]
+
+
+def to_its_write(context: Context, event: BrokerRequested) -> list[Effect]:
+    """Up to the write that the request needs; what is read before that is not there."""
+    effects = feed(context, event)
+    while isinstance(asked := effects[-1], ReadZnodes):
+        effects += feed(context, ZnodesRead(asked.id, tuple(ReadFailed(ZkError.NO_NODE) for _ in asked.reads)))
+    return effects
 
 
 @named
@@ -65,7 +80,7 @@ def test_request_in_progress_is_kept_until_it_is_answered(
     request_: ControllerRequest, answer: ControllerResponse
 ) -> None:
     context = led()
-    effects = feed(context, BrokerRequested(7, request_, 0))
+    effects = to_its_write(context, BrokerRequested(7, request_, 0))
     assert replies(effects) == []
     assert context.unanswered[7].request == request_
     write_in(effects)
@@ -82,7 +97,7 @@ def test_lost_session_answers_what_is_in_progress(request_: ControllerRequest, a
 @named
 def test_lost_control_answers_what_is_in_progress(request_: ControllerRequest, answer: ControllerResponse) -> None:
     context = led()
-    write = write_in(feed(context, BrokerRequested(7, request_, 0)))
+    write = write_in(to_its_write(context, BrokerRequested(7, request_, 0)))
     after = feed(context, ZnodesWritten(write.id, (GroupUnknown("?"),) * len(write.groups), controller_moved=True))
     assert replies(after) == [Reply(7, answer)]
 
@@ -92,7 +107,7 @@ def test_unknown_outcome_and_fault_answer_what_is_in_progress(
     request_: ControllerRequest, answer: ControllerResponse
 ) -> None:
     context = led()
-    write = write_in(feed(context, BrokerRequested(7, request_, 0)))
+    write = write_in(to_its_write(context, BrokerRequested(7, request_, 0)))
     unknown = feed(context, ZnodesWritten(write.id, (GroupUnknown("?"),) * len(write.groups)))
     assert replies(unknown) == [Reply(7, answer)]
     context = led()

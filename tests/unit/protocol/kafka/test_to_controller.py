@@ -16,6 +16,8 @@ from protocol.kafka.codec import (
 from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
     AlteredPartition,
     AlteredTopic,
     AlterPartition,
@@ -159,3 +161,14 @@ def test_a_truncated_alter_partition_is_refused_wherever_it_ends(version: int) -
     for end in range(8, len(payload)):
         with pytest.raises(Malformed):
             decode_request(payload[:end])
+
+
+def test_allocate_producer_ids() -> None:
+    request = AllocateProducerIdsRequest(BrokerId(3), EPOCH)
+    payload = hexed("0043 0000 00000007 0001 39 00 00000003 0102030405060708 00")
+    assert encode_request(request, 0, 7, "9") == payload
+    assert decode_request(payload).value == request
+    response = AllocateProducerIdsResponse(0, 2000, 1000)
+    answer = hexed("00000007 00 00000000 0000 00000000000007d0 000003e8 00")
+    assert encode_response(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 7, response) == answer
+    assert decode_response(ApiKey.ALLOCATE_PRODUCER_IDS, 0, answer) == (7, response)

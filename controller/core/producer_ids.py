@@ -1,0 +1,108 @@
+"""Blocks of producer ids for idempotent and transactional producers (KIP-730, since 3.0-IV0).
+
+A broker asks for a block when its own is nearly used up. `/latest_producer_id_block` says which block was handed out
+last, to whomever: brokers of older protocols take theirs from there themselves. So the next block is written where the
+znode is still as it was read; otherwise it is read again. No two brokers ever get the same id, which is what
+exactly-once rests on: a znode that cannot be understood is left as it is, and the request is refused.
+
+Unlike Kafka's controller, which writes it unfenced, a controller whose tenure is over hands nothing out any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.agenda_requests import AllocateProducerIds, ProducerIdsRead, ProducerIdsWritten
+from controller.core.context import Context
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.kafka.to_controller import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.json_fields import INT64_MAX
+from protocol.zookeeper.operations import Create, Data, GetData, Operation, ReadFailed, ReadOutcome, SetData, ZkError
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+
+_SIZE = znodes.PRODUCER_ID_BLOCK_SIZE
+_WHAT = "allocating producer ids"
+
+
+def begin(turn: Turn, task: AllocateProducerIds) -> None:
+    """Read which block was handed out last."""
+    request = _request(turn.context, task.key)
+    problem = _problem(turn.context, request)
+    if problem is None:
+        turn.read((GetData(paths.producer_id_block()),), ProducerIdsRead(task.key))
+    else:
+        _refuse(turn, task.key, problem, error_name(problem))
+
+
+def _request(context: Context, key: int) -> AllocateProducerIdsRequest:
+    request = context.unanswered[key].request
+    if not isinstance(request, AllocateProducerIdsRequest):
+        raise TypeError(f"request {key} does not ask for producer ids: {request}")
+    return request
+
+
+def _problem(context: Context, request: AllocateProducerIdsRequest) -> ErrorCode | None:
+    broker = context.brokers.get(request.broker_id)
+    if broker is None:
+        return ErrorCode.BROKER_ID_NOT_REGISTERED
+    return None if broker.epoch == request.broker_epoch else ErrorCode.STALE_BROKER_EPOCH
+
+
+def _refuse(turn: Turn, key: int, error: ErrorCode, why: str) -> None:
+    turn.refuse(f"broker/{_request(turn.context, key).broker_id}", _WHAT, why)
+    turn.reply(key, AllocateProducerIdsResponse(error))
+
+
+def was_read(turn: Turn, task: ProducerIdsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Claim the next block."""
+    path, outcome = paths.producer_id_block(), outcomes[0]
+    last: znodes.ProducerIdBlock | None = None
+    if isinstance(outcome, Data):
+        try:
+            last = znodes.decode_producer_id_block(outcome.data)
+        except znodes.MalformedZnode as error:
+            _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+            return
+    elif not (isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE):
+        why = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
+        _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"reading {path}: {why}")
+        return
+    block = following(last, _request(turn.context, task.key).broker_id)
+    if block is None:
+        _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"all producer ids are used up, says {path}")
+        return
+    data = znodes.encode_producer_id_block(block)
+    operation: Operation = (
+        SetData(path, data, outcome.stat.version) if isinstance(outcome, Data) else Create(path, data)
+    )
+    turn.write([(operation,)], ProducerIdsWritten(task.key, block))
+
+
+def following(last: znodes.ProducerIdBlock | None, broker: BrokerId) -> znodes.ProducerIdBlock | None:
+    """The block after `last`, for that broker; None where the numbers end before it does."""
+    start = 0 if last is None else last.end + 1
+    if start > INT64_MAX - _SIZE:
+        return None
+    return znodes.ProducerIdBlock(broker, start, start + _SIZE - 1)
+
+
+_OVERTAKEN = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
+
+
+def were_written(turn: Turn, task: ProducerIdsWritten, outcome: GroupOutcome) -> None:
+    """The block is the broker's; or somebody else was quicker: look again."""
+    if isinstance(outcome, GroupDone):
+        block = task.block
+        turn.record(
+            FactType.BROKER, f"broker/{block.broker_id}", what="producer ids", first=block.start, last=block.end
+        )
+        turn.reply(task.key, AllocateProducerIdsResponse(ErrorCode.NONE, block.start, block.end - block.start + 1))
+    elif isinstance(outcome, GroupFailed) and outcome.error in _OVERTAKEN:
+        turn.do(AllocateProducerIds(task.key))
+    else:
+        why = outcome.error.name if isinstance(outcome, GroupFailed) else "its outcome is not known"
+        _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"writing {paths.producer_id_block()}: {why}")
