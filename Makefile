@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SEEDS ?= 1000
 JOBS ?= 2
+KAFKA ?= 3.9.1 2.5.1
 export PYTHON
 DEMO ?=
 BENCH ?=
@@ -57,11 +58,19 @@ check-docs: $(STAMP)
 
 .PHONY: test
 test: $(STAMP) java ## all quick tests, with a real ZooKeeper
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow" $(PYTEST)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow and not interop" $(PYTEST)
 
 .PHONY: test-slow
 test-slow: $(STAMP) java ## the tests that take longer: chaos, whole clusters
-	$(BIN)/pytest -m slow $(PYTEST)
+	$(BIN)/pytest -m "slow and not interop" $(PYTEST)
+
+.PHONY: kafka
+kafka: $(STAMP) java ## fetch the real Kafka that interop tests run (KAFKA="3.9.1 2.5.1"), once
+	$(BIN)/python -m tools.fetch_kafka $(KAFKA)
+
+.PHONY: interop
+interop: kafka ## the tests against real Kafka brokers and Kafka's own controller (KAFKA="3.9.1 2.5.1")
+	LETHE_KAFKA="$(KAFKA)" $(BIN)/pytest -m interop tests/interop $(PYTEST)
 
 .PHONY: simulate
 simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)

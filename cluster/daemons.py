@@ -1,4 +1,5 @@
-"""Lethe's daemons as child processes, with the configuration, log and journal of each in a directory of its own.
+"""The members of a cluster as child processes, each with its configuration and log in a directory of its own, and
+Lethe's daemons among them.
 
 Every port is 0, so none can be taken between the choice and the use: an agent's listener is found in ZooKeeper, as
 everybody finds it, a controller's in what it tells the agents, and the HTTP address in the line with which a daemon
@@ -12,6 +13,7 @@ import os
 import re
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -32,29 +34,15 @@ class DaemonFailed(Exception):
     """A daemon has ended, or is not where it should be after the time allowed; says which, with the end of its log."""
 
 
-class Daemon:
-    """A controller or an agent. It keeps its directory from one start to the next."""
+class Member(ABC):
+    """A process of a cluster. It keeps its directory from one start to the next. Subclasses say when it is ready."""
 
-    kind = "daemon"
+    kind = "member"
 
-    def __init__(self, number: int, directory: Path, properties: Mapping[str, str]) -> None:
+    def __init__(self, number: int, directory: Path, process: ChildProcess) -> None:
         self.id: Final = number
         self.directory: Final = directory
-        self.journal_dir: Final = directory / "journal"
-        self.config_file: Final = directory / "server.properties"
-        self._http_url: str | None = None
-        self._properties = {
-            "broker.id": str(number),
-            "lethe.http.port": "0",
-            "lethe.journal.dir": str(self.journal_dir),
-            **properties,
-        }
-        self.process: Final = ChildProcess(
-            f"{self.kind} {number}",
-            [sys.executable, "-m", "cli", self.kind, str(self.config_file)],
-            log_file=directory / f"{self.kind}.log",
-            environment=_environment(os.environ),
-        )
+        self.process: Final = process
 
     @property
     def name(self) -> str:
@@ -73,15 +61,19 @@ class Daemon:
     def is_running(self) -> bool:
         return self.process.is_running
 
-    # --- life -----------------------------------------------------------------------------------------------------
-
     def launch(self) -> None:
         """Writes its configuration and starts it, without waiting for anything."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        text = "".join(f"{name}={value}\n" for name, value in self._properties.items())
-        self.config_file.write_text(text)
-        self._http_url = None
+        self.write_configuration()
         self.process.start()
+
+    @abstractmethod
+    def write_configuration(self) -> None:
+        """Into its directory, which exists."""
+
+    @abstractmethod
+    async def is_ready(self) -> bool:
+        """Whether it does its work."""
 
     async def start(self, limit_s: float = START_LIMIT_S) -> None:
         """Starts it and waits until it is ready. Raises DaemonFailed."""
@@ -89,18 +81,13 @@ class Daemon:
         await self.wait_ready(limit_s)
 
     async def wait_ready(self, limit_s: float = START_LIMIT_S) -> None:
-        """A controller is ready when it leads or stands by, an agent when it is registered. Raises DaemonFailed."""
-
-        async def ready() -> bool:
-            answer = await self.get("/readyz")
-            return answer is not None and answer.get("ok") is True
-
-        await self.wait_until(ready, "ready", limit_s)
+        """Waits until it does its work. Raises DaemonFailed."""
+        await self.wait_until(self.is_ready, "ready", limit_s)
 
     async def wait_until(
         self, condition: Callable[[], Awaitable[bool]], what: str, limit_s: float, *, must_run: bool = True
     ) -> None:
-        """Waits until the coroutine function answers True. Raises DaemonFailed where the daemon ends or the time is
+        """Waits until the coroutine function answers True. Raises DaemonFailed where the process ends or the time is
         over."""
         deadline = time.monotonic() + limit_s
         while not await condition():
@@ -132,6 +119,40 @@ class Daemon:
         """SIGCONT."""
         self.process.resume()
 
+
+class Daemon(Member):
+    """A controller or an agent. A controller is ready when it leads or stands by, an agent when it is registered."""
+
+    kind = "daemon"
+
+    def __init__(self, number: int, directory: Path, properties: Mapping[str, str]) -> None:
+        self.journal_dir: Final = directory / "journal"
+        self.config_file: Final = directory / "server.properties"
+        self._http_url: str | None = None
+        self._properties = {
+            "broker.id": str(number),
+            "lethe.http.port": "0",
+            "lethe.journal.dir": str(self.journal_dir),
+            **properties,
+        }
+        process = ChildProcess(
+            f"{self.kind} {number}",
+            [sys.executable, "-m", "cli", self.kind, str(self.config_file)],
+            log_file=directory / f"{self.kind}.log",
+            environment=_environment(os.environ),
+        )
+        super().__init__(number, directory, process)
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def write_configuration(self) -> None:
+        write_properties(self.config_file, self._properties)
+        self._http_url = None
+
+    async def is_ready(self) -> bool:
+        answer = await self.get("/readyz")
+        return answer is not None and answer.get("ok") is True
+
     # --- asking ---------------------------------------------------------------------------------------------------
 
     @property
@@ -157,12 +178,9 @@ class Daemon:
 
 
 class ControllerDaemon(Daemon):
-    """`lethe controller`."""
+    """`lethe controller`; a guest where it has no `listeners`."""
 
     kind = "controller"
-
-    def __init__(self, number: int, directory: Path, properties: Mapping[str, str]) -> None:
-        super().__init__(number, directory, {"listeners": ANY_PORT, **properties})
 
     async def is_active(self) -> bool:
         """True where it says that it leads."""
@@ -190,6 +208,11 @@ class BrokerDaemon(Daemon):
         found = _LISTENER.search(self.process.output())
         assert found is not None
         return found[1], int(found[2])
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    """A file as Java reads it."""
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -15,10 +15,6 @@ The data survive `stop`, `kill` and `start` (which also keep the port); a tempor
 from __future__ import annotations
 
 import asyncio
-import functools
-import importlib.util
-import os
-import re
 import shutil
 import signal
 import socket
@@ -31,9 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from cluster.java import JavaUnusable, java_executable, pyspark_jars
 from cluster.process import tied_to_us
 
-LEAST_JAVA: Final = 17
 _MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _PORT_TAKEN: Final = "Address already in use"
 
@@ -105,7 +101,7 @@ class EmbeddedZooKeeper:
 
     async def start_async(self) -> None:
         """As `start`, without blocking the event loop."""
-        await asyncio.to_thread(java_executable)
+        await asyncio.to_thread(_java)
         for _ in self._attempts():
             # Launched from this thread: the kernel ends the JVM with the thread that launched it.
             if await asyncio.to_thread(self._wait_until_ready, *self._launch()):
@@ -185,7 +181,7 @@ class EmbeddedZooKeeper:
         )
 
     def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
-        java, jars = java_executable(), find_jars()
+        java, jars = _java()
         port = self.port or _free_port(self.settings.host)
         self.data_dir.mkdir(parents=True, exist_ok=True)
         config = self.data_dir / "zoo.cfg"
@@ -292,48 +288,10 @@ def _free_port(host: str) -> int:
         return port
 
 
-def find_jars() -> Path:
-    """The directory of PySpark's jars, ZooKeeper among them. Raises ZooKeeperStartFailed."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise ZooKeeperStartFailed(
-            "the embedded ZooKeeper runs from PySpark's jars, and PySpark is not installed: "
-            "pip install 'lethe-kafka[zookeeper]', or connect to a ZooKeeper of your own"
-        )
-    jars = Path(spec.submodule_search_locations[0]) / "jars"
-    if not any(jars.glob("zookeeper-[0-9]*.jar")):
-        raise ZooKeeperStartFailed(f"PySpark has no ZooKeeper jar in {jars}: install pyspark 4.3")
-    return jars
-
-
-def java_executable() -> str:
-    """A Java that is new enough: `$JAVA_HOME/bin/java` or the first on the path. Raises ZooKeeperStartFailed."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
-    if java is None:
-        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        raise ZooKeeperStartFailed(
-            f"no Java was found {where}; the embedded ZooKeeper needs Java {LEAST_JAVA} or later "
-            "(Debian: apt install openjdk-17-jre-headless)"
-        )
-    found = _java_version(java)
-    if found < LEAST_JAVA:
-        raise ZooKeeperStartFailed(
-            f"{java} is Java {found}, and the embedded ZooKeeper needs Java {LEAST_JAVA} or later; set JAVA_HOME"
-        )
-    return java
-
-
-@functools.cache
-def _java_version(java: str) -> int:
+def _java() -> tuple[str, Path]:
+    """Java and the directory of jars. Raises ZooKeeperStartFailed."""
     try:
-        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ZooKeeperStartFailed(f"{java} does not run: {error}") from error
-    return parse_java_version(output)
-
-
-def parse_java_version(output: str) -> int:
-    """The major version in what `java -version` says; 0 where none is recognised."""
-    found = re.search(r'version "(?:1\.)?(\d+)', output)
-    return int(found[1]) if found else 0
+        java = java_executable("the embedded ZooKeeper")
+        return java, pyspark_jars("zookeeper", "the embedded ZooKeeper", "connect to a ZooKeeper of your own")
+    except JavaUnusable as error:
+        raise ZooKeeperStartFailed(str(error)) from error

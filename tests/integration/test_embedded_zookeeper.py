@@ -106,28 +106,14 @@ def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: not exists(pid))
 
 
-def test_a_missing_or_old_java_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ZooKeeperStartFailed, match="needs Java 17"):
-        module.java_executable()
-    java = tmp_path / "java"
-    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
-    os.chmod(java, 0o755)
-    with pytest.raises(ZooKeeperStartFailed, match="is Java 8"):
-        module.java_executable()
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ZooKeeperStartFailed, match="JAVA_HOME"):
-        module.java_executable()
+    with pytest.raises(ZooKeeperStartFailed, match="the embedded ZooKeeper needs Java 17"):
+        EmbeddedZooKeeper().start()
 
 
-def test_java_versions_are_recognised() -> None:
-    assert module.parse_java_version('openjdk version "17.0.15" 2025-04-15') == 17
-    assert module.parse_java_version('java version "1.8.0_292"') == 8
-    assert module.parse_java_version("nonsense") == 0
-
-
-def test_missing_jars_are_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_jars_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ZooKeeperStartFailed, match="pip install"):
-        module.find_jars()
+        EmbeddedZooKeeper().start()

@@ -1,0 +1,194 @@
+"""A real Kafka broker in ZooKeeper mode as a child process.
+
+Theory of operation. It is Kafka as it is released, in a JVM that is kept small, with logs of a moderate size: what it
+prints goes to `broker.log`, what it does as a controller also to `controller.log`, what it decides or is told about
+replicas to `state-change.log`. It listens on any free port, another one after each start, and registers the one that it
+has. It is ready when it says that it has started, which it does after it is registered and listens.
+
+A broker that comes back while its old registration still stands, as after a `kill -9`, would end at once; so `start`
+waits for the old session's end first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from cluster.daemons import ANY_PORT, START_LIMIT_S, Member, write_properties
+from cluster.java import java_executable
+from cluster.kafka_fetch import KafkaDistribution, KafkaVersion
+from cluster.process import ChildProcess
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Exists, Present
+
+HEAP_MB: Final = 256
+CONTROLLED_SHUTDOWN_LIMIT_S: Final = 60.0
+"""Three tries of the shutdown that a broker asks its controller for, and the closing of its logs."""
+_MAIN_CLASS: Final = "kafka.Kafka"
+_STARTED: Final = "started (kafka.server.KafkaServer)"
+_LISTENS: Final = re.compile(r"Awaiting socket connections on (?:\S*/)?([\w.]+):(\d+)\.")
+_SMALL: Final = {
+    "listeners": ANY_PORT,
+    "background.threads": "4",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.segment.delete.delay.ms": "1000",
+    # Known since 3.6; older brokers begin to remove what was deleted half a minute after their start.
+    "log.initial.task.delay.ms": "1000",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+}
+_LOGGING: Final = """\
+log4j.rootLogger=INFO, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+log4j.appender.controller=org.apache.log4j.FileAppender
+log4j.appender.controller.File=controller.log
+log4j.appender.controller.layout=org.apache.log4j.PatternLayout
+log4j.appender.controller.layout.ConversionPattern=[%d] %p %m (%c)%n
+log4j.appender.state=org.apache.log4j.FileAppender
+log4j.appender.state.File=state-change.log
+log4j.appender.state.layout=org.apache.log4j.PatternLayout
+log4j.appender.state.layout.ConversionPattern=[%d] %p %m (%c)%n
+log4j.logger.kafka.controller=INFO, controller
+log4j.logger.state.change.logger=INFO, state
+log4j.additivity.state.change.logger=false
+"""
+
+OpenSession = Callable[[], AbstractAsyncContextManager[ZooKeeperSession]]
+
+
+def ibp_property(version: KafkaVersion) -> dict[str, str]:
+    """What makes a controller or an agent speak with brokers of that version."""
+    return {"inter.broker.protocol.version": version.inter_broker_protocol}
+
+
+def racks(names: Sequence[str], index: int) -> dict[str, str]:
+    """The rack of the broker at that place, if they have any; the names are used in turn."""
+    return {"broker.rack": names[index % len(names)]} if names else {}
+
+
+def internal_topics(brokers: int) -> dict[str, str]:
+    """Kafka's own topics can be created on so many brokers."""
+    copies = str(min(brokers, 3))
+    return {
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": str(min(brokers, 2)),
+    }
+
+
+def kafka_command(java: str, classpath: str, directory: Path, heap_mb: int, arguments: Sequence[str]) -> list[str]:
+    """Runs one of Kafka's main classes: the first of the arguments, then its own. Logs go where `_LOGGING` says."""
+    return [
+        java,
+        f"-Xmx{heap_mb}m",
+        f"-Xms{min(heap_mb, 64)}m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xshare:auto",
+        "-Djava.awt.headless=true",
+        f"-Dlog4j.configuration=file:{directory / 'log4j.properties'}",
+        "-cp",
+        classpath,
+        *arguments,
+    ]
+
+
+class KafkaBroker(Member):
+    """One broker, with its log directories inside its own directory. Properties are Kafka's."""
+
+    kind = "broker"
+
+    def __init__(
+        self,
+        kafka: KafkaDistribution,
+        number: int,
+        directory: Path,
+        log_dirs: int,
+        properties: Mapping[str, str],
+        open_session: OpenSession,
+        *,
+        heap_mb: int = HEAP_MB,
+    ) -> None:
+        """`properties` must say `zookeeper.connect`; `open_session` opens a session there. Raises JavaUnusable."""
+        self.kafka: Final = kafka
+        self.log_dirs: Final = tuple(directory / f"logs-{index}" for index in range(log_dirs))
+        self.config_file: Final = directory / "server.properties"
+        self.controller_log: Final = directory / "controller.log"
+        self.state_change_log: Final = directory / "state-change.log"
+        self.properties: dict[str, str] = {
+            **_SMALL,
+            "broker.id": str(number),
+            "log.dirs": ",".join(map(str, self.log_dirs)),
+            **properties,
+        }
+        """What it is started with the next time."""
+        self._open_session = open_session
+        arguments = (_MAIN_CLASS, str(self.config_file))
+        command = kafka_command(
+            java_executable("a Kafka broker"), kafka.classpath, directory.resolve(), heap_mb, arguments
+        )
+        super().__init__(
+            number, directory, ChildProcess(f"broker {number}", command, log_file=directory / "broker.log")
+        )
+
+    def write_configuration(self) -> None:
+        write_properties(self.config_file, self.properties)
+        (self.directory / "log4j.properties").write_text(_LOGGING)
+
+    async def is_ready(self) -> bool:
+        return _STARTED in self.process.output()
+
+    async def start(self, limit_s: float = START_LIMIT_S) -> None:
+        """Starts it, as soon as ZooKeeper has forgotten its last run, and waits until it is ready. Raises
+        DaemonFailed."""
+        await self.wait_forgotten(limit_s)
+        await super().start(limit_s)
+
+    async def wait_forgotten(self, limit_s: float = START_LIMIT_S) -> None:
+        """Waits until it is not registered. Raises DaemonFailed."""
+        async with self._open_session() as session:
+
+            async def is_forgotten() -> bool:
+                (found,) = await session.read([Exists(paths.broker_id(self.id))])
+                return not isinstance(found, Present)
+
+            await self.wait_until(is_forgotten, "forgotten by ZooKeeper", limit_s, must_run=False)
+
+    async def stop(self, limit_s: float = CONTROLLED_SHUTDOWN_LIMIT_S) -> int | None:
+        """SIGTERM, which makes it ask its controller for leave; by force after the limit. The exit code."""
+        return await super().stop(limit_s)
+
+    async def listener(self, limit_s: float = START_LIMIT_S) -> tuple[str, int]:
+        """Host and port that it listens on, waited for. Raises DaemonFailed."""
+
+        async def is_said() -> bool:
+            return self.address is not None
+
+        await self.wait_until(is_said, "listening", limit_s)
+        assert self.address is not None
+        return self.address
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port of this run; None until it has said so."""
+        found = _LISTENS.search(self.process.output())
+        return (found[1], int(found[2])) if found else None
+
+    def errors(self) -> list[str]:
+        """Lines of all runs with which it complained as a controller or about one: ERROR and FATAL in `controller.log`
+        and `state-change.log`."""
+        found = []
+        for path in (self.controller_log, self.state_change_log):
+            if path.exists():
+                lines = path.read_text(errors="replace").splitlines()
+                found += [f"{path.name}: {line}" for line in lines if re.match(r"\[[^]]*\] (ERROR|FATAL) ", line)]
+        return found

@@ -1,0 +1,198 @@
+"""What tests of this directory wait for, and what they look at: ISRs, directories, what each broker tells clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+import pytest
+
+from adapters import topic_admin
+from adapters.zookeeper.interface import ZooKeeperSession
+from cluster.local import LocalCluster
+from protocol.topic_plans import TopicPlan
+from protocol.vocabulary import LeaderAndIsr, TopicId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Data, GetData
+from protocol.zookeeper.znodes import ControllerZnode, decode_controller, decode_state
+from survey.brokers import broker_asker
+from survey.leftovers import leftovers
+from survey.take import take
+from survey.views import BrokerAnswers, Survey
+
+LIMIT_S = 60.0
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str, limit_s: float = LIMIT_S) -> None:
+    """Waits for the condition; fails naming it where it does not come."""
+    deadline = time.monotonic() + limit_s
+    while not await condition():
+        assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"
+        await asyncio.sleep(0.1)
+
+
+# --- topics -------------------------------------------------------------------------------------------------------
+
+
+def plan(name: str, *assignment: Sequence[int], version: str = "3.9.1", **config: str) -> TopicPlan:
+    """A topic with these replicas by partition; it has an id where that version of Kafka gives topics one."""
+    has_ids = tuple(map(int, version.split("."))) >= (2, 8)
+    topic_id = TopicId(uuid.uuid4()) if has_ids else None
+    overrides = {name.replace("_", "."): value for name, value in config.items()}
+    return TopicPlan(name, topic_id, tuple(tuple(replicas) for replicas in assignment), overrides)
+
+
+async def create(session: ZooKeeperSession, *plans: TopicPlan) -> None:
+    """As `lethe topics create` does."""
+    outcomes = await topic_admin.create_topics(session, plans)
+    assert [outcome.problem for outcome in outcomes] == [None] * len(plans)
+
+
+async def delete(session: ZooKeeperSession, *names: str) -> None:
+    """As `lethe topics delete` does."""
+    outcomes = await topic_admin.mark_for_deletion(session, names)
+    assert [outcome.problem for outcome in outcomes] == [None] * len(names)
+
+
+# --- ZooKeeper ----------------------------------------------------------------------------------------------------
+
+
+async def states(session: ZooKeeperSession, topic: str, partitions: int) -> list[LeaderAndIsr | None]:
+    """What the state znodes say, by partition; None where there is none."""
+    found = await session.read([GetData(paths.partition_state(topic, number)) for number in range(partitions)])
+    return [
+        decode_state(topic, number, each.data, each.stat.version) if isinstance(each, Data) else None
+        for number, each in enumerate(found)
+    ]
+
+
+def is_whole(
+    session: ZooKeeperSession, topic: str, replicas: Sequence[Collection[int]]
+) -> Callable[[], Awaitable[bool]]:
+    """Every partition has a leader, and all of its replicas in the ISR."""
+
+    async def condition() -> bool:
+        found = await states(session, topic, len(replicas))
+        return all(
+            state is not None and state.leader in state.isr and sorted(state.isr) == sorted(wanted)
+            for state, wanted in zip(found, replicas, strict=True)
+        )
+
+    return condition
+
+
+async def controller(session: ZooKeeperSession) -> ControllerZnode | None:
+    """Who holds `/controller`."""
+    (found,) = await session.read([GetData(paths.CONTROLLER)])
+    return decode_controller(found.data) if isinstance(found, Data) else None
+
+
+# --- brokers ------------------------------------------------------------------------------------------------------
+
+
+async def answers(session: ZooKeeperSession) -> list[BrokerAnswers]:
+    """What each live broker says, over its own listener."""
+    brokers, unreadable = await topic_admin.live_brokers(session)
+    assert not unreadable
+    ask = broker_asker()
+    return list(await asyncio.gather(*(ask(broker) for broker in brokers)))
+
+
+def is_known_to_all(session: ZooKeeperSession, brokers: int, *topics: str) -> Callable[[], Awaitable[bool]]:
+    """So many live brokers tell clients of all these topics."""
+
+    async def condition() -> bool:
+        told = await answers(session)
+        return len(told) == brokers and all(
+            each.cache is not None and each.cache.keys() >= set(topics) for each in told
+        )
+
+    return condition
+
+
+def is_unknown_to_all(session: ZooKeeperSession, *topics: str) -> Callable[[], Awaitable[bool]]:
+    """Every live broker answers, and none tells clients of any of these topics."""
+
+    async def condition() -> bool:
+        told = await answers(session)
+        return all(each.cache is not None and not each.cache.keys() & set(topics) for each in told)
+
+    return condition
+
+
+# --- disks --------------------------------------------------------------------------------------------------------
+
+
+def directories(cluster: LocalCluster, topic: str) -> list[str]:
+    """Names of the directories that any broker has of that topic, also those that wait for removal."""
+    return sorted(
+        f"{broker}/{found.name}"
+        for broker, log_dirs in cluster.log_dirs.items()
+        for log_dir in log_dirs
+        for found in log_dir.glob(f"{topic}-*")
+    )
+
+
+def has_no_directories(cluster: LocalCluster, *topics: str) -> Callable[[], Awaitable[bool]]:
+    """No broker has anything of these topics on its disks, running or not."""
+
+    async def condition() -> bool:
+        return not any(directories(cluster, topic) for topic in topics)
+
+    return condition
+
+
+# --- all together -------------------------------------------------------------------------------------------------
+
+
+async def survey(cluster: LocalCluster, session: ZooKeeperSession) -> Survey:
+    """All three places, the disks of this cluster included."""
+    return await take(session, log_dirs=cluster.log_dirs)
+
+
+async def gone_everywhere(
+    cluster: LocalCluster, session: ZooKeeperSession, *topics: str, limit_s: float = 90.0
+) -> None:
+    """Waits until nothing is left of these topics: znodes, each broker's Metadata answer, directories; and kcat sees
+    none where it is installed. Then the whole survey must be clean."""
+
+    async def is_unlisted() -> bool:
+        listed = await topic_admin.list_topics(session)
+        return not set(topics) & {*listed.names, *listed.marked}
+
+    await until(is_unlisted, f"znodes of {topics} are gone", limit_s)
+    await until(is_unknown_to_all(session, *topics), f"all brokers have forgotten {topics}", limit_s)
+    await until(has_no_directories(cluster, *topics), f"the directories of {topics} are gone", limit_s)
+
+    async def is_clean() -> bool:
+        seen = await survey(cluster, session)
+        return seen.is_complete and not leftovers(seen)
+
+    await until(is_clean, "the survey is clean", limit_s)
+    if has_kcat():
+        for broker in cluster.kafka_brokers:
+            if broker.is_running:
+                assert not set(topics) & await kcat_topics(cluster, broker.id)
+
+
+def has_kcat() -> bool:
+    """Whether Debian's kcat, a client that shares no code with ours or Kafka's, is installed."""
+    return shutil.which("kcat") is not None
+
+
+needs_kcat = pytest.mark.skipif(not has_kcat(), reason="kcat is not installed (Debian: apt-get install kcat)")
+
+
+async def kcat_topics(cluster: LocalCluster, broker: int) -> set[str]:
+    """Topics that `kcat -L` lists, asking that broker."""
+    host, port = await cluster.kafka_broker(broker).listener()
+    process = await asyncio.create_subprocess_exec(
+        "kcat", "-b", f"{host}:{port}", "-L", "-J", "-m", "20", stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    return {topic["topic"] for topic in json.loads(output)["topics"]}

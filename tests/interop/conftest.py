@@ -1,0 +1,102 @@
+"""Clusters with real Kafka in them, for the tests of this directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from cluster.kafka_fetch import KafkaDistribution, KafkaVersion, fetch_kafka
+from cluster.local import ClusterSettings, LocalCluster
+
+START_LIMIT_S = 180.0
+"""Three JVMs on a machine that is busy with something else."""
+
+
+def versions() -> list[str]:
+    """Those that are tried: `$LETHE_KAFKA`, separated by blanks."""
+    return os.environ.get("LETHE_KAFKA", "").split() or ["3.9.1", "2.5.1"]
+
+
+class MakeCluster(Protocol):
+    """Makes a cluster of real brokers, to be entered with `async with`. Their ids follow those of the agents.
+
+    Without controllers one of the real brokers takes control. Controllers are guests unless they are `listed`. It has a
+    ZooKeeper of its own; logs and data stay in pytest's temporary directory for a look afterwards.
+    """
+
+    def __call__(
+        self,
+        version: str,
+        brokers: int = 3,
+        *,
+        agents: int = 0,
+        controllers: int = 1,
+        racks: Sequence[str] = (),
+        log_dirs: int = 2,
+        listed: bool = False,
+        session_timeout_ms: int = 6_000,
+        properties: Mapping[str, str] | None = None,
+        agent_properties: Mapping[str, str] | None = None,
+        controller_properties: Mapping[str, str] | None = None,
+        own_properties: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> AbstractAsyncContextManager[LocalCluster]: ...
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `version` runs once with each."""
+    if "version" in metafunc.fixturenames:
+        metafunc.parametrize("version", versions())
+
+
+@pytest.fixture
+def kafka_cluster(tmp_path: Path) -> MakeCluster:
+    made = 0
+
+    def make(
+        version: str,
+        brokers: int = 3,
+        *,
+        agents: int = 0,
+        controllers: int = 1,
+        racks: Sequence[str] = (),
+        log_dirs: int = 2,
+        listed: bool = False,
+        session_timeout_ms: int = 6_000,
+        properties: Mapping[str, str] | None = None,
+        agent_properties: Mapping[str, str] | None = None,
+        controller_properties: Mapping[str, str] | None = None,
+        own_properties: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> LocalCluster:
+        nonlocal made
+        made += 1
+        return LocalCluster(
+            ClusterSettings(
+                controllers=controllers,
+                brokers=agents,
+                log_dirs=log_dirs,
+                kafka=fetched(version),
+                kafka_brokers=brokers,
+                racks=tuple(racks),
+                listed=listed,
+                work_dir=tmp_path / f"cluster-{made}",
+                session_timeout_ms=session_timeout_ms,
+                controller_properties=controller_properties or {},
+                broker_properties=agent_properties or {},
+                # A client that still asks for a topic must not bring it back.
+                kafka_properties={"auto.create.topics.enable": "false", **(properties or {})},
+                own_properties=own_properties or {},
+                start_limit_s=START_LIMIT_S,
+            )
+        )
+
+    return make
+
+
+def fetched(version: str) -> KafkaDistribution:
+    """From the cache, or from afar where it is not there yet."""
+    return fetch_kafka(KafkaVersion.parse(version), print)
