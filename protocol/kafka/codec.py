@@ -115,6 +115,11 @@ _BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[
         ),
         ApiKey.METADATA: ("Metadata", codec_queries.metadata_request, codec_queries.metadata_response),
         ApiKey.API_VERSIONS: ("ApiVersions", codec_queries.api_versions_request, codec_queries.api_versions_response),
+        ApiKey.DESCRIBE_CONFIGS: (
+            "DescribeConfigs",
+            codec_queries.describe_configs_request,
+            codec_queries.describe_configs_response,
+        ),
         ApiKey.DESCRIBE_LOG_DIRS: (
             "DescribeLogDirs",
             codec_queries.describe_log_dirs_request,

@@ -15,7 +15,13 @@ from protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    ConfigEntry,
+    ConfigSynonym,
+    DescribableConfigs,
     DescribableTopic,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     FinalizedFeature,
@@ -207,4 +213,48 @@ def list_transactions_response(_version: int) -> Binding:
             "TransactionState": Shape(ListedTransaction, ("transactional_id", "producer_id", "transaction_state")),
         },
         items=_attributes("error", "unknown_states", "transactions", "throttle_time_ms"),
+    )
+
+
+# --- DescribeConfigs ----------------------------------------------------------------------------------------------
+
+
+def describe_configs_request(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "DescribeConfigsRequest": Shape(
+                DescribeConfigsRequest, ("resources", "include_synonyms", "include_documentation"), (False, False)
+            ),
+            "DescribeConfigsResource": Shape(
+                DescribableConfigs, ("resource_type", "resource_name", "configuration_keys")
+            ),
+        },
+        items=_attributes("resources", "include_synonyms", "include_documentation"),
+    )
+
+
+def describe_configs_response(_version: int) -> Binding:
+    return Binding(
+        shapes={
+            "DescribeConfigsResponse": Shape(DescribeConfigsResponse, ("results", "throttle_time")),
+            "DescribeConfigsResult": Shape(
+                DescribedConfigs, ("error_code", "error_message", "resource_type", "resource_name", "configs")
+            ),
+            "DescribeConfigsResourceResult": Shape(
+                ConfigEntry,
+                (
+                    "name",
+                    "value",
+                    "read_only",
+                    "config_source",
+                    "is_sensitive",
+                    "synonyms",
+                    "config_type",
+                    "documentation",
+                ),
+                (0, None),
+            ),
+            "DescribeConfigsSynonym": Shape(ConfigSynonym, ("name", "value", "source")),
+        },
+        items=_attributes("results", "throttle_time_ms"),
     )

@@ -1,9 +1,9 @@
 """Requests that ask rather than rule, and their answers, independent of version.
 
-ApiVersions, Metadata and DescribeLogDirs are what clients and our survey ask a broker; ListGroups and ListTransactions
-what clients ask every broker. What a broker asks its controller has a file of its own, `to_controller`. A field that a
-version does not carry has its default after decoding and is dropped by encoding, as Kafka does with what it calls
-ignorable fields.
+ApiVersions, Metadata, DescribeConfigs and DescribeLogDirs are what clients and our survey ask a broker; ListGroups and
+ListTransactions what clients ask every broker. What a broker asks its controller has a file of its own,
+`to_controller`. A field that a version does not carry has its default after decoding and is dropped by encoding, as
+Kafka does with what it calls ignorable fields.
 """
 
 from __future__ import annotations
@@ -216,13 +216,77 @@ class ListTransactionsResponse:
     throttle_time_ms: int = 0
 
 
+# --- DescribeConfigs ----------------------------------------------------------------------------------------------
+
+BROKER_RESOURCE: Final = 4
+"""Kafka's number for the configuration of a broker, which is named by its id."""
+
+
+class DescribableConfigs(NamedTuple):
+    """Whose configuration is asked for. `names`: None asks for all of it."""
+
+    resource_type: int
+    resource_name: str
+    names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsRequest:
+    resources: tuple[DescribableConfigs, ...]
+    include_synonyms: bool = False
+    include_documentation: bool = False
+
+
+class ConfigSynonym(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+
+
+class ConfigEntry(NamedTuple):
+    """One property; `value` is None where it is secret or has none."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    source: int = -1
+    is_sensitive: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    type: int = 0
+    documentation: str | None = None
+
+
+class DescribedConfigs(NamedTuple):
+    error: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+    entries: tuple[ConfigEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsResponse:
+    results: tuple[DescribedConfigs, ...]
+    throttle_time_ms: int = 0
+
+
 # --- all of them --------------------------------------------------------------------------------------------------
 
 ClientRequest = (
-    ApiVersionsRequest | MetadataRequest | DescribeLogDirsRequest | ListGroupsRequest | ListTransactionsRequest
+    ApiVersionsRequest
+    | MetadataRequest
+    | DescribeLogDirsRequest
+    | DescribeConfigsRequest
+    | ListGroupsRequest
+    | ListTransactionsRequest
 )
 ClientResponse = (
-    ApiVersionsResponse | MetadataResponse | DescribeLogDirsResponse | ListGroupsResponse | ListTransactionsResponse
+    ApiVersionsResponse
+    | MetadataResponse
+    | DescribeLogDirsResponse
+    | DescribeConfigsResponse
+    | ListGroupsResponse
+    | ListTransactionsResponse
 )
 QueryRequest = ClientRequest | ControllerRequest
 QueryResponse = ClientResponse | ControllerResponse
@@ -241,6 +305,8 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.METADATA
         case DescribeLogDirsRequest():
             return ApiKey.DESCRIBE_LOG_DIRS
+        case DescribeConfigsRequest():
+            return ApiKey.DESCRIBE_CONFIGS
         case ControlledShutdownRequest():
             return ApiKey.CONTROLLED_SHUTDOWN
         case AlterPartitionRequest():

@@ -36,6 +36,7 @@ SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.CONTROLLED_SHUTDOWN: VersionRange(0, 3),
         ApiKey.LIST_GROUPS: VersionRange(0, 5),
         ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
         ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
         ApiKey.ALTER_PARTITION: VersionRange(0, 3),
         ApiKey.LIST_TRANSACTIONS: VersionRange(0, 1),

@@ -26,6 +26,7 @@ MODULES = {
     ApiKey.CONTROLLED_SHUTDOWN: "ControlledShutdown",
     ApiKey.API_VERSIONS: "ApiVersions",
     ApiKey.METADATA: "Metadata",
+    ApiKey.DESCRIBE_CONFIGS: "DescribeConfigs",
     ApiKey.DESCRIBE_LOG_DIRS: "DescribeLogDirs",
     ApiKey.ALTER_PARTITION: "AlterPartition",
     ApiKey.ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
