@@ -114,6 +114,13 @@ class AllocateProducerIds:
     key: int
 
 
+@dataclass(frozen=True, slots=True)
+class DropStrangers:
+    """Write the states of those of these partitions whose ISRs name brokers that are no replicas."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
 RequestTask = (
     ReadConfiguration
     | ReadNotifications
@@ -127,6 +134,7 @@ RequestTask = (
     | AlterPartitions
     | RefreshStates
     | AllocateProducerIds
+    | DropStrangers
 )
 
 
@@ -191,6 +199,12 @@ class ProducerIdsWritten:
     block: ProducerIdBlock
 
 
+@dataclass(frozen=True, slots=True)
+class StrangersDropped:
+    partitions: Partitions
+    leadership: tuple[LeaderAndIsr, ...]
+
+
 RequestContinuation = (
     ConfigurationRead
     | NotificationsFound
@@ -202,4 +216,5 @@ RequestContinuation = (
     | StatesRefreshed
     | ProducerIdsRead
     | ProducerIdsWritten
+    | StrangersDropped
 )

@@ -89,6 +89,9 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
             continue
         if error == ErrorCode.KAFKA_STORAGE_ERROR:
             partition.hosting.pop(broker, None)
+            if broker not in partition.replicas:
+                # It has been moved away since it was announced.
+                continue
             if topic_partition not in offline:
                 offline[topic_partition] = None
                 newly_offline.append(PartitionReplica(topic, number, broker))

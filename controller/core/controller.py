@@ -40,6 +40,7 @@ from controller.core import (
     replica_machine,
     requests,
     results,
+    strangers,
     tenure,
     unreadable,
 )
@@ -215,6 +216,8 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             isr.refresh(turn, task)
         case agenda_requests.AllocateProducerIds():
             producer_ids.begin(turn, task)
+        case agenda_requests.DropStrangers():
+            strangers.drop(turn, task)
         case agenda_requests.AnswerControlledShutdown():
             controlled_shutdown.answer(turn, task)
         case agenda_reassignment.ReadReassignments():

@@ -16,10 +16,11 @@ from controller.core.agenda import BecomeActive, StartPartitions
 from controller.core.agenda_deletion import ResumeDeletions
 from controller.core.agenda_partitions import BringOnline, MoveReplicas
 from controller.core.agenda_reassignment import ProgressReassignments, ReadReassignments
-from controller.core.agenda_requests import NotificationsDeleted, ReadPreferredElections
+from controller.core.agenda_requests import DropStrangers, NotificationsDeleted, ReadPreferredElections
 from controller.core.context import Context, Role
 from controller.core.continuations import NotificationsListed, StatesRead
 from controller.core.mutation import set_first_replica_states, set_leadership, set_partition_state
+from controller.core.strangers import without_strangers
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
@@ -105,10 +106,15 @@ def take_over(turn: Turn) -> None:
 def start_partitions(turn: Turn) -> None:
     """Give every partition its first state, then leaders to those that have none, then go on with deletions."""
     context = turn.context
+    with_strangers: list[TopicPartition] = []
     for topic_partition, partition in context.all_partitions():
         set_partition_state(context, topic_partition, _first_state(context, topic_partition, partition))
+        known = partition.leadership
+        if known is not None and without_strangers(partition, known) is not known:
+            with_strangers.append(topic_partition)
     turn.do(
         BringOnline(),
+        DropStrangers(tuple(with_strangers)),
         ReadReassignments(),
         ProgressReassignments(announce=True),
         ResumeDeletions(tuple(context.deletions)),

@@ -16,28 +16,35 @@ from protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPa
 
 def violations(context: Context) -> list[str]:
     """Everything that is wrong with the context."""
-    found = [*_counts(context), *_deletions(context)]
+    found = [*_counts(context), *_deletions(context), *_strangers(context)]
     for topic_partition, partition in context.all_partitions():
-        found.extend(_partition(topic_partition, partition, is_moving=topic_partition in context.reassignments))
+        found.extend(_partition(topic_partition, partition))
     known = context.topics or context.brokers or context.deletions or context.marks or context.outstanding
     if not context.is_leading and known:
         found.append(f"not leading ({context.role.value}), and yet the cluster is remembered")
     return found
 
 
-def _partition(topic_partition: TopicPartition, partition: Partition, *, is_moving: bool) -> Iterator[str]:
+def _partition(topic_partition: TopicPartition, partition: Partition) -> Iterator[str]:
     leadership = partition.leadership
-    replicas = partition.assignment.replicas
-    if leadership is not None and replicas:
-        strangers = [b for b in leadership.isr if b not in replicas]
-        # While a deletion is completed replicas leave the assignment one by one; when a reassignment arrives or is
-        # given up they leave the assignment first and the ISR afterwards.
-        if strangers and not is_moving and ReplicaState.DELETION_SUCCESSFUL not in partition.replicas.values():
-            yield f"{topic_partition}: ISR {leadership.isr} has {strangers}, not in the assignment {replicas}"
-        if leadership.leader not in (LEADER_NONE, *leadership.isr):
-            yield f"{topic_partition}: leader {leadership.leader} is not in the ISR {leadership.isr}"
+    if leadership is not None and leadership.leader not in (LEADER_NONE, *leadership.isr):
+        yield f"{topic_partition}: leader {leadership.leader} is not in the ISR {leadership.isr}"
     if partition.state is PartitionState.ONLINE and leadership is None:
         yield f"{topic_partition}: Online without leadership"
+
+
+def _strangers(context: Context) -> Iterator[str]:
+    """What somebody else wrote is put right next; of what is being moved or deleted the assignment shrinks first. Where
+    a stranger leads, or nobody else is in sync, they stay."""
+    if context.awaiting_result:
+        return
+    for topic_partition, partition in context.all_partitions():
+        known, replicas = partition.leadership, partition.assignment.replicas
+        if known is None or topic_partition in context.reassignments or context.is_queued(topic_partition.topic):
+            continue
+        strangers = [broker for broker in known.isr if broker not in replicas]
+        if 0 < len(strangers) < len(known.isr) and known.leader not in strangers:
+            yield f"{topic_partition}: ISR {known.isr} has {strangers}, not in the assignment {replicas}"
 
 
 def _counts(context: Context) -> Iterator[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from controller.core.agenda_reassignment import ProgressReassignments
-from controller.core.agenda_requests import AlterPartitions, IsrsAltered, RefreshStates, StatesRefreshed
+from controller.core.agenda_requests import AlterPartitions, DropStrangers, IsrsAltered, RefreshStates, StatesRefreshed
 from controller.core.context import Context
 from controller.core.leadership import is_stale, set_state, take_in_state, with_next_version
 from controller.core.mutation import set_leadership
@@ -261,6 +261,7 @@ def refreshed(turn: Turn, task: StatesRefreshed, outcomes: Sequence[ReadOutcome]
             turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
     _tell_everybody(turn, task.partitions)
     _move_on(turn, task.partitions)
+    turn.do(DropStrangers(task.partitions))
 
 
 def _move_on(turn: Turn, partitions: Iterable[TopicPartition]) -> None:

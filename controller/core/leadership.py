@@ -23,6 +23,7 @@ from controller.core.agenda_partitions import (
     UncleanConfigsRead,
 )
 from controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets
+from controller.core.agenda_requests import DropStrangers
 from controller.core.context import Context
 from controller.core.continuations import StatesReread
 from controller.core.election import Elected, NoLeader, Strategy
@@ -273,16 +274,17 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
             going_on[topic_partition] = None
         else:
             turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
+    dropping = (DropStrangers(tuple(going_on)),)
     match task.again:
         case ElectLeaders(partitions=partitions) as election_again:
             going = tuple(p for p in partitions if p in going_on)
-            turn.do(replace(election_again, partitions=going))
+            turn.do(replace(election_again, partitions=going), *dropping)
         case AnnounceReassignments(partitions=partitions):
             turn.do(AnnounceReassignments(tuple(p for p in partitions if p in going_on)))
         case LeadTargets(partitions=partitions):
             turn.do(LeadTargets(tuple(p for p in partitions if p in going_on)))
         case ShrinkIsr(replicas=replicas):
-            turn.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)))
+            turn.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)), *dropping)
 
 
 def take_in_state(context: Context, topic_partition: TopicPartition, outcome: ReadOutcome) -> str | None:

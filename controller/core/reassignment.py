@@ -46,6 +46,7 @@ from controller.core.effects import RetryReassignments
 from controller.core.expansion import note_written, set_topic, znode_of
 from controller.core.leadership import is_stale, read_again, refuse_write, set_state, with_next_version
 from controller.core.mutation import begin_reassignment, set_leadership
+from controller.core.strangers import without_strangers
 from controller.core.topic import Partition
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
@@ -199,7 +200,7 @@ def announce(turn: Turn, task: AnnounceReassignments) -> None:
             leaderless.append(topic_partition)
             continue
         chosen.append(topic_partition)
-        leadership.append(raised(context, assigned_only(partition, partition.leadership)))
+        leadership.append(raised(context, without_strangers(partition, partition.leadership)))
     if leaderless:
         turn.do(
             MoveReplicas(_added(context, leaderless), ReplicaState.NEW),
@@ -219,13 +220,6 @@ def _can_start(context: Context, topic_partition: TopicPartition) -> bool:
     return partition is not None and any(
         context.is_online(topic_partition, replica) for replica in partition.assignment.replicas
     )
-
-
-def assigned_only(partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
-    """The leadership without replicas that are no longer assigned: their leader may have taken one in again just before
-    it heard of that. Where nobody else is in sync they stay, since only they have every record."""
-    isr = tuple(replica for replica in current.isr if replica in partition.assignment.replicas)
-    return current._replace(isr=isr) if isr and len(isr) < len(current.isr) else current
 
 
 def raised(context: Context, current: LeaderAndIsr) -> LeaderAndIsr:

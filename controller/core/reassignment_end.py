@@ -36,7 +36,8 @@ from controller.core.expansion import note_written, set_topic, znode_of
 from controller.core.leadership import is_stale, online, read_again, refuse_write, set_state, with_next_version
 from controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
 from controller.core.partition_machine import enter
-from controller.core.reassignment import assigned_only, in_words, raised, retry_later
+from controller.core.reassignment import in_words, raised, retry_later
+from controller.core.strangers import without_strangers
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
@@ -80,7 +81,7 @@ def lead(turn: Turn, task: LeadTargets) -> None:
 def _led_by_target(context: Context, topic_partition: TopicPartition, partition: Partition) -> LeaderAndIsr | None:
     if partition.leadership is None:
         return None
-    current = assigned_only(partition, partition.leadership)
+    current = without_strangers(partition, partition.leadership)
     if current.leader in partition.assignment.target and context.is_online(topic_partition, current.leader):
         return raised(context, current)
     result = election.reassign(partition.assignment, current, online(context, topic_partition), context.epoch)

@@ -3,7 +3,8 @@
 The znode lists partitions with the replicas that they are to have. It is read when it is created and when it is
 rewritten, so that a reassignment under way can be given another target, or its origin to cancel it (Kafka's controller
 acts on creation only). An entry leaves the list when it is done or moot; the empty list is removed. The list is written
-expecting the version that was read, so that an entry that is added meanwhile is not lost.
+expecting the version that was read, so that an entry that is added meanwhile is not lost. Entries say names only: one
+that is older than the topic that has the name now was meant for another topic, and is moot.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
         turn.refuse("reassignments", f"reading {paths.reassign_partitions()}", f"{error}; it is removed, as Kafka does")
         _write(turn, {}, outcome.stat.version)
         return
-    verdicts = {tp: _moot(context, tp, replicas) for tp, replicas in asked.items()}
+    verdicts = {tp: _moot(context, tp, replicas, outcome.stat.mzxid) for tp, replicas in asked.items()}
     if not task.trimming:
         for topic_partition, why in verdicts.items():
             if why is not None:
@@ -60,10 +61,15 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
         _write(turn, left, outcome.stat.version)
 
 
-def _moot(context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> str | None:
+def _moot(
+    context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...], written_zxid: int
+) -> str | None:
     """Why this can never be done; None where it can."""
     if topic_partition.topic in context.set_aside_topics:
         return None
+    topic = context.topics.get(topic_partition.topic)
+    if topic is not None and topic.created_zxid > written_zxid:
+        return "it was asked for before the topic was created, and meant an earlier one of that name"
     if context.partition(topic_partition) is None:
         return "there is no such partition"
     if context.is_queued(topic_partition.topic):

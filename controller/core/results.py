@@ -32,6 +32,7 @@ from controller.core import (
     reassignment_end,
     reassignment_requests,
     removal,
+    strangers,
     tenure,
     unreadable,
 )
@@ -150,6 +151,8 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             tenure.given_up(turn, then)
         case agenda_requests.NotificationsDeleted():
             pass
+        case agenda_requests.StrangersDropped():
+            strangers.dropped(turn, then, outcomes)
         case agenda_requests.PreferredElectionsRemoved():
             preferred.removed(turn, outcomes[0])
         case continuations.TopicIdsWritten():

@@ -101,7 +101,7 @@ FAULT_WEIGHTS = {
     "foreign_directory": 1,
     "old_directory": 2,
 }
-ENABLED = ("expansion", "pause")
+ENABLED = ("expansion", "pause", "reassignment")
 _ALWAYS = ("create", "mark")
 
 

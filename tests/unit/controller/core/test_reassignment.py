@@ -360,3 +360,16 @@ def test_a_failover_between_mark_and_end_ends_the_reassignment_before_anything_i
     assert is_gone(world, "orders")
     done = [f.data["target"] for f in world.recorded(FactType.REASSIGNMENT) if f.data["what"] == "ended by deletion"]
     assert done == ["3,1,2"]
+
+
+def test_request_that_is_older_than_its_topic_meant_another_one() -> None:
+    world = cluster()
+    world.crash()
+    world.write(Create(PATH, znodes.encode_reassignment({TopicPartition("orders", 0): (2,)})))
+    world.create_topic("orders", (1,))
+    world.elect()
+    assert assignment(world, "orders") == ReplicaAssignment((1,))
+    assert asked(world) is None
+    assert refusals(world, "partition/orders-0") == [
+        "it was asked for before the topic was created, and meant an earlier one of that name"
+    ]

@@ -1,0 +1,79 @@
+"""Strangers: brokers that an ISR names and that are no replicas of the partition.
+
+Theory of operation. A leader of an older protocol writes its ISR itself, and it may do so after the assignment has
+become smaller and before it hears of that; people write states too. A stranger never leads. But its log may be deleted,
+and were the same broker made a replica again it would count as in sync, with nothing of what it is to have: a
+reassignment would be done at once, and an election could choose it. So wherever a state that has strangers is taken in
+(at a takeover, after a notification, after a conflict) it is written without them under the next leader epoch, and its
+replicas are told. Where nobody else is in sync, or a stranger leads, the state stays as it is: only strangers have
+every record then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.agenda_requests import DropStrangers, RefreshStates, StrangersDropped
+from controller.core.context import Context
+from controller.core.leadership import is_stale, refuse_write, set_state, with_next_version
+from controller.core.mutation import set_leadership
+from controller.core.topic import Partition
+from controller.core.turn import Turn
+from protocol.vocabulary import LeaderAndIsr, TopicPartition
+from protocol.zookeeper.packing import GroupDone, GroupOutcome
+
+
+def without_strangers(partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
+    """The same leadership, only assigned replicas in sync; unchanged where nobody else is."""
+    replicas = partition.assignment.replicas
+    isr = tuple(broker for broker in current.isr if broker in replicas)
+    return current._replace(isr=isr) if isr and len(isr) < len(current.isr) else current
+
+
+def drop(turn: Turn, task: DropStrangers) -> None:
+    """Write the states that name strangers without them."""
+    context = turn.context
+    chosen: list[TopicPartition] = []
+    leadership: list[LeaderAndIsr] = []
+    for topic_partition in task.partitions:
+        state = _without(context, topic_partition)
+        if state is not None:
+            chosen.append(topic_partition)
+            leadership.append(state)
+    if chosen:
+        turn.write(
+            [set_state(tp, state) for tp, state in zip(chosen, leadership, strict=True)],
+            StrangersDropped(tuple(chosen), tuple(leadership)),
+        )
+
+
+def _without(context: Context, topic_partition: TopicPartition) -> LeaderAndIsr | None:
+    partition = context.partition(topic_partition)
+    if partition is None or partition.leadership is None or context.is_queued(topic_partition.topic):
+        return None
+    current = partition.leadership
+    state = without_strangers(partition, current)
+    if state is current or (current.leader in current.isr and current.leader not in state.isr):
+        return None
+    return state._replace(leader_epoch=current.leader_epoch + 1, controller_epoch=context.epoch)
+
+
+def dropped(turn: Turn, task: StrangersDropped, outcomes: Sequence[GroupOutcome]) -> None:
+    """Tell the replicas; where somebody else has written meanwhile, look again."""
+    context = turn.context
+    batch = turn.batch()
+    stale: list[TopicPartition] = []
+    for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
+        partition = context.partition(topic_partition)
+        if partition is None:
+            continue
+        if isinstance(outcome, GroupDone):
+            set_leadership(context, topic_partition, with_next_version(state))
+            batch.add_leader_and_isr(partition.assignment.replicas, topic_partition, is_new=False)
+        elif is_stale(outcome):
+            stale.append(topic_partition)
+        else:
+            refuse_write(turn, topic_partition, "taking strangers out of the ISR", outcome)
+    turn.flush(batch)
+    if stale:
+        turn.do(RefreshStates(tuple(stale)))

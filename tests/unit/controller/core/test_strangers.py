@@ -1,0 +1,100 @@
+"""ISRs that name brokers that are no replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.core.agenda_requests import DropStrangers, RefreshStates
+from controller.core.context import Context
+from controller.core.invariants import violations
+from controller.core.mutation import queue_deletion, set_leadership
+from controller.core.transitions import PartitionState, ReplicaState
+from protocol.kafka.control import LeaderAndIsrRequest
+from protocol.vocabulary import LEADER_NONE, LeaderAndIsr, TopicPartition
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Data, GetData, SetData, Stat, ZkError
+from tests.unit.controller.core.stage import (
+    EPOCH,
+    NOW_MS,
+    add_topic,
+    answered,
+    leading,
+    perform,
+    read_in,
+    refusals,
+    rows_of,
+    sends,
+    write_in,
+    written,
+)
+
+T0 = TopicPartition("t", 0)
+
+
+def cluster(isr: tuple[int, ...], leader: int = 1) -> Context:
+    """t-0 on brokers 1 and 2; 3 is no replica."""
+    context = leading(1, 2, 3)
+    add_topic(
+        context,
+        "t",
+        [(1, 2)],
+        led=True,
+        partition_state=PartitionState.ONLINE,
+        replica_state=ReplicaState.ONLINE,
+    )
+    set_leadership(context, T0, LeaderAndIsr(leader, 4, isr, EPOCH, 7))
+    return context
+
+
+def test_state_is_written_without_them_under_the_next_leader_epoch_and_the_replicas_are_told() -> None:
+    context = cluster((1, 3, 2))
+    assert violations(context) == ["t-0: ISR (1, 3, 2) has [3], not in the assignment (1, 2)"]
+    effects = perform(context, DropStrangers((T0,)))
+    state = LeaderAndIsr(1, 5, (1, 2), EPOCH, 7)
+    assert write_in(effects).groups == ((SetData(paths.partition_state("t", 0), znodes.encode_state(state), 7),),)
+    effects = written(context, effects)
+    told = sends(effects, LeaderAndIsrRequest)
+    assert sorted(told) == [1, 2]
+    row = rows_of(told[1])["t-0"]
+    assert (row.leader, row.leader_epoch, row.isr) == (1, 5, (1, 2))
+    assert violations(context) == []
+
+
+@pytest.mark.parametrize(
+    "isr, leader",
+    [((1, 2), 1), ((3,), LEADER_NONE), ((3, 2), 3)],
+    ids=["no stranger", "nobody else is in sync", "a stranger leads"],
+)
+def test_others_stay_as_they_are(isr: tuple[int, ...], leader: int) -> None:
+    context = cluster(isr, leader)
+    assert perform(context, DropStrangers((T0,))) == []
+    assert violations(context) == []
+
+
+def test_topic_that_is_being_deleted_is_left_alone() -> None:
+    context = cluster((1, 3))
+    queue_deletion(context, "t", NOW_MS)
+    assert perform(context, DropStrangers((T0, TopicPartition("unknown", 0)))) == []
+
+
+def test_state_that_a_leader_wrote_with_a_stranger_is_put_right_when_it_is_read() -> None:
+    context = cluster((1, 2))
+    effects = perform(context, RefreshStates((T0,)))
+    theirs = znodes.encode_state(LeaderAndIsr(1, 4, (1, 2, 3), EPOCH, 0))
+    effects = answered(context, effects, Data(theirs, Stat(1, 9, 8, 0)))
+    (group,) = write_in(effects).groups
+    assert group == (
+        SetData(paths.partition_state("t", 0), znodes.encode_state(LeaderAndIsr(1, 5, (1, 2), EPOCH, 8)), 8),
+    )
+
+
+def test_state_that_was_written_meanwhile_is_read_again() -> None:
+    context = cluster((1, 3))
+    effects = written(context, perform(context, DropStrangers((T0,))), {0: ZkError.BAD_VERSION})
+    assert read_in(effects).reads == (GetData(paths.partition_state("t", 0)),)
+
+
+def test_refused_write_is_recorded() -> None:
+    context = cluster((1, 3))
+    effects = written(context, perform(context, DropStrangers((T0,))), {0: ZkError.NO_AUTH})
+    assert [fact.data["why"] for fact in refusals(effects)] == ["writing its state: NO_AUTH"]
