@@ -42,7 +42,13 @@ class Kind(enum.Enum):
     )
     READABLE_ZNODE = Words(
         "waits for its znode {path} to be readable{since}{detail}",
-        "repair the znode, or have it deleted as it is: lethe topics delete --unreadable --topic {topic}",
+        "repair the znode, or have Lethe's controller delete it as it is: "
+        "lethe topics delete --unreadable --topic {topic}",
+    )
+    UNREADABLE_ORDERED = Words(
+        "waits for Lethe's controller: its marker orders its deletion although its znode {path} cannot be read"
+        "{since}{detail}, and only Lethe's controller looks at that",
+        "have lethe controller take over, or repair the znode",
     )
     REASSIGNMENT = Words(
         "waits for the reassignment of {partitions} to end{since}{detail}",
@@ -64,7 +70,7 @@ class Kind(enum.Enum):
     )
     BROKER_TO_FINISH_SHUTDOWN = Words(
         "waits for broker {broker}, which is shutting down{since}",
-        "it goes on when the broker is back",
+        "nothing, if it answers before it goes; otherwise start it again",
     )
     BROKER_SILENT = Words(
         "waits for broker {broker}, which is registered but does not answer{since}{detail}",
@@ -76,7 +82,7 @@ class Kind(enum.Enum):
     )
     BROKER_ERROR = Words(
         "waits for broker {broker}, which answers with an error{since}{detail}",
-        "mend what the broker's log says of it; the request is repeated by itself",
+        "mend what the broker's log says of it; Lethe's controller repeats the request by itself",
     )
     LOG_DIRECTORY = Words(
         "waits for broker {broker}, whose log directory {path} has failed{since}{detail}",
@@ -90,13 +96,18 @@ class Kind(enum.Enum):
         "waits for broker {broker} to confirm that its metadata cache has dropped the topic{since}{detail}",
         "if it lasts, see what the broker does; the request is repeated by itself",
     )
+    ZNODES = Words(
+        "waits for ZooKeeper to let the controller remove its znodes{since}{detail}",
+        "it is repeated by itself; see to the permissions of the topic's znodes",
+    )
     STILL_STORED = Words(
         "is still stored on broker {broker} ({partitions}), which is alive and answers",
-        "nothing: the controller has not finished; if it lasts, see the logs of the controller and the broker",
+        "nothing, unless it lasts: then see the logs of the controller and the broker; Kafka's own controller asks "
+        "again only when the broker restarts or another controller takes over (lethe controller-resign)",
     )
     # Going on.
     IN_PROGRESS = Words(
-        "is being deleted: nothing is wrong, the controller has not finished{detail}",
+        "is being deleted: nothing that could be seen is wrong, the controller has not finished{detail}",
         "nothing; if it lasts, see the controller's log",
     )
     IN_MOTION = Words("has changed while it was looked at", "ask again")
@@ -137,6 +148,7 @@ _HOLDS = frozenset(
         Kind.RESUMPTION,
         Kind.DISABLED,
         Kind.READABLE_ZNODE,
+        Kind.UNREADABLE_ORDERED,
         Kind.REASSIGNMENT,
     }
 )

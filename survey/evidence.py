@@ -93,3 +93,5 @@ class Evidence:
     """When the topic's own znode was last written."""
     holds: Holds = field(default_factory=Holds)
     told: Told = field(default_factory=lambda: Told(problem="it was not asked"))
+    ordered: frozenset[str] = frozenset()
+    """Topics whose own znode cannot be understood and whose marker orders their deletion even so."""

@@ -16,7 +16,7 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.vocabulary import Broker, BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Data, Exists, GetData, Present
-from protocol.zookeeper.znodes import MalformedZnode, decode_config, decode_deletions_paused
+from protocol.zookeeper.znodes import MalformedZnode, decode_config, decode_deletion_marker, decode_deletions_paused
 from survey.brokers import AskBroker, broker_asker
 from survey.directories import is_owned_by, read_log_dir
 from survey.evidence import Evidence, Holds, Setting, Told
@@ -54,6 +54,7 @@ async def examine(
     tree, before = await read_tree(session, wanted)
     marked = tuple(name for name in topics if name in set(tree.marked))
     marked_since, changed_at = await _times(session, marked, tree)
+    ordered = await _ordered(session, marked, tree)
     holds = await _holds(session, tree)
     limit = asyncio.Semaphore(MAX_AT_ONCE)
     asking = ask(wanted)
@@ -69,7 +70,9 @@ async def examine(
     views = await asyncio.to_thread(_disks, told_dirs, log_dirs or {}, tree.cluster_id, wanted)
     moved = ((await read_names(session)).moved_since(before)) & wanted
     survey = Survey(taken_at_ms, int((time.monotonic() - began) * 1000), tree, answers, views, tuple(sorted(moved)))
-    return Evidence(survey, tuple(topics), marked_since, changed_at, holds, told or Told(problem="it was not asked"))
+    return Evidence(
+        survey, tuple(topics), marked_since, changed_at, holds, told or Told(problem="it was not asked"), ordered
+    )
 
 
 async def _times(
@@ -91,6 +94,17 @@ async def _times(
         if isinstance(found, Present) and found.modified_at_ms
     }
     return since, changed
+
+
+async def _ordered(session: ZooKeeperSession, marked: Sequence[str], tree: ZooKeeperTree) -> frozenset[str]:
+    """Of the marked topics that cannot be understood, those whose marker orders their deletion even so."""
+    unclear = [name for name in marked if name in tree.topics and tree.topics[name].assignments is None]
+    outcomes = await session.read([GetData(paths.delete_topic(name)) for name in unclear]) if unclear else ()
+    return frozenset(
+        name
+        for name, found in zip(unclear, outcomes, strict=True)
+        if isinstance(found, Data) and decode_deletion_marker(found.data)
+    )
 
 
 async def _holds(session: ZooKeeperSession, tree: ZooKeeperTree) -> Holds:

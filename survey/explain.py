@@ -17,12 +17,13 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from protocol.zookeeper import paths
+from survey import unreadable
 from survey.causes import Cause, Kind
 from survey.directories import may_be_cut
 from survey.evidence import Evidence, ToldReplica, ToldTopic
 from survey.leftovers import Reason, damage, leftovers
 from survey.replicas import Replica, Stored, of_broker, replicas_of, stored_by_topic, together
+from survey.unreadable import as_deleted, lethe_leads
 from survey.views import TopicTree
 
 
@@ -73,8 +74,8 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
         return Explanation(topic, Verdict.IN_PROGRESS, (Cause(Kind.IN_MOTION),), (), marked_since_ms, phase)
     there = tree.topics.get(topic)
     if topic in tree.marked:
-        causes, replicas = _marked(evidence, topic, there, stored, told)
-        going_on = all(cause.kind in _GOING_ON for cause in causes)
+        causes, replicas = _marked(evidence, there, stored, told)
+        going_on = all(_is_going_on(evidence, cause) for cause in causes)
         return Explanation(
             topic, Verdict.IN_PROGRESS if going_on else Verdict.WAITING, causes, replicas, marked_since_ms, phase
         )
@@ -88,37 +89,40 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     return Explanation(topic, Verdict.GONE if evidence.survey.is_complete else Verdict.UNSEEN)
 
 
-_GOING_ON = frozenset({Kind.IN_PROGRESS, Kind.STILL_STORED, Kind.IN_MOTION})
+_GOING_ON = frozenset({Kind.IN_PROGRESS, Kind.STILL_STORED, Kind.IN_MOTION, Kind.MARKER_WITHOUT_TOPIC})
+
+
+def _is_going_on(evidence: Evidence, cause: Cause) -> bool:
+    """Nothing has to happen first where a controller is active. Lethe's deletes what is half deleted at once."""
+    return cause.kind in _GOING_ON or (cause.kind is Kind.HALF_DELETED and lethe_leads(evidence))
 
 
 # --- marked -------------------------------------------------------------------------------------------------------
 
 
 def _marked(
-    evidence: Evidence, topic: str, there: TopicTree | None, stored: Stored, told: ToldTopic | None
+    evidence: Evidence, there: TopicTree | None, stored: Stored, told: ToldTopic | None
 ) -> tuple[tuple[Cause, ...], tuple[Replica, ...]]:
-    holds = tuple(_holds(evidence, topic, there, told))
+    holds = tuple(_holds(evidence, there, told))
     if there is None:
         return (*holds, Cause(Kind.MARKER_WITHOUT_TOPIC)), ()
     hold = next((cause for cause in holds if cause.kind.is_hold), None)
-    replicas = tuple(replicas_of(evidence, there, stored, told, hold))
+    replicas = tuple(replicas_of(evidence, as_deleted(evidence, there, told), stored, told, hold))
     own = [] if told is None else [_topic_wait(evidence, row) for row in told.replicas if row.partition is None]
     causes = (*holds, *_damaged(there), *together(replicas), *(cause for cause in own if cause is not None))
     causes = tuple(dict.fromkeys(causes))
-    blocking = [cause for cause in causes if cause.kind not in _GOING_ON]
-    if blocking:
+    if not all(_is_going_on(evidence, cause) for cause in causes):
         return tuple(cause for cause in causes if cause.kind is not Kind.STILL_STORED), replicas
-    return causes or (Cause(Kind.IN_PROGRESS, detail=_phase(told)),), replicas
+    return causes or (Cause(Kind.IN_PROGRESS, detail=_phase(there, told)),), replicas
 
 
-def _phase(told: ToldTopic | None) -> str | None:
-    if told is None:
-        return None
-    waits = {row.waiting_for for row in told.replicas}
-    return "its znodes are being removed" if "ZNODES" in waits else None
+def _phase(there: TopicTree, told: ToldTopic | None) -> str | None:
+    if told is not None and any(row.waiting_for == "ZNODES" for row in told.replicas):
+        return "its znodes are being removed"
+    return "its marker orders that, although its znode cannot be read" if there.assignments is None else None
 
 
-def _holds(evidence: Evidence, topic: str, there: TopicTree | None, told: ToldTopic | None) -> Iterator[Cause]:
+def _holds(evidence: Evidence, there: TopicTree | None, told: ToldTopic | None) -> Iterator[Cause]:
     controller = evidence.survey.zookeeper.controller
     if controller is None:
         yield Cause(Kind.NO_CONTROLLER)
@@ -127,19 +131,17 @@ def _holds(evidence: Evidence, topic: str, there: TopicTree | None, told: ToldTo
     if (disabled := _disabled(evidence)) is not None:
         yield disabled
     paused = evidence.holds.paused
-    obeys = controller is None or controller.admin is not None or evidence.told.is_known
-    if paused is not None and obeys:
+    if paused is not None and (controller is None or lethe_leads(evidence)):
         yield Cause(Kind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
     if there is None:
         return
-    if there.assignments is None:
-        path = paths.topic(topic)
-        what = next((what for where, what in evidence.survey.problems if where == path), None)
-        yield Cause(Kind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=what)
+    if (held := unreadable.hold(evidence, there, told)) is not None:
+        yield held
     moving = _moving(evidence, there)
     waits = {row.waiting_for for row in told.replicas} if told is not None else set()
     if moving and (told is None or not told.replicas or "REASSIGNMENT" in waits):
         since_ms = next((row.since_ms for row in told.replicas), None) if told is not None else None
+        since_ms = _moving_since(evidence, there) if since_ms is None else since_ms
         yield Cause(Kind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_where_to(moving))
     elif told is not None and "REASSIGNMENT" in waits:
         yield Cause(Kind.REASSIGNMENT, since_ms=told.replicas[0].since_ms)
@@ -162,6 +164,15 @@ def _moving(evidence: Evidence, there: TopicTree) -> dict[int, tuple[int, ...]]:
     return dict(sorted(found.items()))
 
 
+def _moving_since(evidence: Evidence, there: TopicTree) -> int | None:
+    """Since when the deletion waits for the reassignment: since both the marker and, where the reassignment has begun,
+    what the topic's znode says of it are there."""
+    times = [evidence.marked_since_ms.get(there.name)]
+    if any(assignment.is_being_reassigned for assignment in (there.assignments or {}).values()):
+        times.append(evidence.changed_at_ms.get(there.name))
+    return max((at_ms for at_ms in times if at_ms is not None), default=None)
+
+
 def _where_to(moving: dict[int, tuple[int, ...]]) -> str:
     brokers = sorted({broker for wanted in moving.values() for broker in wanted})
     return f"to brokers {', '.join(map(str, brokers))}"
@@ -177,6 +188,8 @@ def _topic_wait(evidence: Evidence, row: ToldReplica) -> Cause | None:
     """A cause that the controller gave for the topic as a whole, or for one broker's cache."""
     if row.waiting_for == "TOMBSTONE_ANSWER" and row.broker is not None:
         return of_broker(evidence, Kind.TOMBSTONE_ANSWER, row)
+    if row.waiting_for == "ZNODES" and row.last_error is not None:
+        return Cause(Kind.ZNODES, since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
     return None
 
 
@@ -193,9 +206,7 @@ def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
     else:
         yield Cause(Kind.NOT_MARKED)
     if there.assignments is None:
-        path = paths.topic(there.name)
-        what = next((what for where, what in evidence.survey.problems if where == path), None)
-        yield Cause(Kind.READABLE_ZNODE, path=path, detail=what, since_ms=evidence.changed_at_ms.get(there.name))
+        yield unreadable.unreadable(evidence, there.name)
     elif (found := damage(there, is_marked=False)) is not None:
         yield Cause(Kind.HALF_DELETED, detail=found)
 

@@ -7,17 +7,17 @@ from typing import Final
 
 from adapters.clock import Clock
 from adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
-from controller.core.context import Role
+from controller.core.context import Context, Role
 from controller.core.waiting import Wait, all_waits, marked_topics, waits
 from controller.runtime.explanation import DEFAULT_TOPICS, Problems, explain_all, explain_topic, not_marked
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
 from controller.runtime.sessions import SessionKeeper
+from protocol.vocabulary import NO_BROKER
 
 STUCK_AFTER_S: Final = 300.0
 """An event that takes longer than this means that something is wrong with the process."""
 MAX_TOPICS_SHOWN: Final = 1000
-_NOT_ACTIVE: Final = {"error": "this controller is not active; ask the active one"}
 _READY: Final = (Role.STANDING_BY, Role.ACTIVE)
 
 
@@ -104,6 +104,18 @@ class AdminPages:
             }
         )
 
+    def _not_active(self, context: Context) -> Reply:
+        """Who is asked in vain, and who is to be asked instead."""
+        mine, active = context.config.controller_id, context.active_controller
+        whom = "no controller is" if active in (NO_BROKER, mine) else f"controller {active} is: ask that one"
+        if context.role is Role.LOADING:
+            whom = "it is taking over and has not read everything yet: ask again"
+        elif self._sessions.session is None:
+            whom = f"it has no ZooKeeper session ({self._sessions.problem}), so it does not know who is"
+        elif context.refusal is not None:
+            whom = context.refusal
+        return json_reply({"error": f"controller {mine} is not active; {whom}"}, 409)
+
     async def _explain(self, request: Request) -> Reply:
         """Why the marked topics are not gone yet; `?at_most=` so many of them."""
         asked = request.query.get("at_most", str(DEFAULT_TOPICS))
@@ -111,16 +123,16 @@ class AdminPages:
             return json_reply({"error": f"at_most must be a whole number, not {asked!r}"}, 400)
         await self._loop.steps.between_steps()
         context = self._loop.context
-        if not context.is_leading:
-            return json_reply(_NOT_ACTIVE, 409)
+        if context.role is not Role.ACTIVE:
+            return self._not_active(context)
         return json_reply(explain_all(context, self._problems(), self._clock.now_ms(), int(asked)))
 
     async def _explain_topic(self, request: Request) -> Reply:
         """Why one topic is not gone yet; 404 where it is not marked, with what is known of it all the same."""
         await self._loop.steps.between_steps()
         context, topic, now_ms = self._loop.context, request.parts["topic"], self._clock.now_ms()
-        if not context.is_leading:
-            return json_reply(_NOT_ACTIVE, 409)
+        if context.role is not Role.ACTIVE:
+            return self._not_active(context)
         document = explain_topic(context, topic, self._problems(), now_ms)
         return json_reply(not_marked(context, topic, now_ms), 404) if document is None else json_reply(document)
 
@@ -128,8 +140,8 @@ class AdminPages:
         """What every topic that is marked for deletion waits for; of very many, the oldest."""
         await self._loop.steps.between_steps()
         context = self._loop.context
-        if not context.is_leading:
-            return json_reply(_NOT_ACTIVE, 409)
+        if context.role is not Role.ACTIVE:
+            return self._not_active(context)
         shown = all_waits(context, MAX_TOPICS_SHOWN)
         return json_reply(
             {
@@ -143,8 +155,8 @@ class AdminPages:
         await self._loop.steps.between_steps()
         topic = request.parts["topic"]
         context = self._loop.context
-        if not context.is_leading:
-            return json_reply(_NOT_ACTIVE, 409)
+        if context.role is not Role.ACTIVE:
+            return self._not_active(context)
         found = waits(context, topic)
         if not found and topic not in context.deletions:
             return json_reply({"error": f"topic {topic!r} is not queued for deletion"}, 404)

@@ -32,6 +32,7 @@ from protocol.zookeeper.znodes import (
     TopicZnode,
     encode_broker,
     encode_config,
+    encode_deletion_marker,
     encode_deletions_paused,
     encode_reassignment,
     encode_topic,
@@ -248,6 +249,10 @@ async def test_causes_that_hold_everything(zookeeper_chroot: str) -> None:
         await until(is_free, lambda: "/controller is free")
         none: Named = ("no_controller", None)
         await mark(session, "waiting", "moving", "half", "ghost")
+        order = encode_deletion_marker(even_if_unreadable=True)
+        await apply(session, Delete(paths.delete_topic("unreadable")), Create(paths.delete_topic("unreadable"), order))
+        answer = await names(session, "unreadable", none, ("unreadable_ordered", None))
+        assert "lethe controller" in "\n".join(answer.lines)
         await names(session, "waiting", none)
         await names(session, "ghost", none, ("marker_without_topic", None))
         await apply(session, pause)
@@ -264,7 +269,7 @@ async def test_causes_that_hold_everything(zookeeper_chroot: str) -> None:
 
         # The next controller ends what no broker that never was is needed for.
         await controller.start()
-        for topic in ("waiting", "half", "ghost"):
+        for topic in ("waiting", "half", "ghost", "unreadable"):
             await names(session, topic)
 
 

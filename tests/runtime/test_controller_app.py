@@ -252,8 +252,10 @@ async def test_why_topics_are_not_gone_is_explained_with_what_the_channels_met()
         assert (status, json.loads(text)["marked"]) == (404, False)
         async with controller(zookeeper, 1002) as two:
             await two.becomes(Role.STANDING_BY)
-            assert (await two.get("/explain"))[0] == 409
-            assert (await two.get("/explain/orders"))[0] == 409
+            for page in ("/explain", "/explain/orders"):
+                status, text = await two.get(page)
+                said = "controller 1002 is not active; controller 1001 is: ask that one"
+                assert (status, json.loads(text)["error"]) == (409, said)
 
 
 async def test_controllers_znode_tells_where_its_http_server_is() -> None:

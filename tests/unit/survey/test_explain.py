@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -168,7 +169,14 @@ def test_a_reassignment_in_the_topics_znode_or_asked_for() -> None:
     assert kinds(found) == [(Kind.REASSIGNMENT, None), (Kind.BROKER_TO_RETURN, 3)]
     assert found.causes[0].partitions == (0,)
     asked = explain(evidence(reassigning={TopicPartition("orders", 1): (2, 3)}), "orders")
-    assert asked.causes == (Cause(Kind.REASSIGNMENT, None, (1,), detail="to brokers 2, 3"),)
+    assert asked.causes == (Cause(Kind.REASSIGNMENT, None, (1,), since_ms=400_000, detail="to brokers 2, 3"),)
+
+
+def test_a_deletion_waits_for_a_reassignment_from_when_both_are_there() -> None:
+    moving = dataclasses.replace(ORDERS, assignments={0: ReplicaAssignment((2, 1), (2,), (1,))})
+    began_later = dataclasses.replace(evidence(topic=moving), changed_at_ms={"orders": 500_000})
+    assert explain(evidence(topic=moving), "orders").causes[0].since_ms == 400_000
+    assert explain(began_later, "orders").causes[0].since_ms == 500_000
 
 
 def test_an_unreadable_topic_and_a_half_deleted_one() -> None:
@@ -186,7 +194,73 @@ def test_an_unreadable_topic_and_a_half_deleted_one() -> None:
 
 def test_a_marker_without_topic() -> None:
     found = explain(evidence(topic=None), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.WAITING, [(Kind.MARKER_WITHOUT_TOPIC, None)])
+    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(Kind.MARKER_WITHOUT_TOPIC, None)])
+    assert explain(evidence(topic=None, controller=None), "orders").verdict is Verdict.WAITING
+
+
+def test_what_is_half_deleted_waits_for_a_controller_that_goes_on() -> None:
+    half = dataclasses.replace(ORDERS, states={0: STATE})
+    assert explain(evidence(topic=half), "orders").verdict is Verdict.IN_PROGRESS
+    assert explain(evidence(topic=half, controller=KAFKA), "orders").verdict is Verdict.WAITING
+
+
+# --- unreadable, and to be deleted even so ------------------------------------------------------------------------
+
+UNREADABLE = TopicTree("orders", None, None, (0,), {0: LeaderAndIsr(3, 0, (3,), 1)})
+NONSENSE = Problem("/brokers/topics/orders", "it is no JSON")
+
+
+def ordered(found: Evidence) -> Evidence:
+    return dataclasses.replace(found, ordered=frozenset({"orders"}))
+
+
+def unreadable_topic(**others: Any) -> Evidence:
+    return evidence(topic=UNREADABLE, problems=(NONSENSE,), **others)
+
+
+def test_lethes_controller_deletes_an_unreadable_topic_that_its_marker_orders() -> None:
+    found = explain(ordered(unreadable_topic(brokers=(1, 2, 3))), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(Kind.IN_PROGRESS, None)])
+    assert "its marker orders that" in sentence(found.causes[0], "orders", 1_000_000)
+    assert [(r.partition, r.broker, r.is_done) for r in found.replicas] == [(0, 3, True), (0, 1, True), (0, 2, True)]
+
+
+def test_the_brokers_that_may_hold_an_ordered_unreadable_topic_are_its_causes() -> None:
+    away = explain(ordered(unreadable_topic(failures={2: Failure.SILENT}, disks={1: stored(0)})), "orders")
+    assert (away.verdict, kinds(away)) == (Verdict.WAITING, [(Kind.BROKER_SILENT, 2), (Kind.BROKER_TO_RETURN, 3)])
+    assert [replica.seen for replica in away.replicas if replica.broker == 1] == [Seen.STORED]
+
+
+@pytest.mark.parametrize("controller, first", [(KAFKA, []), (None, [(Kind.NO_CONTROLLER, None)])])
+def test_only_lethes_controller_obeys_the_order(
+    controller: ControllerZnode | None, first: list[tuple[Kind, int | None]]
+) -> None:
+    found = explain(ordered(unreadable_topic(controller=controller, brokers=(1, 2, 3))), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.WAITING, [*first, (Kind.UNREADABLE_ORDERED, None)])
+    said = sentence(found.causes[-1], "orders", 1_000_000)
+    for words in ("/brokers/topics/orders", "(it is no JSON)", "Lethe's controller"):
+        assert words in said
+    # A pause holds it like any other, where somebody obeys.
+    paused = Holds(DeletionsPaused(5, ""))
+    assert (Kind.RESUMPTION, None) in kinds(explain(ordered(unreadable_topic(holds=paused)), "orders"))
+
+
+def test_an_unreadable_topic_that_the_controller_is_deleting_waits_for_what_the_controller_says() -> None:
+    row = ToldReplica("ANSWER", 0, 2, "DELETION_STARTED", 500_000, 3)
+    done = ToldReplica("DONE", 0, 1, "DELETION_SUCCESSFUL")
+    word = Told({"orders": ToldTopic("orders", phase="started", replicas=(row, done))}, 3, True)
+    found = explain(unreadable_topic(told=word), "orders")
+    assert kinds(found) == [(Kind.ANSWER, 2)]
+    assert [(r.broker, r.is_done) for r in found.replicas] == [(2, False), (1, True)]
+
+
+@pytest.mark.parametrize("topic", [UNREADABLE, ORDERS])
+def test_what_the_controller_cannot_read_is_named_even_where_we_can(topic: TopicTree) -> None:
+    row = ToldReplica("READABLE_ZNODE", since_ms=5, last_error="NO_AUTH at /brokers/topics/orders/partitions")
+    word = Told({"orders": ToldTopic("orders", phase="held", held_by="UNREADABLE", replicas=(row,))}, 3, True)
+    found = explain(ordered(evidence(topic=topic, told=word, brokers=(1, 2, 3), disks={1: stored(0)})), "orders")
+    assert kinds(found) == [(Kind.READABLE_ZNODE, None)]
+    assert found.causes[0].detail == "NO_AUTH at /brokers/topics/orders/partitions"
 
 
 # --- not marked, and gone -----------------------------------------------------------------------------------------
@@ -280,6 +354,10 @@ def test_the_last_acts_are_the_controllers_to_tell() -> None:
     assert (cause.kind, cause.broker, cause.since_ms) == (Kind.TOMBSTONE_ANSWER, 3, 7)
     (cause,) = explain(evidence(told=told(ToldReplica("ZNODES"), phase="acknowledged")), "orders").causes
     assert (cause.kind, cause.detail) == (Kind.IN_PROGRESS, "its znodes are being removed")
+    refused = told(ToldReplica("ZNODES", since_ms=7, attempts=4, last_error="NO_AUTH"), phase="acknowledged")
+    found = explain(evidence(told=refused), "orders")
+    assert found.causes == (Cause(Kind.ZNODES, since_ms=7, attempts=4, detail="NO_AUTH"),)
+    assert found.verdict is Verdict.WAITING
 
 
 def test_a_backlog_is_concluded_topic_by_topic() -> None:

@@ -1,0 +1,62 @@
+"""Topics whose znode cannot be understood: who could delete them all the same, and which replicas they then have. Pure.
+
+A marker can order the deletion of such a topic (`znodes.decode_deletion_marker`). Lethe's controller obeys, and takes
+for replicas whatever is in an ISR and every registered broker; Kafka's controller looks at no marker's data. A Lethe
+controller that has taken the topic in deletes it from memory, whatever has become of the znode since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from protocol.vocabulary import ReplicaAssignment
+from protocol.zookeeper import paths
+from survey.causes import Cause, Kind
+from survey.evidence import Evidence, ToldTopic
+from survey.views import TopicTree
+
+
+def lethe_leads(evidence: Evidence) -> bool:
+    """Lethe's is the active controller: it says so in `/controller`, or has answered."""
+    controller = evidence.survey.zookeeper.controller
+    return evidence.told.is_known or (controller is not None and controller.admin is not None)
+
+
+def hold(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> Cause | None:
+    """What the marked topic waits for because of its znode; None where it is readable, or goes all the same."""
+    row = next((row for row in told.replicas if row.waiting_for == "READABLE_ZNODE"), None) if told else None
+    if row is not None:
+        return unreadable(evidence, there.name, row.last_error or "the controller cannot read or understand it")
+    if there.assignments is not None or (told is not None and told.phase != "held"):
+        return None
+    if there.name not in evidence.ordered:
+        return unreadable(evidence, there.name)
+    if lethe_leads(evidence):
+        return None
+    return replace(unreadable(evidence, there.name), kind=Kind.UNREADABLE_ORDERED)
+
+
+def unreadable(evidence: Evidence, topic: str, what: str | None = None) -> Cause:
+    """The cause that the znode is, since it was last written, with what is wrong with it as it was seen by us or
+    (`what`) by somebody else."""
+    path = paths.topic(topic)
+    seen = next((what for where, what in evidence.survey.problems if where == path), None)
+    return Cause(Kind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=seen or what)
+
+
+def as_deleted(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> TopicTree:
+    """The tree with the replicas that a Lethe controller asks: those it told of, or else those it would find."""
+    if there.assignments is not None:
+        return there
+    hosts: dict[int, dict[int, None]] = {}
+    for row in told.replicas if told is not None else ():
+        if row.partition is not None and row.broker is not None:
+            hosts.setdefault(row.partition, {})[row.broker] = None
+    if not hosts and there.name in evidence.ordered:
+        registered = [broker.id for broker in evidence.survey.zookeeper.brokers]
+        for partition in there.partition_znodes or ():
+            state = there.states.get(partition)
+            hosts[partition] = dict.fromkeys((*(() if state is None else state.isr), *registered))
+    if not hosts:
+        return there
+    return replace(there, assignments={number: ReplicaAssignment(tuple(found)) for number, found in hosts.items()})
