@@ -6,7 +6,7 @@ being shown. Writes are refused where a KRaft controller has taken the cluster o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -127,9 +127,10 @@ async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iter
         if data is not None:
             found.append(_found(name, data, optional_data(config, paths.config_topic(name))))
     partitions = [(topic.name, p) for topic in found for p in topic.znode.assignments]
+    requested = await _requested(session) if partitions else {}
     states = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
     by_partition = dict(zip(partitions, states, strict=True))
-    return [topic.describe(by_partition, is_marked=topic.name in to_be_deleted) for topic in found]
+    return [topic.describe(by_partition, requested, is_marked=topic.name in to_be_deleted) for topic in found]
 
 
 async def read_states(
@@ -157,16 +158,21 @@ async def requested_reassignments(session: ZooKeeperSession) -> dict[TopicPartit
 async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> tuple[str, ...]:
     """Those of the topics of which partitions are being reassigned, or are asked to be. What cannot be understood is
     left out."""
-    try:
-        requested = {partition.topic for partition in await requested_reassignments(session)}
-    except MalformedZnode:
-        requested = set()
+    requested = {partition.topic for partition in await _requested(session)}
     found = []
     for name, outcome in zip(names, await session.read([GetData(paths.topic(name)) for name in names]), strict=True):
         assignments = _assignments(name, outcome)
         if name in requested or any(assignment.is_being_reassigned for assignment in assignments):
             found.append(name)
     return tuple(found)
+
+
+async def _requested(session: ZooKeeperSession) -> Mapping[TopicPartition, tuple[int, ...]]:
+    """What is asked for, as far as it can be understood."""
+    try:
+        return await requested_reassignments(session)
+    except MalformedZnode:
+        return {}
 
 
 def _assignments(name: str, outcome: ReadOutcome) -> Iterable[ReplicaAssignment]:
@@ -231,7 +237,13 @@ class _Found(NamedTuple):
     config: dict[str, str]
     problems: tuple[str, ...]
 
-    def describe(self, states: dict[tuple[str, int], ReadOutcome], *, is_marked: bool) -> TopicDescription:
+    def describe(
+        self,
+        states: dict[tuple[str, int], ReadOutcome],
+        requested: Mapping[TopicPartition, tuple[int, ...]],
+        *,
+        is_marked: bool,
+    ) -> TopicDescription:
         problems = list(self.problems)
         partitions = []
         for partition, assignment in self.znode.assignments.items():
@@ -241,7 +253,8 @@ class _Found(NamedTuple):
             except MalformedZnode as problem:
                 problems.append(str(problem))
             leader, epoch, isr = (None, -1, ()) if state is None else (state.leader, state.leader_epoch, state.isr)
-            partitions.append(PartitionDescription(partition, leader, epoch, isr, assignment))
+            asked = requested.get(TopicPartition(self.name, partition))
+            partitions.append(PartitionDescription(partition, leader, epoch, isr, assignment, asked))
         problem_text = "; ".join(problems) or None
         return TopicDescription(self.name, self.znode.topic_id, is_marked, self.config, tuple(partitions), problem_text)
 

@@ -37,7 +37,10 @@ def describe(
     if_exists: IfExists = False,
     as_json: AsJson = False,
 ) -> None:
-    """Describe topics: partitions, leaders, replicas, settings. Exit code 1 where the topic does not exist."""
+    """Describe topics: partitions, leaders, replicas, settings. Exit code 1 where the topic does not exist.
+
+    Adding and Removing Replicas are of a reassignment under way; Pending Replicas are asked for, and not begun.
+    """
 
     async def command(session: ZooKeeperSession) -> Answer:
         return await description(
@@ -102,6 +105,9 @@ def _head(topic: TopicDescription, *, is_paused: bool) -> str:
     moving = sum(partition.assignment.is_being_reassigned for partition in topic.partitions)
     if moving:
         fields.append(f"BeingReassigned: {moving}")
+    pending = sum(partition.pending is not None for partition in topic.partitions)
+    if pending:
+        fields.append(f"ReassignmentPending: {pending}")
     if topic.is_marked:
         fields.append("MarkedForDeletion: true")
     if topic.is_marked and is_paused:
@@ -121,6 +127,8 @@ def _line(topic: TopicDescription, partition: PartitionDescription) -> str:
     if partition.assignment.is_being_reassigned:
         fields.append(f"Adding Replicas: {_ids(partition.assignment.adding)}")
         fields.append(f"Removing Replicas: {_ids(partition.assignment.removing)}")
+    if partition.pending is not None:
+        fields.append(f"Pending Replicas: {_ids(partition.pending)}")
     return "\t" + "\t".join(fields + (["MarkedForDeletion: true"] if topic.is_marked else []))
 
 
@@ -137,6 +145,7 @@ def _as_json(
         "marked_for_deletion": topic.is_marked,
         "deletion_paused": topic.is_marked and is_paused,
         "being_reassigned": any(partition.assignment.is_being_reassigned for partition in topic.partitions),
+        "reassignment_pending": any(partition.pending is not None for partition in topic.partitions),
         "partition_count": len(topic.partitions),
         "replication_factor": topic.replication_factor,
         "config": {name: topic.config[name] for name in sorted(topic.config)},
@@ -150,6 +159,7 @@ def _as_json(
                 "isr": [*partition.isr],
                 "adding_replicas": [*partition.assignment.adding],
                 "removing_replicas": [*partition.assignment.removing],
+                "pending_replicas": None if partition.pending is None else [*partition.pending],
                 "under_replicated": partition.is_under_replicated,
                 "unavailable": partition.is_unavailable(live),
             }

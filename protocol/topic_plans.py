@@ -94,11 +94,18 @@ class PartitionDescription(NamedTuple):
     leader_epoch: int
     isr: tuple[int, ...]
     assignment: ReplicaAssignment
+    requested: tuple[int, ...] | None = None
+    """The replicas that `/admin/reassign_partitions` asks for, where it names the partition."""
 
     @property
     def is_under_replicated(self) -> bool:
         """Fewer replicas in sync than there are to be, counted without those that a reassignment adds."""
         return len(self.isr) < len(self.assignment.origin)
+
+    @property
+    def pending(self) -> tuple[int, ...] | None:
+        """The replicas of a reassignment that is asked for and has not begun; None where there is none."""
+        return None if self.requested == self.assignment.target else self.requested
 
     def is_unavailable(self, live: Collection[int]) -> bool:
         """No leader, or a leader that is not among the live brokers."""

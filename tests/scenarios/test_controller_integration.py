@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 
@@ -10,15 +11,25 @@ from controller.core import brokers
 from controller.core.config import CoreConfig
 from controller.core.context import Context, Role
 from controller.core.effects import OpenChannel
+from controller.core.preferred import FIRST_REBALANCE_MS
 from controller.core.turn import Turn
 from protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
 from protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, TopicId
+from protocol.vocabulary import (
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicId,
+    TopicPartition,
+)
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, SetData
+from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.fakes.one_controller import OneController
-from tests.scenarios.plot import cluster, is_gone, led, with_topic
+from tests.scenarios.plot import cluster, is_gone, led, state, with_topic
 
 BEFORE_IDS = InterBrokerProtocol.parse("2.7")
 
@@ -135,6 +146,75 @@ def test_partition_reassignment_tells_the_added_replica_that_it_is_new() -> None
     ]
     assert rows[-1].is_new
     assert rows[-1].adding == (2,)
+
+
+# --- preferred leaders --------------------------------------------------------------------------------------------
+
+T0 = TopicPartition("t", 0)
+
+
+def test_auto_preferred_replica_leader_election_with_same_partition_being_reassigned() -> None:
+    """A reassignment that is stuck keeps nobody from leading who is preferred by then, and is done when it can be."""
+    world = with_topic(cluster(world=OneController(auto_leader_rebalance_enable=True)), "t", (1, 2))
+    world.stop_broker(3)
+    world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment({T0: (2, 1, 3)})))
+    world.run()
+    assert led(world, "t") == (1, 1, (1, 2))
+    world.advance(FIRST_REBALANCE_MS)
+    assert led(world, "t") == (2, 2, (1, 2))
+    assert list(world.context.reassignments) == [T0]
+    world.start_broker(3)
+    world.run()
+    assert led(world, "t") == (2, 3, (1, 2))
+    ask_for_isr(world, (1, 2, 3))
+    found = world.read(paths.topic("t"))
+    assert found is not None
+    assert znodes.decode_topic("t", found.data).assignments == {0: ReplicaAssignment((2, 1, 3))}
+    assert led(world, "t") == (2, 4, (1, 2, 3))
+    assert not world.exists(paths.reassign_partitions())
+    assert world.context.reassignments == {}
+
+
+@pytest.mark.parametrize("is_right", [True, False], ids=["led by the preferred replica", "led by another"])
+def test_controller_move_on_preferred_replica_election(is_right: bool) -> None:
+    """Another controller is elected between the request and our looking at it: we elect nobody, leave the request to
+    it, and resign."""
+    world = with_topic(cluster(1, 2), "t", (1, 2))
+    if not is_right:
+        world.stop_broker(1)
+        world.run()
+        world.start_broker(1)
+        world.run()
+        ask_for_isr(world, (2, 1))
+    before = led(world, "t")
+    assert before is not None
+    assert (before[0] == 1) is is_right
+    world.take_sent()
+    world.write(Create(paths.preferred_replica_election(), znodes.encode_preferred_replica_election([T0])))
+    theirs = znodes.encode_controller(znodes.ControllerZnode(BrokerId(7), world.now_ms))
+    world.meanwhile = once(
+        lambda: world.write(
+            Delete(paths.controller()),
+            Create(paths.controller(), theirs, ephemeral=True),
+            SetData(paths.controller_epoch(), b"2", 1),
+        )
+    )
+    world.run()
+    assert (world.context.role, world.context.active_controller) == (Role.STANDING_BY, 7)
+    assert world.exists(paths.preferred_replica_election())
+    assert znodes.decode_state("t", 0, state(world, "t", 0).encode(), 0) == LeaderAndIsr(*before, 1)
+    assert world.take_sent() == []
+
+
+def once(act: Callable[[], object]) -> Callable[[object], None]:
+    """Done before the controller's next read or write, and never again."""
+    left = [act]
+
+    def first(_: object) -> None:
+        if left:
+            left.pop()()
+
+    return first
 
 
 # --- ISR ----------------------------------------------------------------------------------------------------------

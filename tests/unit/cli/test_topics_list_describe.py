@@ -109,3 +109,29 @@ async def test_pause_and_reassignment_are_shown(cluster: FakeSession) -> None:
     )
     assert (await description(cluster, "moving")).lines[0].endswith("\tBeingReassigned: 1")
     assert (await description(cluster, "bills")).lines[0].endswith("\tMarkedForDeletion: true\tDeletionPaused: true")
+
+
+async def test_a_reassignment_that_is_only_asked_for_is_pending(cluster: FakeSession) -> None:
+    moving = b'{"version":3,"partitions":{"0":[3,1],"1":[1]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}'
+    asked = {("orders", 0): (3,), ("orders", 1): (2, 3), ("moving", 0): (3,), ("moving", 1): (2,)}
+    request = encode_reassignment({TopicPartition(*partition): wanted for partition, wanted in asked.items()})
+    await apply(cluster, Create(paths.topic("moving"), moving), Create(paths.REASSIGN_PARTITIONS, request))
+    orders = await description(cluster, "orders")
+    assert orders.lines[0].endswith("\tReassignmentPending: 1")
+    assert orders.lines[1].endswith("\tIsr: 1,2\tPending Replicas: 3")
+    assert orders.lines[2].endswith("\tIsr: 2"), "it has what is asked for"
+    both = await description(cluster, "moving")
+    assert both.lines[0].endswith("\tBeingReassigned: 1\tReassignmentPending: 1")
+    assert both.lines[1].endswith("\tAdding Replicas: 3\tRemoving Replicas: 1"), "that is what is asked for"
+    assert both.lines[2].endswith("\tPending Replicas: 2")
+    assert isinstance(both.data, list)
+    (topic,) = both.data
+    assert isinstance(topic, dict)
+    assert (topic["being_reassigned"], topic["reassignment_pending"]) == (True, True)
+    assert isinstance(topic["partitions"], list)
+    assert [row["pending_replicas"] for row in topic["partitions"] if isinstance(row, dict)] == [None, [2]]
+
+
+async def test_a_request_that_cannot_be_understood_hides_no_topic(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.REASSIGN_PARTITIONS, b"\x00"))
+    assert "Pending" not in "\n".join((await description(cluster, "orders")).lines)
