@@ -124,6 +124,17 @@ def is_unknown_to_all(session: ZooKeeperSession, *topics: str) -> Callable[[], A
     return condition
 
 
+def complaints(cluster: LocalCluster) -> list[str]:
+    """What real brokers have found wrong with a controller, or as one. Left out is how Kafka words it when a replica
+    that is to be deleted is announced without a leader, which is on purpose (decision 0022)."""
+    return [
+        f"broker {broker.id}: {error}"
+        for broker in cluster.kafka_brokers
+        for error in broker.errors()
+        if "cannot become follower since the new leader -1 is unavailable" not in error
+    ]
+
+
 # --- disks --------------------------------------------------------------------------------------------------------
 
 

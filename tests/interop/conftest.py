@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -44,7 +43,7 @@ class MakeCluster(Protocol):
         agent_properties: Mapping[str, str] | None = None,
         controller_properties: Mapping[str, str] | None = None,
         own_properties: Mapping[int, Mapping[str, str]] | None = None,
-    ) -> AbstractAsyncContextManager[LocalCluster]: ...
+    ) -> LocalCluster: ...
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.conditions import controller, create, delete, gone_everywhere, is_known_to_all, is_whole, plan, until
+from tests.interop.conditions import (
+    complaints,
+    controller,
+    create,
+    delete,
+    gone_everywhere,
+    is_known_to_all,
+    is_whole,
+    plan,
+    until,
+)
 from tests.interop.conftest import MakeCluster
 
 pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(400)]
@@ -29,4 +39,4 @@ async def test_topics_come_and_go(kafka_cluster: MakeCluster, version: str) -> N
         holder = await controller(session)
         assert holder is not None
         assert holder.broker_id == active.id
-        assert [error for broker in cluster.kafka_brokers for error in broker.errors()] == []
+        assert complaints(cluster) == []
