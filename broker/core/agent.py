@@ -50,9 +50,9 @@ from broker.core.inputs import (
     TopicIdsAnswered,
 )
 from broker.core.records import record_answers, record_refusal, record_removals
-from broker.core.stages import DuplicatesStage, FillStage, LeaderAndIsrStage, StopReplicaStage
+from broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
 from broker.core.state import AgentState
-from broker.core.storage import duplicates_set_aside, fail_log_dir, take_inventory
+from broker.core.storage import fail_log_dir, take_inventory
 from protocol.journal import Fact, FactType, JsonValue
 from protocol.kafka.control import (
     LeaderAndIsrRequest,
@@ -177,8 +177,6 @@ def _disk_performed(state: AgentState, outcomes: tuple[DiskOutcome, ...], now_ms
             return leader_and_isr.resume(state, stage, outcomes)
         case StopReplicaStage():
             return stop_replica.resume_after_disk(state, stage, outcomes, now_ms)
-        case DuplicatesStage():
-            return duplicates_set_aside(state, stage, outcomes)
         case FillStage():
             return catch_up.filled(state, stage, outcomes)
         case None:

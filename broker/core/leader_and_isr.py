@@ -7,6 +7,8 @@ Per partition, the first rule that applies:
     named before in the same request                                 INVALID_REQUEST
     hosted, but in an offline log directory                          KAFKA_STORAGE_ERROR
     the directory is another incarnation's (broker.core.identity)    INCONSISTENT_TOPIC_ID, or it is set aside
+    nobody can say which of its directories it is                    KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID where
+      (broker.core.duplicates)                                         nobody leads; nothing is touched
     leader epoch above ours (-1 where not hosted)                    taken up, NONE
       ... but this broker is not in the replica list                 UNKNOWN_TOPIC_OR_PARTITION
       ... but the partition epoch is below ours                      ignored, NONE
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from broker.core.duplicates import decide, forget, to_set_aside
 from broker.core.effects import (
     AssignTopicId,
     CreateReplica,
@@ -73,6 +76,10 @@ def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[E
                 effects.append(record_problem(state, "LEADER_AND_ISR", topic_partition, problem))
                 errors.append(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
+            if problem := _undecided(state, topic_partition, topic, partition):
+                effects.append(record_problem(state, "LEADER_AND_ISR", topic_partition, problem))
+                errors.append(_nobody_can_say(partition))
+                continue
             verdict = _judge(state, topic_partition, topic, partition)
             if isinstance(verdict, OpenVerdict):
                 openings.append(Opening(len(errors), topic_partition, topic.topic_id, partition, verdict))
@@ -100,6 +107,27 @@ def _remember_incarnation(state: AgentState, topic: LeaderAndIsrTopic) -> None:
         state.incarnations[topic.topic] = topic.topic_id
 
 
+def _undecided(
+    state: AgentState, topic_partition: TopicPartition, topic: LeaderAndIsrTopic, partition: LeaderAndIsrPartition
+) -> str | None:
+    """Why it cannot be said which of several directories is meant; where it can be, that one stands in `replicas`."""
+    if state.settings.broker_id not in partition.replicas:
+        return None
+    counts_on_bytes = _counts_on_bytes(state, partition)
+    has_leader = partition.leader >= 0
+    return decide(state, topic_partition, topic.topic_id, counts_on_bytes=counts_on_bytes, has_leader=has_leader)
+
+
+def _nobody_can_say(partition: LeaderAndIsrPartition) -> ErrorCode:
+    return ErrorCode.KAFKA_STORAGE_ERROR if partition.leader >= 0 else ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def _counts_on_bytes(state: AgentState, partition: LeaderAndIsrPartition) -> bool:
+    """Whether the cluster relies on what this broker stores of the partition."""
+    broker_id = state.settings.broker_id
+    return broker_id not in partition.replicas or (broker_id in partition.isr and not partition.is_new)
+
+
 def _judge(
     state: AgentState, topic_partition: TopicPartition, topic: LeaderAndIsrTopic, partition: LeaderAndIsrPartition
 ) -> OpenVerdict | ErrorCode:
@@ -111,10 +139,9 @@ def _judge(
     if replica is not None:
         if replica.state is ReplicaState.OFFLINE:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        counts_on_bytes = not is_member or (broker_id in partition.isr and not partition.is_new)
-        identity = judge_opening(
-            replica, topic.topic_id, counts_on_bytes=counts_on_bytes, is_new=partition.is_new and is_member
-        )
+        counts_on_bytes = _counts_on_bytes(state, partition)
+        is_new = partition.is_new and is_member
+        identity = judge_opening(replica, topic.topic_id, counts_on_bytes=counts_on_bytes, is_new=is_new)
         if identity is OpenVerdict.INCONSISTENT:
             return ErrorCode.INCONSISTENT_TOPIC_ID
     hosted = replica is not None and replica.state is ReplicaState.HOSTED and identity is not OpenVerdict.REPLACE
@@ -144,11 +171,15 @@ def _set_aside_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect
     operations: list[DiskOperation] = []
     performed_for: list[int] = []
     for index, opening in enumerate(stage.openings):
+        unwanted = to_set_aside(state, opening.topic_partition, opening.topic_id)
         replica = state.replicas.get(opening.topic_partition)
-        if opening.verdict is OpenVerdict.REPLACE and replica is not None and replica.log_dir is not None:
-            new_name = stray_name(opening.topic_partition, state.make_unique())
-            operations.append(SetAside(replica.log_dir, opening.topic_partition, new_name))
-            performed_for.append(index)
+        if opening.verdict is OpenVerdict.REPLACE and replica is not None:
+            unwanted = (replica, *unwanted)
+        for each in unwanted:
+            if each.log_dir is not None:
+                new_name = stray_name(opening.topic_partition, state.make_unique())
+                operations.append(SetAside(each.log_dir, opening.topic_partition, new_name))
+                performed_for.append(index)
     return _perform(state, replace(stage, operations=tuple(operations), performed_for=tuple(performed_for)))
 
 
@@ -158,10 +189,13 @@ def _after_set_aside(state: AgentState, stage: LeaderAndIsrStage, outcomes: tupl
     for index, operation, outcome in zip(stage.performed_for, stage.operations, outcomes, strict=True):
         opening = stage.openings[index]
         assert isinstance(operation, SetAside)
-        if _has_failed(state, opening, operation, outcome, effects):
-            errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
+        if outcome.error is not None or state.log_dirs[operation.log_dir] is not None:
+            if outcome.error is not None and state.log_dirs[operation.log_dir] is None:
+                effects.append(record_problem(state, "LEADER_AND_ISR", opening.topic_partition, outcome.error))
+            if opening.verdict is OpenVerdict.REPLACE:
+                errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
             continue
-        replica = state.drop_replica(opening.topic_partition)
+        replica = forget(state, opening.topic_partition, operation.log_dir)
         assert replica is not None
         effects.append(keep_stray(state, operation, replica, "LeaderAndIsr named another incarnation of the topic"))
     left = tuple(o for o in stage.openings if errors[o.row] == ErrorCode.NONE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from broker.core.duplicates import candidates
 from broker.core.metadata_cache import MetadataCache
 from broker.core.replica import ReplicaState
 from broker.core.state import AgentState
@@ -99,7 +100,8 @@ def answer_describe_log_dirs(
 ) -> DescribeLogDirsResponse:
     """Each log directory with its replicas and their sizes; `space` maps it to (total bytes, usable bytes).
 
-    What waits for its removal or was set aside is no replica and is not listed, as in Kafka.
+    What waits for its removal or was set aside is no replica and is not listed, as in Kafka. Of several directories of
+    one partition each is listed where it lies.
     """
     wanted = None
     if request.topics is not None:
@@ -107,12 +109,13 @@ def answer_describe_log_dirs(
     rows: dict[str, dict[str, list[LogDirPartition]]] = {
         log_dir: {} for log_dir, error in state.log_dirs.items() if error is None
     }
-    for topic_partition, replica in state.replicas.items():
-        if replica.state is ReplicaState.OFFLINE or replica.log_dir is None:
+    for topic_partition in state.replicas:
+        if wanted is not None and topic_partition not in wanted:
             continue
-        if wanted is None or topic_partition in wanted:
-            row = LogDirPartition(topic_partition.partition, replica.size_bytes, 0, False)
-            rows[replica.log_dir].setdefault(topic_partition.topic, []).append(row)
+        for replica in candidates(state, topic_partition):
+            if replica.state is not ReplicaState.OFFLINE and replica.log_dir is not None:
+                row = LogDirPartition(topic_partition.partition, replica.size_bytes, 0, False)
+                rows[replica.log_dir].setdefault(topic_partition.topic, []).append(row)
     log_dirs: list[LogDir] = []
     for log_dir, error in state.log_dirs.items():
         if error is not None:

@@ -1,22 +1,14 @@
-"""What a control request, or the start, waits for while the disk or ZooKeeper is busy with it, as values."""
+"""What a control request waits for while the disk or ZooKeeper is busy with it, as values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.core.effects import DiskOperation, FillReplica, SetAside
+from broker.core.effects import DiskOperation, FillReplica
 from broker.core.identity import OpenVerdict, StopVerdict
 from protocol.kafka.control import LeaderAndIsrPartition, LeaderAndIsrRequest, StopReplicaRequest
 from protocol.vocabulary import TopicId, TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicatesStage:
-    """Directories are being set aside because another one has their partition."""
-
-    operations: tuple[SetAside, ...]
-    sizes_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +45,10 @@ class LeaderAndIsrStage:
 
 
 class Deletion(NamedTuple):
-    """A replica whose directory is to be renamed, one way or the other."""
+    """A directory that is to be renamed, one way or the other. A partition may have several."""
 
     topic_partition: TopicPartition
+    log_dir: str
     verdict: StopVerdict
 
 

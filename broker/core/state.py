@@ -16,7 +16,7 @@ from broker.core.metadata_cache import MetadataCache
 from broker.core.naming import unique_name
 from broker.core.removal import RemovalQueue
 from broker.core.replica import Replica, ReplicaState
-from broker.core.stages import DuplicatesStage, FillStage, LeaderAndIsrStage, StopReplicaStage
+from broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 
@@ -57,6 +57,9 @@ class AgentState:
     log_dirs: dict[str, str | None] = field(default_factory=dict)
     """Log directory → why it is offline, None while it is not; in the order of the configuration."""
     replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
+    duplicates: dict[TopicPartition, tuple[Replica, ...]] = field(default_factory=dict)
+    """Directories of partitions besides the one in `replicas`, which has no more right than they have until that is
+    decided (broker.core.duplicates). The counts below leave them out."""
     replicas_of_log_dir: dict[str, int] = field(default_factory=dict)
     replicas_of_topic: dict[str, int] = field(default_factory=dict)
     replicas_in_state: dict[ReplicaState, int] = field(default_factory=lambda: dict.fromkeys(ReplicaState, 0))
@@ -81,7 +84,7 @@ class AgentState:
     isr_outcomes: dict[IsrVerdict, int] = field(default_factory=lambda: dict.fromkeys(IsrVerdict, 0))
     strays: dict[DirectoryRef, Leftover] = field(default_factory=dict)
     unknown: dict[DirectoryRef, Leftover] = field(default_factory=dict)
-    stage: DuplicatesStage | FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
+    stage: FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
     """What waits for a result of PerformDisk or AskTopicIds; control requests wait for it in their turn."""
     waiting: deque[ControlReceived] = field(default_factory=deque)
     names_made: int = 0
@@ -94,6 +97,7 @@ class AgentState:
             self,
             log_dirs=dict(self.log_dirs),
             replicas=dict(self.replicas),
+            duplicates=dict(self.duplicates),
             replicas_of_log_dir=dict(self.replicas_of_log_dir),
             replicas_of_topic=dict(self.replicas_of_topic),
             replicas_in_state=dict(self.replicas_in_state),
@@ -154,6 +158,11 @@ class AgentState:
         """Drop the remembered id of a topic that has neither replicas here nor a place in the metadata cache."""
         if topic not in self.replicas_of_topic and topic not in self.cache.topics:
             self.incarnations.pop(topic, None)
+
+    @property
+    def duplicate_directories(self) -> int:
+        """How many directories there are beyond one for each partition."""
+        return sum(map(len, self.duplicates.values()))
 
     # --- log directories ------------------------------------------------------------------------------------------
 

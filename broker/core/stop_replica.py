@@ -13,6 +13,8 @@ Per partition, the first rule that applies:
       one that is hosted here and current                         FENCED_LEADER_EPOCH (recorded)
     delete is false                                               NONE, the directory stays
     no directory                                                  NONE
+    another directory of it is in an offline log directory, and
+      not known to be another incarnation's                       KAFKA_STORAGE_ERROR
     otherwise                                                     by broker.core.identity: renamed for deletion or set
                                                                   aside, then NONE; KAFKA_STORAGE_ERROR where that
                                                                   fails; UNKNOWN_SERVER_ERROR where nobody can say
@@ -28,8 +30,10 @@ repeated deletion finds no directory and answers NONE again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from broker.core.duplicates import candidates, forget, is_anothers, prefer, temper
 from broker.core.effects import (
     AskTopicIds,
     DirectoryRef,
@@ -66,6 +70,7 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             topic_partition = TopicPartition(topic.topic, partition.partition)
             if topic_partition in errors:
                 continue
+            prefer(state, topic_partition, state.incarnations.get(topic.topic))
             replica = state.replicas.get(topic_partition)
             if replica is None and (problem := partition_problem(topic_partition)):
                 effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
@@ -79,10 +84,10 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             end_role(state, topic_partition)
             if not partition.delete:
                 continue
-            verdict = judge_deletion(replica, state.incarnations.get(topic.topic))
-            deletions.append(Deletion(topic_partition, verdict))
-            if verdict is StopVerdict.ASK:
-                asked[topic.topic] = None
+            for deletion in _deletions(state, topic_partition, errors):
+                deletions.append(deletion)
+                if deletion.verdict is StopVerdict.ASK:
+                    asked[topic.topic] = None
     stage = StopReplicaStage(token, request, errors, tuple(deletions), tuple(asked))
     if asked:
         state.stage = stage
@@ -103,13 +108,14 @@ def resume_with_topic_ids(
     deletions: list[Deletion] = []
     for deletion in stage.deletions:
         topic_partition = deletion.topic_partition
-        replica = state.replicas[topic_partition]
+        replica = _candidate(state, deletion)
         if replica.state is ReplicaState.OFFLINE:
             errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
             continue
         if deletion.verdict is StopVerdict.ASK:
             answer = by_topic[topic_partition.topic]
-            deletion = Deletion(topic_partition, judge_deletion_by_answer(replica, answer))
+            verdict = temper(state, topic_partition, replica, judge_deletion_by_answer(replica, answer))
+            deletion = deletion._replace(verdict=verdict)
             if isinstance(answer, TopicIdUnavailable):
                 problem = f"the topic's id could not be established, nothing was touched: {answer.reason}"
                 effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
@@ -138,7 +144,7 @@ def resume_after_disk(
             errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
             effects.append(record_problem(state, "STOP_REPLICA", topic_partition, outcome.error))
         else:
-            replica = state.drop_replica(topic_partition)
+            replica = forget(state, topic_partition, operation.log_dir)
             assert replica is not None
             effects += _book(state, operation, replica, now_ms)
     for topic in touched:
@@ -151,6 +157,24 @@ def resume_after_disk(
     effects.append(Reply(stage.token, StopReplicaResponse(ErrorCode.NONE, tuple(rows))))
     effects.append(record_answers(state, stage.request, count_errors(row.error for row in rows)))
     return effects + record_deletions(state, stage.request, rows)
+
+
+def _deletions(
+    state: AgentState, topic_partition: TopicPartition, errors: dict[TopicPartition, int]
+) -> Iterator[Deletion]:
+    """One for each directory of the partition; a failed log directory may hold one of the doomed topic."""
+    remembered = state.incarnations.get(topic_partition.topic)
+    for each in candidates(state, topic_partition):
+        if each.state is not ReplicaState.OFFLINE and each.log_dir is not None:
+            yield Deletion(topic_partition, each.log_dir, judge_deletion(each, remembered))
+        elif not is_anothers(each, remembered):
+            errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _candidate(state: AgentState, deletion: Deletion) -> Replica:
+    """What is known of the directory; while a StopReplica waits, nothing else renames any."""
+    every = candidates(state, deletion.topic_partition)
+    return next(each for each in every if each.log_dir == deletion.log_dir)
 
 
 def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> ErrorCode:
@@ -184,15 +208,14 @@ def _means_another(
 def _rename_round(state: AgentState, stage: StopReplicaStage) -> list[Effect]:
     operations: list[DiskOperation] = []
     for deletion in stage.deletions:
-        replica = state.replicas[deletion.topic_partition]
-        assert replica.log_dir is not None
+        replica = _candidate(state, deletion)
         unique = state.make_unique()
         if deletion.verdict is StopVerdict.DELETE:
             new_name = deletion_name(deletion.topic_partition, unique)
-            operations.append(RenameForDeletion(replica.log_dir, deletion.topic_partition, replica.topic_id, new_name))
+            operations.append(RenameForDeletion(deletion.log_dir, deletion.topic_partition, replica.topic_id, new_name))
         else:
             new_name = stray_name(deletion.topic_partition, unique)
-            operations.append(SetAside(replica.log_dir, deletion.topic_partition, new_name))
+            operations.append(SetAside(deletion.log_dir, deletion.topic_partition, new_name))
     stage = replace(stage, operations=tuple(operations))
     if not operations:
         return resume_after_disk(state, stage, (), 0)

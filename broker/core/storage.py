@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, PerformDisk, Record, SetAside
-from broker.core.inputs import DiskOutcome, FoundLogDir, FoundReplica, InventoryLoaded
-from broker.core.naming import stray_name
+from broker.core.duplicates import add_candidate, candidates, fail_candidates
+from broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, Record, SetAside
+from broker.core.inputs import FoundLogDir, FoundReplica, InventoryLoaded
 from broker.core.removal import PendingRemoval
 from broker.core.replica import Replica, ReplicaState
-from broker.core.stages import DuplicatesStage
 from broker.core.state import AgentState, Leftover
 from protocol.journal import Fact, FactType
 from protocol.vocabulary import TopicPartition
@@ -24,43 +23,17 @@ NOT_A_REPLICA = "its name is not that of a replica"
 
 
 def take_inventory(state: AgentState, inventory: InventoryLoaded, now_ms: int) -> list[Effect]:
-    """Take up what is on disk. A second directory for a partition that has one already is set aside: nobody can say
-    which of the two is right, so neither is lost."""
+    """Take up what is on disk. Nothing on it is changed, also where a partition has several directories."""
     effects: list[Effect] = []
-    duplicates: list[SetAside] = []
-    sizes_bytes: list[int] = []
     for found in inventory.log_dirs:
         state.log_dirs[found.log_dir] = found.error
         if found.error is not None:
             effects.append(_record_failure(state, found.log_dir, found.error))
         for replica in found.replicas:
-            if replica.topic_partition in state.replicas:
-                new_name = stray_name(replica.topic_partition, state.make_unique())
-                duplicates.append(SetAside(found.log_dir, replica.topic_partition, new_name))
-                sizes_bytes.append(replica.size_bytes)
-            else:
-                state.put_replica(replica.topic_partition, _loaded(found, replica))
+            add_candidate(state, replica.topic_partition, _loaded(found, replica))
         _take_directories(state, found, now_ms)
     effects.append(_record_inventory(state))
-    if duplicates:
-        state.stage = DuplicatesStage(tuple(duplicates), tuple(sizes_bytes))
-        effects.append(PerformDisk(state.stage.operations))
     return effects + _halt_if_none_left(state)
-
-
-def duplicates_set_aside(state: AgentState, stage: DuplicatesStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
-    """Book them. One that could not be renamed stays where it is, and is shown as unknown."""
-    effects: list[Effect] = []
-    for operation, size_bytes, outcome in zip(stage.operations, stage.sizes_bytes, outcomes, strict=True):
-        reason = "another log directory has a replica of this partition"
-        if outcome.error is None:
-            effects.append(_keep_stray(state, operation, size_bytes, reason))
-            continue
-        ref = DirectoryRef(operation.log_dir, str(operation.topic_partition))
-        state.unknown[ref] = Leftover(size_bytes, f"{reason}, and it could not be set aside: {outcome.error}")
-        if outcome.log_dir_failed:
-            effects += fail_log_dir(state, operation.log_dir, outcome.error)
-    return effects
 
 
 def choose_log_dir(replicas: Mapping[str, int]) -> str | None:
@@ -76,17 +49,14 @@ def fail_log_dir(state: AgentState, log_dir: str, error: str) -> list[Effect]:
     for topic_partition in [tp for tp, replica in state.replicas.items() if replica.log_dir == log_dir]:
         replica = state.replicas[topic_partition]
         state.put_replica(topic_partition, replica._replace(state=ReplicaState.OFFLINE))
+    fail_candidates(state, log_dir)
     state.removal.drop_log_dir(log_dir)
     return [_record_failure(state, log_dir, error), NotifyLogDirFailure(), *_halt_if_none_left(state)]
 
 
 def keep_stray(state: AgentState, operation: SetAside, replica: Replica, reason: str) -> Record:
     """Remember a directory that was set aside, and say so."""
-    return _keep_stray(state, operation, replica.size_bytes, reason)
-
-
-def _keep_stray(state: AgentState, operation: SetAside, size_bytes: int, reason: str) -> Record:
-    state.strays[DirectoryRef(operation.log_dir, operation.new_name)] = Leftover(size_bytes, reason)
+    state.strays[DirectoryRef(operation.log_dir, operation.new_name)] = Leftover(replica.size_bytes, reason)
     return Record(
         Fact(
             FactType.SET_ASIDE,
@@ -96,7 +66,7 @@ def _keep_stray(state: AgentState, operation: SetAside, size_bytes: int, reason:
                 "log_dir": operation.log_dir,
                 "partition": operation.topic_partition.partition,
                 "directory": operation.new_name,
-                "size_bytes": size_bytes,
+                "size_bytes": replica.size_bytes,
                 "reason": reason,
             },
         )
@@ -141,6 +111,11 @@ def _record_inventory(state: AgentState) -> Record:
                 "awaiting_removal": len(state.removal.pending),
                 "set_aside": len(state.strays),
                 "unknown": [f"{ref.log_dir}/{ref.name}" for ref in list(state.unknown)[:20]],
+                "duplicates": [
+                    f"{each.log_dir}/{topic_partition}"
+                    for topic_partition in list(state.duplicates)[:20]
+                    for each in candidates(state, topic_partition)
+                ],
             },
         )
     )

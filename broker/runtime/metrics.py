@@ -48,6 +48,11 @@ _SET_ASIDE: Final = Declared(
     "lethe_agent_set_aside_directories", "gauge", "Directories of another incarnation that are kept for a human"
 )
 _SET_ASIDE_BYTES: Final = Declared("lethe_agent_set_aside_bytes", "gauge", "Bytes in them")
+_DUPLICATES: Final = Declared(
+    "lethe_agent_duplicate_directories",
+    "gauge",
+    "Directories of partitions that have another one besides; none is touched before it is known which one lives",
+)
 _UNKNOWN: Final = Declared(
     "lethe_agent_unknown_directories", "gauge", "Directories in the log directories that are no replicas; left alone"
 )
@@ -87,6 +92,7 @@ METRICS: Final = (
     _REMOVED,
     _SET_ASIDE,
     _SET_ASIDE_BYTES,
+    _DUPLICATES,
     _UNKNOWN,
     _CACHED,
     _CACHED_TOPICS,
@@ -165,6 +171,7 @@ class AgentMetrics(Collector):
             (_REMOVED, removal.removed_directories),
             (_SET_ASIDE, len(state.strays)),
             (_SET_ASIDE_BYTES, sum(leftover.size_bytes for leftover in state.strays.values())),
+            (_DUPLICATES, state.duplicate_directories),
             (_UNKNOWN, len(state.unknown)),
             (_CACHED, state.cache.partition_count),
             (_CACHED_TOPICS, len(state.cache.topics)),

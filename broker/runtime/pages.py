@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
+from broker.core.duplicates import candidates
 from broker.core.state import AgentState
 from broker.runtime.loop import AgentLoop
 from broker.runtime.metrics import AgentMetrics
@@ -69,6 +70,14 @@ def describe(state: AgentState) -> dict[str, object]:
         ],
         "replicas": {kind.value: count for kind, count in state.replicas_in_state.items()},
         "hosted_bytes": state.hosted_bytes,
+        "duplicates": {
+            "directories": state.duplicate_directories,
+            "list": [
+                {"path": f"{each.log_dir}/{topic_partition}", "bytes": each.size_bytes, "state": each.state.value}
+                for topic_partition in islice(state.duplicates, MAX_LISTED)
+                for each in candidates(state, topic_partition)
+            ],
+        },
         "pending_removal": {
             "directories": len(state.removal.pending),
             "bytes": state.removal.pending_bytes,

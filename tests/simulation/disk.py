@@ -100,6 +100,17 @@ class Disk:
         gone = self.log_dirs[ref.log_dir].pop(ref.name, None)
         return RemovalOutcome(None) if gone is None else RemovalOutcome(None, gone.size_bytes, gone.files)
 
+    def repair(self) -> None:
+        """Log directories work again. Where a replica lies in one that failed and, under the same topic id, in another
+        one too, the repairer moves the former away, as the agent and Kafka ask for: nobody else can decide that."""
+        for log_dir in self.broken:
+            for name, each in list(self.log_dirs[log_dir].items()):
+                elsewhere = (names.get(name) for other, names in self.log_dirs.items() if other != log_dir)
+                if any(there is not None and there.topic_id == each.topic_id is not None for there in elsewhere):
+                    del self.log_dirs[log_dir][name]
+        self.broken.clear()
+        self.refused_something = False
+
     def directories(self) -> list[tuple[str, str, Directory]]:
         """All of them: log directory, name, directory."""
         return [(log_dir, name, each) for log_dir, names in self.log_dirs.items() for name, each in names.items()]

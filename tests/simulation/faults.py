@@ -113,17 +113,16 @@ class Faults:
     def mend(self, agent: AgentProcess) -> None:
         """Repair this one."""
         self._world.note(agent.name, "is repaired")
-        agent.disk.broken.clear()
-        agent.disk.refused_something = False
+        agent.disk.repair()
         self._cluster.restart_later(agent, after_ms=self._world.between(1, 500))
 
     def foreign_directory(self) -> None:
-        """Somebody copies a directory of unknown origin to where a topic's replica would be."""
+        """Somebody copies a directory of unknown origin to where a topic's replica would be, or beside it."""
         name = f"t{self._world.between(0, self._cluster.mix.names - 1)}"
         self._appears(TopicPartition(name, self._world.between(0, 2)), None)
 
     def old_directory(self) -> None:
-        """A backup is restored: a replica of a topic that is no more."""
+        """A backup is restored: a replica of a topic that is no more, perhaps beside one of the topic made anew."""
         gone = [each for each in self._cluster.ledger.all if each.removed_by is not None and each.topic_id is not None]
         if gone:
             incarnation = gone[self._world.between(0, len(gone) - 1)]
@@ -135,7 +134,7 @@ class Faults:
             return
         log_dirs = list(victim.disk.log_dirs)
         log_dir = log_dirs[self._world.between(0, len(log_dirs) - 1)]
-        if victim.disk.replica(topic_partition) is None:
+        if str(topic_partition) not in victim.disk.log_dirs[log_dir]:
             self._world.note(victim.name, f"{log_dir}/{topic_partition} appears, of {topic_id}")
             directory = Directory(topic_partition, topic_id, topic_id, foreign=True)
             victim.crash(session_expires_after_ms=0)

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from broker.core import agent, epochs, identity
+from broker.core import agent, duplicates, epochs, identity
 from broker.core.identity import OpenVerdict, StopVerdict
+from broker.core.replica import Replica
 from broker.core.state import AgentState
 from controller.core import answers, brokers, deletion, election, expansion, leadership, marks, removal, results
 from controller.core.agenda_deletion import MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
@@ -293,6 +294,17 @@ def agent_remembers_too_long() -> AbstractContextManager[object]:
     return _everywhere(agent._begin_cache_anew, keep)
 
 
+def agent_knows_one_directory() -> AbstractContextManager[object]:
+    """Of several directories of a partition the one that is found first is the partition's, and nobody sees others."""
+    add = duplicates.add_candidate
+
+    def first(state: AgentState, topic_partition: TopicPartition, replica: Replica) -> None:
+        if topic_partition not in state.replicas:
+            add(state, topic_partition, replica)
+
+    return _everywhere(add, first)
+
+
 BUGS: Final[Mapping[str, Bug]] = {
     bug.__name__: bug
     for bug in (
@@ -316,6 +328,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         agent_ignores_controller_epoch,
         agent_ignores_topic_ids,
         agent_remembers_too_long,
+        agent_knows_one_directory,
     )
 }
 

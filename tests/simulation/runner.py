@@ -113,7 +113,7 @@ class _Run:
             convergence.all_but_those_of(cluster, away)
             world.note("world", f"broker {away} comes back")
             cluster.kept_away.clear()
-            cluster.agents[away].disk.broken.clear()
+            cluster.agents[away].disk.repair()
             cluster.agents[away].start()
             world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
         convergence.everything(cluster, self.operators.removed_by_hand)

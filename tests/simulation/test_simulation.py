@@ -21,26 +21,27 @@ SEEDS = range(25)
 ENOUGH_SEEDS = 300
 
 FOUND_BY = {
-    "fence_off": 8,
-    "bounce_unnoticed": 3,
+    "fence_off": 9,
+    "bounce_unnoticed": 2,
     "any_stop_answer_counts": 0,
     "answers_unmatched": 1,
-    "tombstone_unanswered": 17,
-    "no_evidence": 181,
+    "tombstone_unanswered": 9,
+    "no_evidence": 24,
     "marker_first": 0,
     "never_retried": 2,
-    "unknown_taken_for_done": 22,
+    "unknown_taken_for_done": 42,
     "last_in_sync_dropped": 3,
     "always_unclean": 14,
-    "missed_round_forgotten": 23,
-    "confirmed_broker_awaited": 66,
-    "expanded_while_deleted": 66,
-    "pause_ignored": 1,
+    "missed_round_forgotten": 7,
+    "confirmed_broker_awaited": 48,
+    "expanded_while_deleted": 154,
+    "pause_ignored": 12,
     "pause_unknown_after_failover": 1,
     "agent_ignores_broker_epoch": 8,
     "agent_ignores_controller_epoch": 8,
-    "agent_ignores_topic_ids": 7,
-    "agent_remembers_too_long": 129,
+    "agent_ignores_topic_ids": 1,
+    "agent_remembers_too_long": 104,
+    "agent_knows_one_directory": 14,
 }
 """Where the search for each bug begins: a seed that found it once. Where the simulator has changed since, others do."""
 

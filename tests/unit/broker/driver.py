@@ -18,6 +18,7 @@ from broker.core.effects import (
     FillReplica,
     PerformDisk,
     ProposeIsr,
+    Record,
     RemoveDirectories,
     RenameForDeletion,
     Reply,
@@ -43,6 +44,7 @@ from broker.core.inputs import (
 )
 from broker.core.naming import DirectoryKind, parse_directory_name
 from broker.core.state import AgentState, Settings
+from protocol.journal import Fact, FactType
 from protocol.kafka.control import (
     Addressed,
     ControlRequest,
@@ -212,6 +214,10 @@ class Driver:
             case _:
                 pass
         return None
+
+    def facts(self, kind: FactType) -> list[Fact]:
+        """What was recorded of that kind."""
+        return [effect.fact for effect in self.effects if isinstance(effect, Record) and effect.fact.type is kind]
 
     def advance(self, by_ms: int) -> None:
         """Let time pass and the timer fire."""

@@ -113,18 +113,3 @@ def test_requests_are_served_while_a_removal_is_under_way() -> None:
     assert isinstance(step(driver.state, TimerFired(), DELAY_MS)[-1], RemoveDirectories)
     driver.now_ms = DELAY_MS
     assert driver.leader_and_isr(become(leader_epoch=1)).error == 0
-
-
-def test_two_directories_of_one_partition_are_not_mixed_up_and_none_is_lost() -> None:
-    driver = Driver(FakeDisk({A: {"t-0": Entry(None, 1, 1)}, B: {"t-0": Entry(None, 2, 1)}}))
-    assert list(driver.disk.log_dirs[A]) == ["t-0"]
-    (name,) = driver.disk.log_dirs[B]
-    assert name.endswith("-stray")
-
-
-def test_a_duplicate_that_cannot_be_set_aside_is_shown_where_it_is() -> None:
-    disk = FakeDisk({A: {"t-0": Entry(None, 1, 1)}, B: {"t-0": Entry(None, 2, 1)}})
-    disk.refusals["t-0"] = "busy"
-    driver = Driver(disk)
-    assert list(driver.state.unknown) == [DirectoryRef(B, "t-0")]
-    assert driver.leader_and_isr(become(topic_id=None)).error == 0
