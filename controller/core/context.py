@@ -61,6 +61,10 @@ class Role(enum.Enum):
     """Has given control up for good; `/controller` is still watched."""
 
 
+_LEADING: Final = (Role.LOADING, Role.ACTIVE)
+"""Looked up once: a member of an enumeration costs more than the question that it is needed for."""
+
+
 class Outstanding(NamedTuple):
     """A request that a broker has not answered yet."""
 
@@ -167,7 +171,7 @@ class Context:
     @property
     def is_leading(self) -> bool:
         """We hold `/controller`, as far as we know."""
-        return self.role in (Role.LOADING, Role.ACTIVE)
+        return self.role in _LEADING
 
     def is_live(self, broker: int) -> bool:
         """Registered and not shutting down."""

@@ -34,12 +34,12 @@ from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 def topics_modified(turn: Turn, topics: tuple[str, ...]) -> None:
     """Read those again that we know; what was set aside may make sense now, and may be marked already."""
     context = turn.context
-    known = tuple(name for name in topics if name in context.topics)
-    aside = tuple(name for name in topics if name in context.set_aside_topics)
+    known = [name for name in topics if name in context.topics]
+    aside = [name for name in topics if name in context.set_aside_topics]
     if known:
-        turn.do(ReadModifiedTopics(known))
+        turn.do(ReadModifiedTopics(tuple(known)))
     if aside:
-        turn.do(ReadTopics(aside), ListDeletions())
+        turn.do(ReadTopics(tuple(aside)), ListDeletions())
 
 
 def read_modified(turn: Turn, task: ReadModifiedTopics) -> None:
