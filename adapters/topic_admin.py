@@ -47,6 +47,7 @@ from protocol.zookeeper.znodes import (
     decode_reassignment,
     decode_state,
     decode_topic,
+    is_controller_registration,
 )
 
 
@@ -102,6 +103,8 @@ async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], t
         data = optional_data(outcome, paths.broker_id(broker))
         if data is None:
             continue  # it went away between the two reads
+        if is_controller_registration(data.data):
+            continue
         try:
             brokers.append(decode_broker(broker, data.stat.czxid, data.data))
         except MalformedZnode as problem:

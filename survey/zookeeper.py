@@ -21,6 +21,7 @@ from protocol.zookeeper.znodes import (
     decode_reassignment,
     decode_state,
     decode_topic,
+    is_controller_registration,
 )
 from survey.views import Problem, TopicTree, ZooKeeperTree
 
@@ -146,6 +147,8 @@ async def _brokers(session: ZooKeeperSession, reader: _Reader, names: Sequence[s
     outcomes = await session.read([GetData(paths.broker_id(broker)) for broker in ids])
     found = []
     for broker, outcome in zip(ids, outcomes, strict=True):
+        if isinstance(outcome, Data) and is_controller_registration(outcome.data):
+            continue
         decoded = reader.decoded(paths.broker_id(broker), outcome, partial(_broker, broker))
         if decoded is not None:
             found.append(decoded)

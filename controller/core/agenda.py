@@ -16,6 +16,7 @@ from controller.core.agenda_deletion import DeletionTask
 from controller.core.agenda_partitions import PartitionTask, Replicas
 from controller.core.agenda_reassignment import ReassignmentTask
 from controller.core.agenda_requests import RequestTask
+from controller.core.agenda_residence import ResidenceTask
 from protocol.vocabulary import Broker, BrokerId
 
 # --- tenure -------------------------------------------------------------------------------------------------------
@@ -159,4 +160,5 @@ Task = (
     | ReassignmentTask
     | DeletionTask
     | RequestTask
+    | ResidenceTask
 )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from controller.core import listing
 from controller.core.context import Context
 from controller.core.topic import Partition
 from protocol.kafka.control import (
@@ -37,9 +38,7 @@ from protocol.vocabulary import (
     INITIAL_LEADER_EPOCH,
     LEADER_DURING_DELETE,
     LEADER_NONE,
-    NO_EPOCH,
     NO_LEADER_EPOCH,
-    Broker,
     BrokerId,
     LeaderAndIsr,
     TopicPartition,
@@ -136,11 +135,12 @@ class RequestBatch:
             row = _update_metadata_row(context, topic_partition, partition)
             if row is not None:
                 topics.setdefault(topic_partition.topic, []).append(row)
+        listed = listing.entry(context)
         request = UpdateMetadataRequest(
             context.config.controller_id,
             context.epoch,
             tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
-            (*context.brokers.values(), *_listed(context)),
+            (*context.brokers.values(), *(() if listed is None else (listed,))),
         )
         for broker in told:
             yield broker, request
@@ -230,13 +230,6 @@ def _stop_epoch(context: Context, topic_partition: TopicPartition) -> int:
     if partition is None or partition.leadership is None:
         return NO_LEADER_EPOCH
     return partition.leadership.leader_epoch
-
-
-def _listed(context: Context) -> Iterator[Broker]:
-    """This controller as brokers find it among the live ones, where it has endpoints; it never is one of ours."""
-    config = context.config
-    if config.endpoints:
-        yield Broker(config.controller_id, NO_EPOCH, config.endpoints)
 
 
 def _nodes(context: Context, leaders: Iterable[int]) -> Iterator[Node]:

@@ -21,10 +21,11 @@ from controller.core.agenda import (
 from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
 from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from controller.core.agenda_reassignment import ProgressReassignments
+from controller.core.agenda_residence import EvictReplicas, Register
 from controller.core.context import Context, SetAside
 from controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
 from controller.core.deletion import note_tombstoned
-from controller.core.effects import CloseChannel, OpenChannel
+from controller.core.effects import CloseChannel, OpenChannel, ShowBrokers
 from controller.core.mutation import forget_broker_memory
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
@@ -78,6 +79,9 @@ def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker
     context = turn.context
     if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
         return None
+    if isinstance(outcome, Data) and znodes.is_controller_registration(outcome.data):
+        # Us, or another controller of ours: see `residence`.
+        return None
     problem: str | None
     if isinstance(outcome, Data):
         try:
@@ -117,6 +121,13 @@ def open_channel(turn: Turn, broker: Broker) -> None:
     turn.emit(OpenChannel(broker.id, broker.epoch, endpoint or broker.endpoints[0]))
 
 
+def show(turn: Turn) -> None:
+    """Tell the listener, where there is one, which brokers there are to pass clients on to."""
+    context = turn.context
+    if context.config.endpoints:
+        turn.emit(ShowBrokers(tuple(context.brokers.values())))
+
+
 # --- coming and going ---------------------------------------------------------------------------------------------
 
 
@@ -131,6 +142,7 @@ def started(turn: Turn, task: BrokersStarted) -> None:
         context.gone_since_ms.pop(broker.id, None)
         open_channel(turn, broker)
         turn.record(FactType.BROKER, f"broker/{broker.id}", what="started", broker_epoch=broker.epoch)
+    show(turn)
     batch = turn.batch()
     batch.add_update_metadata(existing)
     turn.flush(batch)
@@ -144,6 +156,8 @@ def started(turn: Turn, task: BrokersStarted) -> None:
         BringOnline(),
         ProgressReassignments(_moving_to(context, ids), announce=True),
         ResumeDeletions(doomed, unblock=True),
+        EvictReplicas(),
+        Register(),
     )
 
 
@@ -180,6 +194,7 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
         turn.emit(CloseChannel(broker_id))
         epoch = None if broker is None else broker.epoch
         turn.record(FactType.BROKER, f"broker/{broker_id}", what="failed", broker_epoch=epoch)
+    show(turn)
     for broker_id in task.brokers:
         reassignment_end.broker_failed(turn, broker_id)
     for name in context.deletions:
@@ -189,6 +204,7 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
         TakeReplicasOffline(tuple(context.replicas_on(frozenset(task.brokers)))),
         # Some may have waited for nothing but this broker's answer to the tombstone.
         ResumeDeletions(tuple(name for name, deletion in context.deletions.items() if deletion.all_acknowledged)),
+        Register(),
     )
 
 
@@ -245,4 +261,6 @@ def modified(turn: Turn, task: BrokerRead, outcomes: Sequence[ReadOutcome]) -> N
     elif broker.epoch == known.epoch and broker != known:
         context.brokers[task.broker] = broker
         turn.record(FactType.BROKER, f"broker/{broker.id}", what="modified", broker_epoch=broker.epoch)
+        show(turn)
         announce(turn)
+        turn.do(Register())

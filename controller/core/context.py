@@ -127,6 +127,10 @@ class Context:
     # --- the cluster
     brokers: dict[BrokerId, Broker] = field(default_factory=dict)
     """Live or shutting down."""
+    residents: dict[BrokerId, None] = field(default_factory=dict)
+    """Ids under which controllers have been listed among the brokers; ours too where we are listed."""
+    registered: Broker | None = None
+    """What we say of ourselves in `/brokers/ids`; None where nothing stands there."""
     shutting_down: dict[BrokerId, None] = field(default_factory=dict)
     gone_since_ms: dict[BrokerId, int] = field(default_factory=dict)
     """When brokers that are not here left, for those that left while we watched."""
@@ -176,6 +180,10 @@ class Context:
     def is_live(self, broker: int) -> bool:
         """Registered and not shutting down."""
         return broker in self.brokers and broker not in self.shutting_down
+
+    def is_resident(self, broker: int) -> bool:
+        """The id is that of a controller, which holds no replicas; not where a broker is registered under it now."""
+        return broker in self.residents and broker not in self.brokers
 
     def is_online(self, topic_partition: TopicPartition, broker: int) -> bool:
         """The replica's broker is live and its log directory is not known to have failed."""

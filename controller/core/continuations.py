@@ -8,6 +8,7 @@ from controller.core.agenda_deletion import DeletionContinuation
 from controller.core.agenda_partitions import ElectLeaders, PartitionContinuation, Partitions, ShrinkIsr
 from controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ReassignmentContinuation
 from controller.core.agenda_requests import RequestContinuation
+from controller.core.agenda_residence import ResidenceContinuation
 from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId
 
 # --- tenure -------------------------------------------------------------------------------------------------------
@@ -131,4 +132,5 @@ Continuation = (
     | ReassignmentContinuation
     | DeletionContinuation
     | RequestContinuation
+    | ResidenceContinuation
 )

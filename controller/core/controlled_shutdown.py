@@ -78,6 +78,8 @@ def _concerned(context: Context, leaving: BrokerId) -> Iterator[tuple[TopicParti
         replicas = partition.assignment.replicas
         if leaving not in replicas or len(replicas) < 2 or context.is_queued(topic_partition.topic):
             continue
+        if context.residents and all(r == leaving or context.is_resident(r) for r in replicas):
+            continue
         if partition.leadership is not None:
             yield topic_partition, partition.leadership
 

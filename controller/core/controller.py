@@ -15,6 +15,7 @@ from controller.core import (
     agenda_partitions,
     agenda_reassignment,
     agenda_requests,
+    agenda_residence,
     answers,
     brokers,
     configuration,
@@ -22,6 +23,7 @@ from controller.core import (
     creation,
     deletion,
     events,
+    eviction,
     expansion,
     failover,
     isr,
@@ -39,6 +41,7 @@ from controller.core import (
     removal,
     replica_machine,
     requests,
+    residence,
     results,
     strangers,
     tenure,
@@ -218,6 +221,16 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             producer_ids.begin(turn, task)
         case agenda_requests.DropStrangers():
             strangers.drop(turn, task)
+        case agenda_residence.ListResidents():
+            residence.list_residents(turn)
+        case agenda_residence.EvictReplicas():
+            eviction.evict(turn, task)
+        case agenda_residence.ServePartitions():
+            creation.into_service(turn, task.partitions)
+        case agenda_residence.Register():
+            residence.register(turn)
+        case agenda_residence.Unregister():
+            residence.unregister(turn)
         case agenda_requests.AnswerControlledShutdown():
             controlled_shutdown.answer(turn, task)
         case agenda_reassignment.ReadReassignments():

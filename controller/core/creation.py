@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from controller.core.agenda import CreateTopics, ListTopics, ReadTopics
 from controller.core.agenda_deletion import ListDeletions
 from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from controller.core.agenda_residence import EvictReplicas
 from controller.core.context import Context, SetAside
 from controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
 from controller.core.mutation import add_topic, queue_deletion, remove_topic
@@ -114,7 +115,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
         if znode.topic_id is None and context.config.ibp.creates_topic_ids:
             without_id.append((name, znode, version))
     if taken and not task.loading:
-        turn.do(CreateTopics(tuple(taken)))
+        turn.do(EvictReplicas(tuple(taken)), CreateTopics(tuple(taken)))
     if without_id:
         _write_ids(turn, without_id, task.loading)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from protocol.journal import Fact
 from protocol.kafka.control import ControlRequest
 from protocol.kafka.to_controller import ControllerResponse
-from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from protocol.zookeeper.operations import Check, Operation, Read
 
 
@@ -79,6 +79,13 @@ class DisconnectBrokers:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowBrokers:
+    """Whom the listener may pass clients on to, until it is shown others or `DisconnectBrokers` ends the tenure."""
+
+    brokers: tuple[Broker, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RenewSession:
     """Close the ZooKeeper session, which removes our ephemeral znodes, and open another one."""
 
@@ -132,6 +139,7 @@ Effect = (
     | Send
     | Reply
     | DisconnectBrokers
+    | ShowBrokers
     | RenewSession
     | SetTimer
     | Record

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 
 from controller.core.agenda import ReadModifiedTopics, ReadTopics
 from controller.core.agenda_deletion import ListDeletions
+from controller.core.agenda_residence import EvictReplicas, ServePartitions
 from controller.core.context import Context
 from controller.core.continuations import ModifiedTopicsRead, TopicsRestored
-from controller.core.creation import forget, into_service, understood
+from controller.core.creation import forget, understood
 from controller.core.mutation import set_assignment
 from controller.core.topic import Topic
 from controller.core.turn import Turn
@@ -74,7 +75,8 @@ def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcom
     if replaced:
         forget(turn, replaced)
         turn.do(ReadTopics(tuple(replaced)), ListDeletions())
-    into_service(turn, tuple(added))
+    if added:
+        turn.do(EvictReplicas(tuple(dict.fromkeys(tp.topic for tp in added))), ServePartitions(tuple(added)))
     if restoring:
         _restore(turn, restoring)
 

@@ -17,6 +17,7 @@ from controller.core.agenda_deletion import ResumeDeletions
 from controller.core.agenda_partitions import BringOnline, MoveReplicas
 from controller.core.agenda_reassignment import ProgressReassignments, ReadReassignments
 from controller.core.agenda_requests import DropStrangers, NotificationsDeleted, ReadPreferredElections
+from controller.core.agenda_residence import EvictReplicas, Register
 from controller.core.context import Context, Role
 from controller.core.continuations import NotificationsListed, StatesRead
 from controller.core.mutation import set_first_replica_states, set_leadership, set_partition_state
@@ -85,6 +86,7 @@ def take_over(turn: Turn) -> None:
     context = turn.context
     for broker in context.brokers.values():
         brokers.open_channel(turn, broker)
+    brokers.show(turn)
     batch = turn.batch()
     batch.add_update_metadata(context.brokers)
     turn.flush(batch)
@@ -119,6 +121,8 @@ def start_partitions(turn: Turn) -> None:
         ProgressReassignments(announce=True),
         ResumeDeletions(tuple(context.deletions)),
         ReadPreferredElections(),
+        EvictReplicas(),
+        Register(),
         BecomeActive(),
     )
 

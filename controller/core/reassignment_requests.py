@@ -76,6 +76,9 @@ def _moot(
         return "the topic is being deleted"
     if not replicas or any(replica < 0 for replica in replicas) or len(frozenset(replicas)) != len(replicas):
         return f"{list(replicas)} is no list of different brokers"
+    resident = next((replica for replica in replicas if context.is_resident(replica)), None)
+    if resident is not None:
+        return f"{resident} is a controller, which holds no replicas"
     return None
 
 

@@ -15,10 +15,12 @@ from controller.core import (
     agenda_partitions,
     agenda_reassignment,
     agenda_requests,
+    agenda_residence,
     brokers,
     configuration,
     continuations,
     creation,
+    eviction,
     expansion,
     failover,
     isr,
@@ -32,6 +34,7 @@ from controller.core import (
     reassignment_end,
     reassignment_requests,
     removal,
+    residence,
     strangers,
     tenure,
     unreadable,
@@ -115,6 +118,10 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             leadership.reread(turn, then, outcomes)
         case agenda_requests.StatesRefreshed():
             isr.refreshed(turn, then, outcomes)
+        case agenda_residence.ResidentsListed():
+            residence.residents_listed(turn, outcomes)
+        case agenda_residence.RegistrationRead():
+            residence.registration_read(turn, outcomes)
         case agenda_requests.ProducerIdsRead():
             producer_ids.was_read(turn, then, outcomes)
         case agenda_reassignment.ReassignmentsRead():
@@ -148,7 +155,7 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
         case continuations.EpochNodeCreated():
             tenure.epoch_node_created(turn, outcomes[0])
         case continuations.GivenUp():
-            tenure.given_up(turn, then)
+            tenure.given_up(turn, then, outcomes[0])
         case agenda_requests.NotificationsDeleted():
             pass
         case agenda_requests.StrangersDropped():
@@ -169,6 +176,14 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             leadership.isr_shrunk(turn, then, outcomes)
         case agenda_requests.IsrsAltered():
             isr.altered(turn, then, outcomes)
+        case agenda_residence.ResidentNoted():
+            residence.resident_noted(turn, outcomes)
+        case agenda_residence.ReplicasEvicted():
+            eviction.evicted(turn, then, outcomes)
+        case agenda_residence.RegistrationWritten():
+            residence.registration_written(turn, then, outcomes[0])
+        case agenda_residence.RegistrationRemoved():
+            pass
         case agenda_requests.ProducerIdsWritten():
             producer_ids.were_written(turn, then, outcomes[0])
         case agenda_reassignment.ReassignmentsTrimmed():

@@ -24,6 +24,7 @@ from controller.core import takeover
 from controller.core.agenda import GiveUp, ListBrokers, ListNotifications, ListTopics, ReadStates, Stand, TakeOver
 from controller.core.agenda_deletion import ListDeletions, ReadPause
 from controller.core.agenda_requests import ReadConfiguration
+from controller.core.agenda_residence import EvictReplicas, ListResidents, Unregister
 from controller.core.context import Context, Role
 from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated, GivenUp
 from controller.core.effects import CloseChannel, DisconnectBrokers, RenewSession, StandAgain, Timer
@@ -77,7 +78,7 @@ def session_lost(turn: Turn, reason: str) -> None:
     """Without a session nothing that we know or hold counts any more."""
     context = turn.context
     backing_off = context.role is Role.BACKING_OFF
-    resign(turn, f"the ZooKeeper session was lost: {reason}")
+    resign(turn, f"the ZooKeeper session was lost: {reason}", session_ends=True)
     context.session_id = 0
     context.active_controller = NO_BROKER
     if not backing_off:
@@ -264,9 +265,11 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
     turn.do(
         ListNotifications(),
         ReadConfiguration(loading=True),
+        ListResidents(),
         ListBrokers(loading=True),
         ListTopics(loading=True),
         ReadStates(),
+        EvictReplicas(loading=True),
         ReadPause(loading=True),
         ListDeletions(loading=True),
         TakeOver(),
@@ -276,9 +279,10 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
 # --- ceasing ------------------------------------------------------------------------------------------------------
 
 
-def resign(turn: Turn, reason: str) -> None:
+def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
     """Stop at once: channels closed, what was planned dropped, the cluster forgotten. Brokers are told nothing, but
-    for those that wait for an answer: they are to look for another controller."""
+    for those that wait for an answer: they are to look for another controller. A registration among the brokers goes
+    with the session where that ends, and otherwise next."""
     context = turn.context
     if context.is_leading:
         turn.record(
@@ -297,20 +301,23 @@ def resign(turn: Turn, reason: str) -> None:
     for broker in context.brokers:
         turn.emit(CloseChannel(broker))
     timers: dict[Timer, int] = {timer: at for timer, at in context.timers.items() if isinstance(timer, StandAgain)}
+    is_registered = context.registered is not None
     reset_cluster(context)
     context.timers = timers
+    if is_registered and not session_ends:
+        turn.do(Unregister())
 
 
 def control_lost(turn: Turn) -> None:
     """The fence did not hold: whatever `/controller` says, the tenure is over. Look who follows."""
     resign(turn, "a write was refused because /controller_epoch has changed")
-    turn.do(Stand())
+    turn.context.agenda.append(Stand())
 
 
 def step_back(turn: Turn, reason: str) -> None:
     """After a fault: give the session up, so that another controller can take over, and stand again later."""
     context = turn.context
-    resign(turn, reason)
+    resign(turn, reason, session_ends=True)
     context.faults_in_a_row += 1
     config = context.config
     back_off = BackOff(config.stand_back_off_min_ms, config.stand_back_off_max_ms)
@@ -349,14 +356,24 @@ def retire(turn: Turn, reason: str) -> None:
 
 
 def give_up(turn: Turn, task: GiveUp) -> None:
-    """Delete our `/controller` in a fenced write."""
-    if turn.context.is_leading:
-        turn.write([(Delete(paths.controller(), ANY_VERSION),)], GivenUp(task.reason))
+    """Delete our `/controller` in a fenced write, and with it our registration among the brokers."""
+    context = turn.context
+    if context.is_leading:
+        registered = () if context.registered is None else (paths.broker_id(context.config.controller_id),)
+        group = tuple(Delete(path, ANY_VERSION) for path in (*registered, paths.controller()))
+        turn.write([group], GivenUp(task.reason))
 
 
-def given_up(turn: Turn, task: GivenUp) -> None:
+def given_up(turn: Turn, task: GivenUp, outcome: GroupOutcome) -> None:
     """`/controller` is free: let another controller take it before we stand again, if we do."""
     context = turn.context
+    if isinstance(outcome, GroupDone):
+        context.registered = None
+    elif context.registered is not None and isinstance(outcome, GroupFailed) and outcome.index_in_group == 0:
+        # Somebody has removed the registration; the rest is still to be done.
+        context.registered = None
+        turn.do(GiveUp(task.reason))
+        return
     resign(turn, task.reason)
     turn.do(Stand())
     if context.retired:

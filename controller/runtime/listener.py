@@ -45,7 +45,7 @@ from protocol.kafka.to_controller import (
     ControllerResponse,
 )
 from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import Endpoint
+from protocol.vocabulary import Broker, Endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ class BrokerListener:
         self._task: asyncio.Task[None] | None = None
         self._keys = itertools.count(1)
         self._unanswered: dict[int, _Unanswered] = {}
+        self._brokers: tuple[Broker, ...] = ()
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -132,6 +133,10 @@ class BrokerListener:
             if not answer.done():
                 answer.set_result(refused(request))
         self._server.close_connections(reason)
+
+    def show_brokers(self, brokers: tuple[Broker, ...]) -> None:
+        """Who is live now, for clients to be passed on to."""
+        self._brokers = brokers
 
     async def _handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
         if not isinstance(request, ControllerRequest):

@@ -27,12 +27,13 @@ from controller.core.effects import (
     Reply,
     Send,
     SetTimer,
+    ShowBrokers,
     WriteZnodes,
 )
 from controller.core.events import Result, ZnodesRead, ZnodesWritten
 from controller.runtime.timers import Timers
 from protocol.journal import Fact, FactType
-from protocol.vocabulary import BrokerId
+from protocol.vocabulary import Broker, BrokerId
 from protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupOutcome, GroupUnknown, MultiPlan
 
 
@@ -58,6 +59,7 @@ class RequestAnswers(Protocol):
 
     def reply(self, effect: Reply) -> None: ...
     def control_lost(self, reason: str) -> None: ...
+    def show_brokers(self, brokers: tuple[Broker, ...]) -> None: ...
 
 
 class Performer:
@@ -93,6 +95,8 @@ class Performer:
                     self._reply(effect)
                 case DisconnectBrokers(reason=reason):
                     self._lose_control(reason)
+                case ShowBrokers(brokers=brokers):
+                    self._show(brokers)
                 case Record(fact=fact):
                     self._record(fact)
                 case ReadZnodes() | WriteZnodes():
@@ -121,6 +125,10 @@ class Performer:
     def _lose_control(self, reason: str) -> None:
         if self._answers is not None:
             self._answers.control_lost(reason)
+
+    def _show(self, brokers: tuple[Broker, ...]) -> None:
+        if self._answers is not None:
+            self._answers.show_brokers(brokers)
 
     async def result(self) -> Result | None:
         """The outcome of the read or write that `perform` was given last; None where its session is gone."""

@@ -114,6 +114,11 @@ class InterBrokerProtocol:
         return self.rank >= _RANKS["3.0-IV0"]
 
     @property
+    def finds_controller_in_broker_ids(self) -> bool:
+        """Brokers may be so old (up to 2.8) that they look their controller up in `/brokers/ids` before they stop."""
+        return self.rank < _RANKS["3.0-IV0"]
+
+    @property
     def has_leader_recovery_state(self) -> bool:
         """State znodes and LeaderAndIsr tell an unclean election (KIP-704): since 3.2-IV0."""
         return self.rank >= _RANKS["3.2-IV0"]

@@ -27,6 +27,7 @@ CLUSTER_ID: Final = "/cluster/id"
 MIGRATION: Final = "/migration"
 LETHE: Final = "/lethe"
 DELETIONS_PAUSED: Final = "/lethe/deletions_paused"
+CONTROLLERS: Final = "/lethe/controllers"
 
 DEFAULT_ENTITY: Final = "<default>"
 """Name under which the default of an entity type is configured."""
@@ -223,6 +224,16 @@ def lethe() -> str:
 def deletions_paused() -> str:
     """While it exists, no deletion goes on."""
     return DELETIONS_PAUSED
+
+
+def controllers() -> str:
+    """Its children are the ids under which Lethe's controllers have been listed among the brokers."""
+    return CONTROLLERS
+
+
+def controller_known(broker: int) -> str:
+    """It exists: brokers may have placed replicas on that id, which is a controller's and holds none."""
+    return f"{CONTROLLERS}/{broker}"
 
 
 # --- what a path is about -----------------------------------------------------------------------------------------

@@ -22,7 +22,12 @@ from protocol.zookeeper.znodes_admin import (
     encode_preferred_replica_election,
     encode_reassignment,
 )
-from protocol.zookeeper.znodes_broker import decode_broker, encode_broker, registered_at_ms
+from protocol.zookeeper.znodes_broker import (
+    decode_broker,
+    encode_broker,
+    is_controller_registration,
+    registered_at_ms,
+)
 from protocol.zookeeper.znodes_controller import (
     PRODUCER_ID_BLOCK_SIZE,
     ControllerZnode,
@@ -95,5 +100,6 @@ __all__ = [
     "encode_reassignment",
     "encode_state",
     "encode_topic",
+    "is_controller_registration",
     "registered_at_ms",
 ]

@@ -22,10 +22,15 @@ from protocol.zookeeper.json_fields import (
 _ENDPOINT: Final = re.compile(r"([^:/]*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})")
 _PROTOCOLS: Final = {protocol.name: protocol for protocol in SecurityProtocol}
 _MAX_PORT: Final = 65535
+_CONTROLLER: Final = "controller"
 
 
-def encode_broker(broker: Broker, *, timestamp_ms: int, version: int = 5, jmx_port: int = -1) -> bytes:
-    """The registration of a broker (its epoch is not part of it): version 5 from IBP 2.7 on, 4 from 0.10, else 2."""
+def encode_broker(
+    broker: Broker, *, timestamp_ms: int, version: int = 5, jmx_port: int = -1, is_controller: bool = False
+) -> bytes:
+    """The registration of a broker (its epoch is not part of it): version 5 from IBP 2.7 on, 4 from 0.10, else 2.
+
+    With `is_controller` it says that it is that of a Lethe controller, in a key that Kafka does not look at."""
     if version not in (2, 3, 4, 5):
         raise ValueError(f"a broker's registration is written in version 2, 3, 4 or 5, not {version}")
     plaintext = next((e for e in broker.endpoints if e.protocol is SecurityProtocol.PLAINTEXT), None)
@@ -42,7 +47,19 @@ def encode_broker(broker: Broker, *, timestamp_ms: int, version: int = 5, jmx_po
     fields["host"] = plaintext.host if plaintext else None
     fields["version"] = version
     fields["timestamp"] = str(timestamp_ms)
+    if is_controller:
+        fields["lethe"] = _CONTROLLER
     return dump(fields)
+
+
+def is_controller_registration(data: bytes | None) -> bool:
+    """Whether a Lethe controller is registered there, and no broker. Never fails."""
+    if data is None or _CONTROLLER.encode() not in data:
+        return False
+    try:
+        return parse_object(paths.BROKER_IDS, data).get("lethe") == _CONTROLLER
+    except MalformedZnode:
+        return False
 
 
 def _host_port(host: str, port: int) -> str:

@@ -26,6 +26,7 @@ from controller.core.effects import (
     Reply,
     Send,
     SetTimer,
+    ShowBrokers,
     WriteZnodes,
 )
 from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
@@ -43,7 +44,7 @@ from protocol.kafka.control import (
 )
 from protocol.kafka.to_controller import ControllerRequest, ControllerResponse
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, TopicId
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, SecurityProtocol, TopicId
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import (
     Create,
@@ -125,6 +126,7 @@ class OneController:
         auto_leader_rebalance_enable: bool = False,
         max_operations_per_group: int = 800,
         takeover: Takeover = Takeover.NEVER,
+        endpoints: tuple[Endpoint, ...] = (),
         only_topics: frozenset[str] | None = None,
     ) -> None:
         self.zookeeper = ZooKeeperModel()
@@ -138,6 +140,7 @@ class OneController:
                 auto_leader_rebalance_enable=auto_leader_rebalance_enable,
                 max_operations_per_group=max_operations_per_group,
                 takeover=takeover,
+                endpoints=endpoints,
                 only_topics=only_topics,
             )
         )
@@ -177,11 +180,15 @@ class OneController:
         outcome = self.zookeeper.read(self.operator, GetData(path))
         return outcome if isinstance(outcome, Data) else None
 
-    def start_broker(self, broker: int) -> BrokerEpoch:
-        """Register a broker under a session of its own; its epoch."""
+    def start_broker(self, broker: int, *, rack: str | None = None, listeners: Sequence[str] = ()) -> BrokerEpoch:
+        """Register a broker under a session of its own; its epoch. `listeners`: as NAME:PROTOCOL."""
         self.sessions[broker] = session = self.zookeeper.open_session()
-        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + broker)
-        znode = Broker(BrokerId(broker), BrokerEpoch(-1), (endpoint,))
+        named = (each.split(":") for each in listeners or ("PLAINTEXT:PLAINTEXT",))
+        endpoints = tuple(
+            Endpoint(name, "127.0.0.1", 9092 + broker + 100 * n, SecurityProtocol[protocol])
+            for n, (name, protocol) in enumerate(named)
+        )
+        znode = Broker(BrokerId(broker), BrokerEpoch(-1), endpoints, rack)
         path = paths.broker_id(broker)
         data = znodes.encode_broker(znode, timestamp_ms=self.now_ms)
         self.zookeeper.multi(session, [Create(path, None, ephemeral=True), SetData(path, data, 0)])
@@ -305,7 +312,7 @@ class OneController:
                     self.replies.setdefault(key, []).append(response)
                 case Record(fact=fact):
                     self.facts.append(fact)
-                case SetTimer() | DisconnectBrokers():
+                case SetTimer() | DisconnectBrokers() | ShowBrokers():
                     pass
 
     def _read(self, read: Read) -> ReadOutcome:

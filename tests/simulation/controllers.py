@@ -24,6 +24,7 @@ from controller.core.effects import (
     Reply,
     Send,
     SetTimer,
+    ShowBrokers,
     Timer,
     WriteZnodes,
 )
@@ -306,7 +307,7 @@ class ControllerProcess:
                 self._set_timer(timer, at_ms)
             case Reply():
                 self.desk.reply(effect)
-            case DisconnectBrokers():
+            case DisconnectBrokers() | ShowBrokers():
                 pass
             case RenewSession(reason=reason):
                 self._renew(reason)

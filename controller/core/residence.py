@@ -1,0 +1,149 @@
+"""Being taken for a broker: under which ids controllers are, and the registration that older brokers look for.
+
+A listed controller gets replicas placed on it (see `eviction`). So that every controller knows whose replicas hold
+nothing, the ids are kept in ZooKeeper: `/lethe/controllers/<id>` is written before the first broker is told of that id,
+and stays.
+
+Brokers up to 2.8 find the controller's address for ControlledShutdown not in UpdateMetadata but in `/brokers/ids`.
+Where the inter-broker protocol is older than 3.0, the active controller is registered there, with what `listing` says
+and a word that says what it is. While it leads and no longer: its znode is ephemeral, and goes in the multi that gives
+`/controller` up. Without brokers there is nothing to be registered with, and nobody who looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core import listing
+from controller.core.agenda_residence import (
+    Register,
+    RegistrationRead,
+    RegistrationRemoved,
+    RegistrationWritten,
+    ResidentNoted,
+    ResidentsListed,
+)
+from controller.core.context import Context
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.vocabulary import Broker
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Children,
+    Create,
+    Data,
+    Delete,
+    GetChildren,
+    GetData,
+    Operation,
+    ReadOutcome,
+    SetData,
+    ZkError,
+)
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+
+# --- ids ----------------------------------------------------------------------------------------------------------
+
+
+def list_residents(turn: Turn) -> None:
+    """Read the ids of all controllers that have ever been listed."""
+    turn.read((GetChildren(paths.controllers()),), ResidentsListed())
+
+
+def residents_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
+    """Remember them, and add our own before anybody is told of it."""
+    context = turn.context
+    names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    known = sorted(broker for broker in map(paths.broker_named, names) if broker is not None)
+    context.residents = dict.fromkeys(known)
+    own = context.config.controller_id
+    if context.config.endpoints and own not in context.residents:
+        context.residents[own] = None
+        needed = (paths.lethe(), paths.controllers(), paths.controller_known(own))
+        turn.write([(Create(path, None),) for path in needed], ResidentNoted())
+
+
+def resident_noted(turn: Turn, outcomes: Sequence[GroupOutcome]) -> None:
+    """Without it the next controller takes our id for that of a broker that is away, which harms nothing else."""
+    outcome = outcomes[-1]
+    if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NODE_EXISTS:
+        path = paths.controller_known(turn.context.config.controller_id)
+        turn.refuse("cluster", f"creating {path}", outcome.error.name)
+
+
+# --- registration -------------------------------------------------------------------------------------------------
+
+
+def register(turn: Turn) -> None:
+    """Write the registration where it is wanted and is not as it should be."""
+    context = turn.context
+    wanted = _wanted(context)
+    if wanted == context.registered:
+        return
+    path = _path(context)
+    operation: Operation
+    if wanted is None:
+        operation = Delete(path, ANY_VERSION)
+    elif context.registered is None:
+        operation = Create(path, _encoded(turn, wanted), ephemeral=True)
+    else:
+        operation = SetData(path, _encoded(turn, wanted), ANY_VERSION)
+    turn.write([(operation,)], RegistrationWritten(wanted))
+
+
+def _wanted(context: Context) -> Broker | None:
+    if not context.brokers or not context.config.ibp.finds_controller_in_broker_ids:
+        return None
+    return listing.entry(context)
+
+
+def _path(context: Context) -> str:
+    return paths.broker_id(context.config.controller_id)
+
+
+def _encoded(turn: Turn, wanted: Broker) -> bytes:
+    version = 5 if turn.context.config.ibp.has_feature_znode else 4
+    return znodes.encode_broker(wanted, timestamp_ms=turn.now_ms, version=version, is_controller=True)
+
+
+def registration_written(turn: Turn, task: RegistrationWritten, outcome: GroupOutcome) -> None:
+    """It stands as wanted; or look what is there."""
+    context = turn.context
+    if isinstance(outcome, GroupDone):
+        context.registered = task.wanted
+        what = "unregistered" if task.wanted is None else "registered"
+        turn.record(FactType.ELECTION, f"controller/{context.config.controller_id}", what=what, epoch=context.epoch)
+    elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE:
+        # Somebody has removed it.
+        context.registered = None
+        turn.do(*(() if task.wanted is None else (Register(),)))
+    elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
+        turn.read((GetData(_path(context)),), RegistrationRead())
+    else:
+        why = outcome.error.name if isinstance(outcome, GroupFailed) else "its outcome is not known"
+        turn.refuse("cluster", f"registering as {_path(context)}", why)
+
+
+def registration_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
+    """What an earlier tenure of a controller of this id has left is replaced; what is a broker's is left alone."""
+    context = turn.context
+    found, wanted = outcomes[0], _wanted(context)
+    if wanted is None:
+        return
+    if not isinstance(found, Data):
+        turn.do(Register())
+    elif znodes.is_controller_registration(found.data):
+        path = _path(context)
+        group = (Delete(path, found.stat.version), Create(path, _encoded(turn, wanted), ephemeral=True))
+        turn.write([group], RegistrationWritten(wanted))
+    else:
+        why = "a broker is registered under this controller's id: give one of the two another broker.id"
+        turn.refuse("cluster", f"registering as {_path(context)}", why)
+
+
+def unregister(turn: Turn) -> None:
+    """Unfenced: control is lost. Nobody else writes under our id, and a new tenure of ours registers anew."""
+    context = turn.context
+    if context.session_id and not context.is_leading:
+        turn.write([(Delete(_path(context), ANY_VERSION),)], RegistrationRemoved(), fenced=False)
