@@ -69,6 +69,10 @@ def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcom
         if outcome.stat.version == topic.version:
             continue
         topic.version = outcome.stat.version
+        if topic.is_made_up:
+            why = "the topic is being deleted with what was made up when its znode could not be understood"
+            turn.refuse(f"topic/{name}", "taking in its changed znode", why)
+            continue
         added.extend(_take_in(turn, name, topic, znode))
         if _differs(context, name, znode):
             restoring.append(name)

@@ -57,10 +57,11 @@ def add_topic(
     now_ms: int = 0,
     version: int = 0,
     created_zxid: int = 0,
+    is_made_up: bool = False,
 ) -> None:
     """Take a topic in, with all its partitions NonExistent and without leadership."""
     partitions = {number: Partition(assignment) for number, assignment in sorted(assignments.items())}
-    context.topics[name] = Topic(topic_id, partitions, version, created_zxid)
+    context.topics[name] = Topic(topic_id, partitions, version, created_zxid, is_made_up)
     for number, partition in partitions.items():
         if partition.assignment.is_being_reassigned:
             context.reassignments[TopicPartition(name, number)] = Reassignment(now_ms, partition.assignment)

@@ -39,6 +39,8 @@ class Topic:
     """Of the topic's znode, as last read or written: what we write next expects it."""
     created_zxid: int = 0
     """czxid of the topic's znode: a znode of the same name with another one is another topic."""
+    is_made_up: bool = False
+    """Its znode could not be understood, and it is being deleted with what there was: none of this is ever written."""
 
 
 @dataclass(slots=True)

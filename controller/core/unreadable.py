@@ -11,7 +11,8 @@ From then on it is a topic that is queued like any other: announced, stopped, de
 broker that is neither registered at that moment nor in an ISR may keep its bytes. That is recorded, and the survey
 finds them.
 
-What makes sense again by the time it is looked at is taken in normally, and deleted as what it is. A topic whose very
+What makes sense again by the time it is looked at is taken in normally, and deleted as what it is. A znode that is
+repaired later than that is left as it is, for the next controller; this one ends what it has begun. A topic whose very
 name Kafka refuses is announced to nobody: no broker can hold it, and its name is fit for no directory.
 """
 
@@ -133,6 +134,7 @@ def states_read(turn: Turn, task: UnreadableStatesRead, outcomes: Sequence[ReadO
             now_ms=turn.now_ms,
             version=topic.version,
             created_zxid=topic.created_zxid,
+            is_made_up=True,
         )
         for topic_partition, partition in context.partitions_of(topic.name):
             present = [broker for broker in partition.assignment.replicas if broker in context.brokers]

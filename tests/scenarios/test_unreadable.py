@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from controller.core.deletion_memory import HeldBy
 from protocol.journal import FactType
-from protocol.vocabulary import ReplicaAssignment
+from protocol.vocabulary import ReplicaAssignment, TopicId
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
@@ -123,6 +125,30 @@ def test_znode_that_is_repaired_before_it_is_looked_at_is_taken_in_and_deleted_a
     world.write(SetData(T, repaired, ANY_VERSION))
     world.run()
     assert is_gone(world, "orders")
+    assert "3 StopReplica" not in world.take_story()
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_znode_that_is_repaired_while_it_is_deleted_is_not_written_over(partitions: int) -> None:
+    world = broken(cluster(), (1, 2))
+    world.silent = {3: None}
+    order(world)
+    world.run()
+    topic_id = TopicId(uuid.UUID(int=7))
+    assignments = {number: ReplicaAssignment((1, 2)) for number in range(partitions)}
+    repaired = znodes.encode_topic(znodes.TopicZnode(assignments, topic_id))
+    world.take_story()
+    world.write(SetData(T, repaired, ANY_VERSION))
+    world.run()
+    assert "zk set" not in world.take_story(), "what is known of it was made up from what there was"
+    found = world.read(T)
+    assert found is not None
+    assert found.data == repaired
+    assert "made up" in refusals(world, "topic/orders")[-1]
+    world.crash()
+    world.silent = {}
+    world.elect()
+    assert is_gone(world, "orders"), "the next controller deletes it as what it is"
     assert "3 StopReplica" not in world.take_story()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from controller.core.deletion_memory import HeldBy
-from controller.core.effects import ReadZnodes, WriteZnodes
+from controller.core.effects import ReadZnodes, RetryReassignments, WriteZnodes
 from controller.core.transitions import ReplicaState
 from protocol.journal import FactType
 from protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
@@ -270,6 +272,72 @@ def test_a_target_without_any_replica_that_is_in_sync_is_not_given_up_for() -> N
     ask(world, orders_0=(1,))
     assert assignment(world, "orders") == ReplicaAssignment((2, 3, 1), (2, 3), (1,))
     assert "only ones with every record" in refusals(world, "partition/orders-0")[-1]
+
+
+def test_a_target_that_was_refused_is_tried_again_and_started_once_it_is_safe() -> None:
+    world = with_topic(cluster(1, 2, 3), "orders", (1,))
+    world.stop_broker(3)
+    world.run()
+    ask(world, orders_0=(2, 3))
+    catch_up(world, "orders", 0, 1, 2)
+    world.stop_broker(1)
+    world.run()
+    ask(world, orders_0=(1,))
+    assert RetryReassignments() in world.context.timers
+    assert asked(world) == {TopicPartition("orders", 0): (1,)}, "it is still asked for"
+    world.start_broker(1)
+    world.run()
+    catch_up(world, "orders", 0, 2, 1)
+    assert assignment(world, "orders") == ReplicaAssignment((2, 3, 1), (2, 3), (1,)), "nobody writes the znode again"
+    world.advance(60_000)
+    assert assignment(world, "orders") == ReplicaAssignment((1,))
+    assert asked(world) is None
+    assert RetryReassignments() not in world.context.timers
+
+
+def test_refusals_are_tried_again_after_waits_that_double() -> None:
+    world = with_topic(cluster(), "orders", (1, 2), (1, 2))
+    world.refusals[paths.topic("orders")] = ZkError.NO_AUTH
+    ask(world, orders_0=(3, 2))
+    waits_ms: list[int] = []
+    for _ in range(4):
+        wait_ms = world.context.timers[RetryReassignments()] - world.now_ms
+        waits_ms.append(wait_ms)
+        world.advance(wait_ms - 1)
+        assert RetryReassignments() in world.context.timers, "not before its time"
+        world.advance(1)
+    assert [later / earlier for earlier, later in itertools.pairwise(waits_ms)] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("phase", ["announce", "lead"])
+def test_an_isr_with_a_stranger_written_meanwhile_is_written_without_it(phase: str) -> None:
+    """Broker 4 is no replica; its log may be gone when it is made one."""
+    world = with_topic(cluster(1, 2, 3, 4), "orders", (1, 2))
+    if phase == "lead":
+        ask(world, orders_0=(3, 2))
+    written = False
+
+    def somebody(effect: ReadZnodes | WriteZnodes) -> None:
+        nonlocal written
+        path = paths.partition_state("orders", 0)
+        mine = isinstance(effect, WriteZnodes) and any(op.path == path for group in effect.groups for op in group)
+        known = world.context.topics["orders"].partitions[0].leadership
+        if not mine or written or known is None or (phase == "lead" and 3 not in known.isr):
+            return
+        written = True
+        world.write(SetData(path, znodes.encode_state(known._replace(isr=(*known.isr, 4))), ANY_VERSION))
+
+    world.meanwhile = somebody
+    if phase == "announce":
+        ask(world, orders_0=(3, 2))
+        assert led(world, "orders") == (1, 1, (1, 2))
+    else:
+        catch_up(world, "orders", 0, 1, 2, 3)
+        leadership = led(world, "orders")
+        assert leadership is not None
+        assert 4 not in leadership[2]
+        assert assignment(world, "orders") == ReplicaAssignment((3, 2))
+    assert written
 
 
 # --- bad requests -------------------------------------------------------------------------------------------------
