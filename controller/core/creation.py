@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from controller.core.agenda import CreateTopics, ListTopics, ReadTopics
 from controller.core.agenda_deletion import ListDeletions
 from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from controller.core.agenda_reassignment import TrimReassignments
 from controller.core.agenda_residence import EvictReplicas
 from controller.core.context import Context, SetAside
 from controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
@@ -56,6 +57,8 @@ def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> N
         turn.do(ListDeletions())
     if vanished:
         forget(turn, vanished)
+    if vanished or unreadable:
+        context.agenda.append(TrimReassignments())
     new = tuple(n for n in names if n not in context.topics and n not in context.set_aside_topics)
     if new:
         turn.do(ReadTopics(new, task.loading))

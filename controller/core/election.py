@@ -126,6 +126,14 @@ def _with_the_same_isr(
     return Elected(_raised(current, leader, current.isr, controller_epoch, current.recovery_state))
 
 
+def without_strangers(assignment: ReplicaAssignment, current: LeaderAndIsr) -> LeaderAndIsr:
+    """The same leadership, only assigned replicas in sync; unchanged where nobody else is, or a stranger leads."""
+    isr = tuple(broker for broker in current.isr if broker in assignment.replicas)
+    if not isr or len(isr) == len(current.isr) or (current.leader in current.isr and current.leader not in isr):
+        return current
+    return current._replace(isr=isr)
+
+
 def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: ControllerEpoch) -> LeaderAndIsr | None:
     """The leadership when these replicas went offline, one after the other; None where nothing changes.
 

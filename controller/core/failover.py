@@ -20,8 +20,8 @@ from controller.core.agenda_requests import DropStrangers, NotificationsDeleted,
 from controller.core.agenda_residence import EvictReplicas, Register
 from controller.core.context import Context, Role
 from controller.core.continuations import NotificationsListed, StatesRead
+from controller.core.election import without_strangers
 from controller.core.mutation import set_first_replica_states, set_leadership, set_partition_state
-from controller.core.strangers import without_strangers
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
@@ -112,7 +112,7 @@ def start_partitions(turn: Turn) -> None:
     for topic_partition, partition in context.all_partitions():
         set_partition_state(context, topic_partition, _first_state(context, topic_partition, partition))
         known = partition.leadership
-        if known is not None and without_strangers(partition, known) is not known:
+        if known is not None and without_strangers(partition.assignment, known) is not known:
             with_strangers.append(topic_partition)
     turn.do(
         BringOnline(),

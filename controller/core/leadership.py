@@ -107,6 +107,7 @@ def _chosen(
     may_be_unclean: bool,
 ) -> Elected | NoLeader:
     assignment, epoch = partition.assignment, context.epoch
+    current = election.without_strangers(assignment, current)
     is_online = online(context, topic_partition)
     match strategy:
         case Strategy.OFFLINE:
@@ -211,13 +212,15 @@ def shrink(turn: Turn, task: ShrinkIsr) -> None:
     replicas: list[Replicas] = []
     for topic_partition, gone in by_partition.items():
         partition = context.partition(topic_partition)
-        known = None if partition is None else partition.leadership
-        shrunk = None if known is None else election.shrunk(known, tuple(r.broker for r in gone), context.epoch)
+        if partition is None or partition.leadership is None:
+            unchanged.extend(gone)
+            continue
+        shrunk = election.shrunk(partition.leadership, tuple(r.broker for r in gone), context.epoch)
         if shrunk is None:
             unchanged.extend(gone)
         else:
             chosen.append(topic_partition)
-            leadership.append(shrunk)
+            leadership.append(election.without_strangers(partition.assignment, shrunk))
             replicas.append(tuple(gone))
     if chosen:
         turn.write(

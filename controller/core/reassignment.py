@@ -43,10 +43,10 @@ from controller.core.agenda_reassignment import (
 )
 from controller.core.context import Context
 from controller.core.effects import RetryReassignments
+from controller.core.election import without_strangers
 from controller.core.expansion import note_written, set_topic, znode_of
 from controller.core.leadership import is_stale, read_again, refuse_write, set_state, with_next_version
 from controller.core.mutation import begin_reassignment, set_leadership
-from controller.core.strangers import without_strangers
 from controller.core.topic import Partition
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
@@ -200,7 +200,7 @@ def announce(turn: Turn, task: AnnounceReassignments) -> None:
             leaderless.append(topic_partition)
             continue
         chosen.append(topic_partition)
-        leadership.append(raised(context, without_strangers(partition, partition.leadership)))
+        leadership.append(raised(context, without_strangers(partition.assignment, partition.leadership)))
     if leaderless:
         turn.do(
             MoveReplicas(_added(context, leaderless), ReplicaState.NEW),

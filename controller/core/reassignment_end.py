@@ -37,7 +37,6 @@ from controller.core.leadership import is_stale, online, read_again, refuse_writ
 from controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
 from controller.core.partition_machine import enter
 from controller.core.reassignment import in_words, raised, retry_later
-from controller.core.strangers import without_strangers
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
@@ -81,7 +80,7 @@ def lead(turn: Turn, task: LeadTargets) -> None:
 def _led_by_target(context: Context, topic_partition: TopicPartition, partition: Partition) -> LeaderAndIsr | None:
     if partition.leadership is None:
         return None
-    current = without_strangers(partition, partition.leadership)
+    current = election.without_strangers(partition.assignment, partition.leadership)
     if current.leader in partition.assignment.target and context.is_online(topic_partition, current.leader):
         return raised(context, current)
     result = election.reassign(partition.assignment, current, online(context, topic_partition), context.epoch)

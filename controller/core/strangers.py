@@ -15,19 +15,12 @@ from collections.abc import Sequence
 
 from controller.core.agenda_requests import DropStrangers, RefreshStates, StrangersDropped
 from controller.core.context import Context
+from controller.core.election import without_strangers
 from controller.core.leadership import is_stale, refuse_write, set_state, with_next_version
 from controller.core.mutation import set_leadership
-from controller.core.topic import Partition
 from controller.core.turn import Turn
 from protocol.vocabulary import LeaderAndIsr, TopicPartition
 from protocol.zookeeper.packing import GroupDone, GroupOutcome
-
-
-def without_strangers(partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
-    """The same leadership, only assigned replicas in sync; unchanged where nobody else is."""
-    replicas = partition.assignment.replicas
-    isr = tuple(broker for broker in current.isr if broker in replicas)
-    return current._replace(isr=isr) if isr and len(isr) < len(current.isr) else current
 
 
 def drop(turn: Turn, task: DropStrangers) -> None:
@@ -52,8 +45,8 @@ def _without(context: Context, topic_partition: TopicPartition) -> LeaderAndIsr 
     if partition is None or partition.leadership is None or context.is_queued(topic_partition.topic):
         return None
     current = partition.leadership
-    state = without_strangers(partition, current)
-    if state is current or (current.leader in current.isr and current.leader not in state.isr):
+    state = without_strangers(partition.assignment, current)
+    if state is current:
         return None
     return state._replace(leader_epoch=current.leader_epoch + 1, controller_epoch=context.epoch)
 

@@ -86,21 +86,37 @@ def l1_deletions_are_done(cluster: Cluster) -> None:
 
 
 def l1_wishes_are_fulfilled(cluster: Cluster) -> None:
-    """Every partition that was to be moved has been, unless it was overridden or its topic goes; nothing is moving."""
-    model = cluster.ensemble.model
+    """Every partition that was to be moved has been, unless it was overridden or its topic goes; nothing is moving.
+
+    Brokers that live on while a topic is removed by hand and made anew keep the earlier incarnation, as Kafka's do, and
+    obey nothing that is said of the new one: what needs them waits until they are started again.
+    """
+    model, wishes = cluster.ensemble.model, cluster.ledger.wishes
+    waiting = [tp for tp, wish in wishes.open.items() if _is_held_up(cluster, wish.incarnation, wish.partition)]
     for path in (paths.REASSIGN_PARTITIONS, paths.PREFERRED_REPLICA_ELECTION):
         node = model.node(path)
-        if node is not None:
-            raise Violation("L1", f"{path} is left, and says {node.data!r}")
-    for wish in cluster.ledger.wishes.open.values():
-        if wish.can_be_fulfilled and not wish.is_fulfilled:
+        if node is None or (path == paths.REASSIGN_PARTITIONS and wishes.asked_for.keys() <= set(waiting)):
+            continue
+        raise Violation("L1", f"{path} is left, and says {node.data!r}")
+    for topic_partition, wish in wishes.open.items():
+        if wish.can_be_fulfilled and not wish.is_fulfilled and topic_partition not in waiting:
             assignment = wish.incarnation.assignments[wish.partition]
             raise Violation(
                 "L1", f"{wish.incarnation}: {wish.partition} was to have {wish.target}, it has {assignment}"
             )
     for incarnation in cluster.ledger.living.values():
-        if not incarnation.is_settled:
-            raise Violation("L1", f"{incarnation} is still being reassigned: {incarnation.assignments}")
+        for partition, assignment in incarnation.assignments.items():
+            if assignment.is_being_reassigned and not _is_held_up(cluster, incarnation, partition):
+                raise Violation("L1", f"{incarnation}: {partition} is still being reassigned: {assignment}")
+
+
+def _is_held_up(cluster: Cluster, incarnation: Incarnation, partition: int) -> bool:
+    """A broker that is to lead or to follow hosts an earlier incarnation of the name."""
+    hosted = (
+        cluster.agents[BrokerId(broker)].state.replicas.get(TopicPartition(incarnation.name, partition))
+        for broker in incarnation.replicas(partition)
+    )
+    return any(replica is not None and replica.topic_id != incarnation.topic_id for replica in hosted)
 
 
 def l1_everybody_is_led(cluster: Cluster) -> None:

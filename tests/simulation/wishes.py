@@ -47,7 +47,8 @@ class Wishes:
         self.open: dict[TopicPartition, Wish] = {}
         """Those that nobody has overridden or waived, also after the controller has taken them out."""
         self._made: dict[tuple[int, int], None] = {}
-        self._written: dict[TopicPartition, tuple[int, ...]] = {}
+        self.asked_for: dict[TopicPartition, tuple[int, ...]] = {}
+        """What the znode says now."""
 
     def was_made(self, incarnation: Incarnation, partition: int) -> bool:
         """Somebody has wanted other replicas for that partition, whatever became of it."""
@@ -62,15 +63,20 @@ class Wishes:
                 written = {}
             case _:
                 return
-        before, self._written = self._written, written
+        before, self.asked_for = self.asked_for, written
         if by_controller:
             return
         for topic_partition in before:
             if topic_partition not in written:
                 self.open.pop(topic_partition, None)
         for topic_partition, target in written.items():
-            if before.get(topic_partition) != target:
+            if before.get(topic_partition) != target or self._is_of_another_life(topic_partition, living):
                 self._wish(topic_partition, target, living)
+
+    def _is_of_another_life(self, topic_partition: TopicPartition, living: Mapping[str, Incarnation]) -> bool:
+        """What was said of an earlier incarnation, or before there was one, is said again: now it means this one."""
+        wish = self.open.get(topic_partition)
+        return wish is None or wish.incarnation is not living.get(topic_partition.topic)
 
     def _wish(
         self, topic_partition: TopicPartition, target: tuple[int, ...], living: Mapping[str, Incarnation]

@@ -441,3 +441,14 @@ def test_request_that_is_older_than_its_topic_meant_another_one() -> None:
     assert refusals(world, "partition/orders-0") == [
         "it was asked for before the topic was created, and meant an earlier one of that name"
     ]
+
+
+def test_request_of_a_topic_that_is_removed_by_hand_leaves_the_list() -> None:
+    world = with_topic(cluster(), "orders", (1,))
+    ask(world, orders_0=(1, 2))
+    assert asked(world) == {TopicPartition("orders", 0): (1, 2)}
+    tree = [path for path in world.zookeeper.paths() if path.startswith(paths.topic("orders"))]
+    world.write(*(Delete(path) for path in sorted(tree, key=len, reverse=True)))
+    world.run()
+    assert asked(world) is None
+    assert not world.context.reassignments

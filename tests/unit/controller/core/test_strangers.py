@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.agenda_partitions import ElectLeaders, ShrinkIsr
 from controller.core.agenda_requests import DropStrangers, RefreshStates
 from controller.core.context import Context
 from controller.core.invariants import violations
 from controller.core.mutation import queue_deletion, set_leadership
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import LeaderAndIsrRequest
-from protocol.vocabulary import LEADER_NONE, LeaderAndIsr, TopicPartition
+from protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Data, GetData, SetData, Stat, ZkError
 from tests.unit.controller.core.stage import (
@@ -98,3 +99,19 @@ def test_refused_write_is_recorded() -> None:
     context = cluster((1, 3))
     effects = written(context, perform(context, DropStrangers((T0,))), {0: ZkError.NO_AUTH})
     assert [fact.data["why"] for fact in refusals(effects)] == ["writing its state: NO_AUTH"]
+
+
+def test_replica_that_goes_offline_takes_strangers_along() -> None:
+    context = cluster((1, 2, 3))
+    effects = perform(context, ShrinkIsr((PartitionReplica("t", 0, BrokerId(2)),)))
+    assert write_in(effects).groups[0] == (
+        SetData(paths.partition_state("t", 0), znodes.encode_state(LeaderAndIsr(1, 5, (1,), EPOCH, 7)), 7),
+    )
+
+
+def test_leader_is_elected_without_strangers() -> None:
+    context = cluster((2, 3), LEADER_NONE)
+    effects = perform(context, ElectLeaders((T0,)))
+    assert write_in(effects).groups[0] == (
+        SetData(paths.partition_state("t", 0), znodes.encode_state(LeaderAndIsr(2, 5, (2,), EPOCH, 7)), 7),
+    )
