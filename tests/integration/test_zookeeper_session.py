@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,7 +13,7 @@ from adapters.zookeeper import connection, wire
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
 from adapters.zookeeper.session import Session, open_session
-from cluster.zookeeper import EmbeddedZooKeeper
+from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 from protocol.zookeeper.operations import (
     Acl,
     Children,
@@ -75,17 +75,25 @@ async def session_on(
 # --- ZooKeeper goes away ------------------------------------------------------------------------------------------
 
 
-async def test_a_restart_within_the_timeout_is_survived(own_zookeeper: EmbeddedZooKeeper) -> None:
+@pytest.fixture
+def patient_zookeeper() -> Iterator[EmbeddedZooKeeper]:
+    """A ZooKeeper of the test's own that grants session timeouts of two minutes: a JVM may start slowly."""
+    with EmbeddedZooKeeper(ZooKeeperSettings(tick_time_ms=1_000)) as zookeeper:
+        yield zookeeper
+
+
+async def test_a_restart_within_the_timeout_is_survived(patient_zookeeper: EmbeddedZooKeeper) -> None:
     fired: list[WatchFired] = []
-    async with session_on(own_zookeeper.connect_string, timeout_ms=20_000, fired=fired) as session:
+    async with session_on(patient_zookeeper.connect_string, timeout_ms=120_000, fired=fired) as session:
         await session.multi([Create("/e", b"1", ephemeral=True)])
         await session.read([GetData("/e", watch=True)])
-        own_zookeeper.kill()
+        patient_zookeeper.kill()
         await until(lambda: not session.connected)
         reading = asyncio.ensure_future(session.read([GetData("/e"), Exists("/e", watch=True)]))
         writing = asyncio.ensure_future(session.multi([SetData("/e", b"2", 0)]))
-        await own_zookeeper.start_async()
+        await patient_zookeeper.start_async()
         found = await asyncio.wait_for(reading, LIMIT_S)
+        assert session.lost_reason is None
         assert isinstance(found[0], Data)
         assert found[0].stat.ephemeral_owner == session.session_id
         assert isinstance(await writing, MultiDone)
