@@ -10,7 +10,19 @@ from typing import Annotated
 
 import typer
 
-from cli import broker, brokers, controller, controller_resign, demo, explain, partitions, survey, topics, zookeeper
+from cli import (
+    broker,
+    brokers,
+    controller,
+    controller_resign,
+    demo,
+    explain,
+    partitions,
+    rescue,
+    survey,
+    topics,
+    zookeeper,
+)
 
 app = typer.Typer(
     name="lethe",
@@ -30,6 +42,7 @@ app.add_typer(brokers.app, name="brokers")
 app.add_typer(partitions.app, name="partitions")
 app.command("survey")(survey.survey)
 app.command("explain")(explain.explain)
+app.command("rescue")(rescue.rescue)
 app.command("controller-resign")(controller_resign.controller_resign)
 app.command("demo")(demo.demo)
 

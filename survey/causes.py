@@ -32,6 +32,14 @@ class Kind(enum.Enum):
         "waits in vain: a KRaft controller has the cluster, and nobody acts on markers in ZooKeeper",
         "delete it through a broker, or end the migration first",
     )
+    CONTROLLER_SILENT = Words(
+        "waits for controller {broker}, which holds /controller and cannot be talked to{detail}",
+        "wake or restart it, or have another one do it: lethe rescue",
+    )
+    CONTROLLER_LATE = Words(
+        "waits for controller {broker}: it is alive, no broker is missing, and the topic is still there{since}{detail}",
+        "if nothing moves, see its controller.log, or have another one do it: lethe rescue",
+    )
     RESUMPTION = Words(
         "waits for deletions to be resumed: they are paused{since}{detail}",
         "lethe topics resume-deletions",
@@ -145,6 +153,7 @@ _HOLDS = frozenset(
     {
         Kind.NO_CONTROLLER,
         Kind.KRAFT,
+        Kind.CONTROLLER_SILENT,
         Kind.RESUMPTION,
         Kind.DISABLED,
         Kind.READABLE_ZNODE,

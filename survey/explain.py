@@ -16,6 +16,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from survey import unreadable
 from survey.causes import Cause, Kind
@@ -24,7 +25,10 @@ from survey.evidence import Evidence, ToldReplica, ToldTopic
 from survey.leftovers import Reason, damage, leftovers
 from survey.replicas import Replica, Stored, of_broker, replicas_of, stored_by_topic, together
 from survey.unreadable import as_deleted, lethe_leads
-from survey.views import TopicTree
+from survey.views import Failure, TopicTree
+
+LATE_AFTER_MS: Final = 60_000
+"""A deletion that nothing keeps up takes seconds."""
 
 
 class Verdict(enum.Enum):
@@ -111,7 +115,10 @@ def _marked(
     own = [] if told is None else [_topic_wait(evidence, row) for row in told.replicas if row.partition is None]
     causes = (*holds, *_damaged(there), *together(replicas), *(cause for cause in own if cause is not None))
     causes = tuple(dict.fromkeys(causes))
-    if not all(_is_going_on(evidence, cause) for cause in causes):
+    going_on = all(_is_going_on(evidence, cause) for cause in causes)
+    if going_on and (late := _late_controller(evidence, there.name)) is not None:
+        return (late,), replicas
+    if not going_on:
         return tuple(cause for cause in causes if cause.kind is not Kind.STILL_STORED), replicas
     return causes or (Cause(Kind.IN_PROGRESS, detail=_phase(there, told)),), replicas
 
@@ -128,6 +135,8 @@ def _holds(evidence: Evidence, there: TopicTree | None, told: ToldTopic | None) 
         yield Cause(Kind.NO_CONTROLLER)
     elif controller.is_kraft:
         yield Cause(Kind.KRAFT)
+    elif (silent := _silent_controller(evidence)) is not None:
+        yield silent
     if (disabled := _disabled(evidence)) is not None:
         yield disabled
     paused = evidence.holds.paused
@@ -145,6 +154,27 @@ def _holds(evidence: Evidence, there: TopicTree | None, told: ToldTopic | None) 
         yield Cause(Kind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_where_to(moving))
     elif told is not None and "REASSIGNMENT" in waits:
         yield Cause(Kind.REASSIGNMENT, since_ms=told.replicas[0].since_ms)
+
+
+def _silent_controller(evidence: Evidence) -> Cause | None:
+    """One of Kafka's controllers that does not answer as a broker either; of others nothing can be seen."""
+    controller = evidence.survey.zookeeper.controller
+    if controller is None or controller.admin is not None or evidence.told.is_known:
+        return None
+    for answer in evidence.survey.answers:
+        if answer.broker == controller.broker_id and answer.failure in (Failure.SILENT, Failure.UNREACHABLE):
+            return Cause(Kind.CONTROLLER_SILENT, controller.broker_id, detail=answer.problems[0].what)
+    return None
+
+
+def _late_controller(evidence: Evidence, topic: str) -> Cause | None:
+    """One of Kafka's controllers that has had time enough: it keeps to itself what it waits for."""
+    controller, since_ms = evidence.survey.zookeeper.controller, evidence.marked_since_ms.get(topic)
+    if controller is None or controller.admin is not None or evidence.told.is_known or since_ms is None:
+        return None
+    if evidence.survey.taken_at_ms - since_ms < LATE_AFTER_MS:
+        return None
+    return Cause(Kind.CONTROLLER_LATE, controller.broker_id, since_ms=since_ms)
 
 
 def _disabled(evidence: Evidence) -> Cause | None:

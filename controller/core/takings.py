@@ -15,5 +15,7 @@ class Takings:
     """How often, until the latest was so long ago that they are forgotten."""
     last_ms: int | None = None
     """When control was taken last."""
+    latest: BrokerId | None = None
+    """From whom control was taken last."""
     going_on: BrokerId | None = None
     """Whose `/controller` the election that is being written removes, until it is known what came of that."""

@@ -252,8 +252,10 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
     context.role, context.refusal = Role.LOADING, None
     context.epoch, context.epoch_version = epoch, version
     context.elected_at_ms = turn.now_ms
-    taken: dict[str, JsonValue] = {} if context.takings.going_on is None else {"taken_from": context.takings.going_on}
-    context.takings.going_on = None
+    taken: dict[str, JsonValue] = {}
+    if context.takings.going_on is not None:
+        taken["taken_from"] = context.takings.latest = context.takings.going_on
+        context.takings.going_on = None
     turn.record(
         FactType.ELECTION,
         f"controller/{context.config.controller_id}",

@@ -111,14 +111,22 @@ class ControllerApp:
     """One controller. `run` once; everything else may be used while it runs."""
 
     def __init__(
-        self, config: ControllerConfig, open_session: OpenSession, connect: Connect, clock: Clock | None = None
+        self,
+        config: ControllerConfig,
+        open_session: OpenSession,
+        connect: Connect,
+        clock: Clock | None = None,
+        *,
+        only_topics: frozenset[str] | None = None,
     ) -> None:
+        """`only_topics`: of the marked topics only these are deleted; None: all."""
         self.started = asyncio.Event()
         """Set when the HTTP server listens and the tasks run; a ZooKeeper session may still be missing."""
         self.http: HttpServer | None = None
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where brokers reach it, with real ports; empty for a guest."""
         self._config = config
+        self._only_topics = only_topics
         self._open_session = open_session
         self._connect = connect
         self._clock = SystemClock() if clock is None else clock
@@ -133,6 +141,11 @@ class ControllerApp:
         if self._loop is None:
             raise RuntimeError("the controller has not started")
         return self._loop
+
+    @property
+    def is_stopping(self) -> bool:
+        """Somebody has asked it to stop: it gives control up, if it has not done so already."""
+        return self._stopping.is_set()
 
     def stop(self, reason: str) -> None:
         """Have `run` end in good order; called again, it no longer waits for that."""
@@ -188,7 +201,8 @@ class ControllerApp:
             )
             if listener is not None:
                 self.endpoints = await listener.listen(self._config.listeners, self._config.advertised_listeners)
-            context = Context(core_config(self._config, self.endpoints))
+            core = replace(core_config(self._config, self.endpoints), only_topics=self._only_topics)
+            context = Context(core)
             loop = ControllerLoop(
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
@@ -301,7 +315,7 @@ def _sources(
     )
 
 
-def application(config: ControllerConfig) -> ControllerApp:
+def application(config: ControllerConfig, *, only_topics: frozenset[str] | None = None) -> ControllerApp:
     """A controller over real ZooKeeper and real brokers. Raises ValueError for a contradictory one."""
     zookeeper = config.zookeeper
     session_config = ZooKeeperConfig(
@@ -327,7 +341,7 @@ def application(config: ControllerConfig) -> ControllerApp:
             max_response_bytes=config.max_frame_bytes,
         )
 
-    return ControllerApp(config, functools.partial(open_session, session_config), connect)
+    return ControllerApp(config, functools.partial(open_session, session_config), connect, only_topics=only_topics)
 
 
 async def run(config: ControllerConfig) -> int:

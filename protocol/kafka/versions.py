@@ -45,7 +45,7 @@ SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
 )
 """What `codec` can encode and decode, requests and responses alike."""
 
-_IBP_VERSIONS: Final = (
+IBP_VERSIONS: Final = (
     *("0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0-IV0", "0.10.0-IV1", "0.10.1-IV0", "0.10.1-IV1", "0.10.1-IV2"),
     *("0.10.2-IV0", "0.11.0-IV0", "0.11.0-IV1", "0.11.0-IV2", "1.0-IV0", "1.1-IV0"),
     *("2.0-IV0", "2.0-IV1", "2.1-IV0", "2.1-IV1", "2.1-IV2", "2.2-IV0", "2.2-IV1", "2.3-IV0", "2.3-IV1"),
@@ -56,8 +56,8 @@ _IBP_VERSIONS: Final = (
 )
 """Every IBP that a ZooKeeper-mode Kafka knows, oldest first."""
 
-_RANKS: Final = {text: rank for rank, text in enumerate(_IBP_VERSIONS)}
-_RANKS_BY_RELEASE: Final = {text.partition("-")[0]: rank for rank, text in enumerate(_IBP_VERSIONS)}
+_RANKS: Final = {text: rank for rank, text in enumerate(IBP_VERSIONS)}
+_RANKS_BY_RELEASE: Final = {text.partition("-")[0]: rank for rank, text in enumerate(IBP_VERSIONS)}
 """A release without `-IVn` means the last one of that release: later entries win."""
 
 
@@ -83,7 +83,7 @@ class InterBrokerProtocol:
                 f"inter.broker.protocol.version={text!r} is not one that a ZooKeeper-mode Kafka knows; give a release "
                 f"from 2.2 to 3.9, such as 2.8 or 3.4-IV0"
             )
-        return cls(rank, _IBP_VERSIONS[rank])
+        return cls(rank, IBP_VERSIONS[rank])
 
     def __str__(self) -> str:
         return self.text

@@ -149,7 +149,7 @@ def test_no_controller_comes_before_all() -> None:
 def test_a_pause_holds_only_where_it_is_obeyed() -> None:
     paused = Holds(DeletionsPaused(5, "an audit"))
     assert explain(evidence(holds=paused), "orders").causes == (Cause(Kind.RESUMPTION, since_ms=5, detail="an audit"),)
-    assert kinds(explain(evidence(holds=paused, controller=KAFKA), "orders")) == [(Kind.IN_PROGRESS, None)]
+    assert kinds(explain(evidence(holds=paused, controller=KAFKA), "orders")) == [(Kind.CONTROLLER_LATE, 1)]
     assert kinds(explain(evidence(holds=paused, controller=None), "orders")) == [
         (Kind.NO_CONTROLLER, None),
         (Kind.RESUMPTION, None),
@@ -390,3 +390,26 @@ def test_a_time_says_how_long_ago() -> None:
 def test_ranges() -> None:
     assert ranges((4, 0, 1, 2, 7)) == "0-2, 4, 7"
     assert ranges(tuple(range(0, 40, 2))) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 10 more"
+
+
+# --- a controller of Kafka's that does nothing --------------------------------------------------------------------
+
+
+def test_kafkas_controller_that_answers_nobody_holds_everything() -> None:
+    disks = {2: stored(0)}
+    found = explain(evidence(controller=KAFKA, failures={1: Failure.SILENT}, disks=disks), "orders")
+    assert kinds(found) == [(Kind.CONTROLLER_SILENT, 1), (Kind.BROKER_SILENT, 1)]
+    assert found.verdict is Verdict.WAITING
+
+
+def test_kafkas_controller_that_had_time_enough_is_late_where_nothing_else_is_wrong() -> None:
+    found = explain(evidence(controller=KAFKA, disks={2: stored(0)}), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.WAITING, [(Kind.CONTROLLER_LATE, 1)])
+    young = dataclasses.replace(evidence(controller=KAFKA), marked_since_ms={"orders": 990_000})
+    assert kinds(explain(young, "orders")) == [(Kind.IN_PROGRESS, None)]
+    away = evidence(controller=KAFKA, brokers=(1,))
+    assert kinds(explain(away, "orders")) == [(Kind.BROKER_TO_RETURN, 2)]
+
+
+def test_lethes_controller_says_itself_what_it_waits_for() -> None:
+    assert kinds(explain(evidence(), "orders")) == [(Kind.IN_PROGRESS, None)]

@@ -1,0 +1,109 @@
+"""What a broker is configured with, as far as it concerns who controls it: asked of the broker itself.
+
+Kafka's brokers tell their whole configuration to whoever may describe them. A broker that does not, as Lethe's agents
+do not, still says which versions of a controller's requests it understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from adapters.kafka.client import ClientError, KafkaConnection
+from protocol.kafka.control import ApiKey
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.framing import ProtocolError
+from protocol.kafka.queries import (
+    BROKER_RESOURCE,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from protocol.kafka.versions import IBP_VERSIONS, OLDEST, InterBrokerProtocol, VersionRange, control_versions
+from protocol.vocabulary import Broker, BrokerId, SecurityProtocol
+
+CLIENT_ID: Final = "lethe-settings"
+DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
+_IBP: Final = "inter.broker.protocol.version"
+_LISTENER: Final = "inter.broker.listener.name"
+_CONTROL_LISTENER: Final = "control.plane.listener.name"
+_PROTOCOL: Final = "security.inter.broker.protocol"
+_ASKED: Final = (DELETE_TOPIC_ENABLE, _IBP, _LISTENER, _CONTROL_LISTENER, _PROTOCOL)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """What is known of one broker; None where it did not say. `problem` says why nothing is known."""
+
+    broker: BrokerId
+    deletes_topics: bool | None = None
+    inter_broker_protocol: InterBrokerProtocol | None = None
+    listener: str | None = None
+    """The one under which a controller reaches it."""
+    problem: str | None = None
+
+
+async def ask_settings(broker: Broker, timeout_ms: int) -> BrokerSettings:
+    """What the broker says through its PLAINTEXT listener; never raises for what it does or does not do."""
+    endpoint = next((e for e in broker.endpoints if e.protocol is SecurityProtocol.PLAINTEXT), None)
+    if endpoint is None:
+        return BrokerSettings(broker.id, problem="it has no PLAINTEXT listener to ask it by")
+    try:
+        connection = await KafkaConnection.open(
+            endpoint.host, endpoint.port, CLIENT_ID, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+        )
+        async with connection:
+            offered = await connection.offered_versions()
+            settings: Mapping[str, str] = {}
+            if ApiKey.DESCRIBE_CONFIGS in offered:
+                settings = await _settings(connection, broker.id)
+    except (ClientError, ProtocolError) as error:
+        return BrokerSettings(broker.id, problem=str(error))
+    return BrokerSettings(
+        broker.id,
+        {"true": True, "false": False}.get(settings.get(DELETE_TOPIC_ENABLE, "")),
+        _parsed(settings.get(_IBP)) or newest_understood(offered),
+        settings.get(_CONTROL_LISTENER) or settings.get(_LISTENER) or settings.get(_PROTOCOL),
+    )
+
+
+async def _settings(connection: KafkaConnection, broker: BrokerId) -> dict[str, str]:
+    asked = DescribeConfigsRequest((DescribableConfigs(BROKER_RESOURCE, str(broker), _ASKED),))
+    answer = await connection.ask(asked)
+    if not isinstance(answer, DescribeConfigsResponse):
+        return {}
+    return {
+        entry.name: entry.value
+        for result in answer.results
+        if result.error == ErrorCode.NONE
+        for entry in result.entries
+        if entry.value
+    }
+
+
+def _parsed(text: str | None) -> InterBrokerProtocol | None:
+    try:
+        return None if text is None else InterBrokerProtocol.parse(text)
+    except ValueError:
+        return None
+
+
+def newest_understood(offered: Mapping[int, VersionRange]) -> InterBrokerProtocol | None:
+    """The newest inter-broker protocol all of whose control requests are among the versions that a broker offers."""
+    for text in reversed(IBP_VERSIONS):
+        ibp = InterBrokerProtocol.parse(text)
+        if ibp < OLDEST:
+            return None
+        versions = control_versions(ibp)
+        apis = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
+        if all(versions.of(api) in offered.get(api, ()) for api in apis):
+            return ibp
+    return None
+
+
+def common_protocol(settings: Iterable[BrokerSettings]) -> InterBrokerProtocol | None:
+    """The oldest of those that brokers named: all of them understand that. None where nobody named one."""
+    return min(
+        (each.inter_broker_protocol for each in settings if each.inter_broker_protocol is not None), default=None
+    )

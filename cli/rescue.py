@@ -1,0 +1,170 @@
+"""`lethe rescue`: finishes the deletions that hang in a cluster, whoever controls it, and leaves it as it was.
+
+First a look from outside at what is stuck and why. Then, if that is agreed to, control is taken by a controller inside
+this process; it finishes what can be finished; and control goes back, whatever happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal
+from cli.asking import Confirm, ask_user, demand_agreement
+from cli.options import AsJson, DryRun, ZooKeeper
+from cli.render import note
+from cli.running import finish
+from cli.zookeeper_access import with_session
+from protocol.journal import JsonValue
+from protocol.kafka.versions import InterBrokerProtocol
+from protocol.vocabulary import topic_name_problem
+
+if TYPE_CHECKING:
+    from cli.rescue_look import Look
+    from cli.rescue_plan import Outlook
+    from cli.rescue_run import Wish
+
+QUESTION: Final = "Take control of the cluster and finish what can be finished?"
+
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", help="Only this topic (repeatable); other markers stay as they are.", show_default=False),
+]
+EvenIfDisabled = Annotated[
+    bool,
+    typer.Option(
+        "--even-if-disabled",
+        help="Delete the named topics although delete.topic.enable=false keeps the brokers from it, marked or not.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to hold control at most.")]
+PatienceMs = Annotated[
+    int, typer.Option("--patience-ms", min=1, help="Hand control back when nothing has changed for so long.")
+]
+AskMs = Annotated[int, typer.Option("--broker-timeout-ms", min=1, help="How long to wait for a broker's answer.")]
+ControllerId = Annotated[
+    int | None,
+    typer.Option("--controller-id", min=0, help="Id to control the cluster under; one that no broker has by default."),
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        "--inter-broker-protocol",
+        metavar="VERSION",
+        help="inter.broker.protocol.version of the brokers, where they do not tell it themselves.",
+        show_default=False,
+    ),
+]
+Listener = Annotated[
+    str | None,
+    typer.Option("--listener", help="The brokers' listener for controllers, where they do not tell it themselves."),
+]
+
+
+def rescue(
+    zookeeper: ZooKeeper,
+    topic: Topics = None,
+    even_if_disabled: EvenIfDisabled = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    timeout_ms: TimeoutMs = 300_000,
+    patience_ms: PatienceMs = 20_000,
+    broker_timeout_ms: AskMs = 2_000,
+    controller_id: ControllerId = None,
+    inter_broker_protocol: Protocol = None,
+    listener: Listener = None,
+    as_json: AsJson = False,
+) -> None:
+    """Finish the deletions that hang, whoever controls the cluster, and hand control back.
+
+    Exit code 0 where nothing is stuck any more; 1 where something remains (or, with --dry-run, is stuck), with the
+    reason; 4 where deletions were still going on when the time was over; 130 where it was interrupted. Control is
+    handed back in every case.
+    """
+    from cli.rescue_run import Wish
+
+    wish = Wish(
+        zookeeper,
+        tuple(dict.fromkeys(topic or ())),
+        even_if_disabled,
+        dry_run,
+        timeout_ms,
+        patience_ms,
+        broker_timeout_ms,
+        controller_id,
+        inter_broker_protocol,
+        listener,
+    )
+
+    async def command(session: ZooKeeperSession) -> Answer:
+        return await rescued(session, wish, confirm=None if yes else ask_user, say=note)
+
+    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+
+
+async def rescued(
+    session: ZooKeeperSession, wish: Wish, *, confirm: Confirm | None, say: Callable[[str], None]
+) -> Answer:
+    """Looks, asks (None: it is agreed to), does it. Raises Refusal for what must not be, NoCluster, SessionLost."""
+    from cli import rescue_show
+    from cli.rescue_look import look
+    from cli.rescue_plan import Outlook, outlook
+    from cli.rescue_run import carry_out
+
+    _check(wish)
+    seen = await look(session, wish.topics or None, wish.broker_timeout_ms)
+    lines = rescue_show.before(seen, even_if_disabled=wish.even_if_disabled)
+    answer = rescue_show.plan(seen, even_if_disabled=wish.even_if_disabled, lines=lines)
+    data = rescue_show.data_of(seen, even_if_disabled=wish.even_if_disabled, dry_run=False)
+    outlooks = [outlook(each, even_if_disabled=wish.even_if_disabled) for each in seen.found]
+    worth_a_try = (Outlook.FINISHES, Outlook.WAITS, Outlook.NEEDS_WORD)
+    if wish.dry_run or not (seen.zombies or any(each in worth_a_try for each in outlooks)):
+        return answer
+    _refuse_what_must_not_be(seen, wish, outlooks, data)
+    demand_agreement(lines, QUESTION, confirm, data)
+    if confirm is None:
+        for line in lines:
+            say(line)
+    return await carry_out(session, wish, seen, say)
+
+
+def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook], data: dict[str, JsonValue]) -> None:
+    """Raises Refusal, with what was seen."""
+    from cli.rescue_plan import Outlook
+
+    holder = seen.holder
+    if holder is not None and holder.is_kraft:
+        raise Refusal("a KRaft controller has the cluster: nothing here is Lethe's to mend", data=data)
+    if seen.holder_is_lethe:
+        raise Refusal(
+            "one of Lethe's controllers is at work and does what can be done; lethe explain --all says what it waits "
+            "for, and lethe controller-resign ends its tenure",
+            data=data,
+        )
+    if Outlook.NEEDS_WORD in outlooks:
+        where = seen.disabled_in_zookeeper or f"the configuration of brokers {', '.join(map(str, seen.disabled_on))}"
+        raise Refusal(
+            f"delete.topic.enable is false in {where}: somebody does not want topics deleted here. Give "
+            "--even-if-disabled, with --topic for each topic, to delete them all the same",
+            data=data,
+        )
+    if wish.even_if_disabled and seen.disabled_in_zookeeper is not None:
+        raise Refusal(
+            f"delete.topic.enable is false in {seen.disabled_in_zookeeper}, which a rescue obeys: change it there",
+            data=data,
+        )
+
+
+def _check(wish: Wish) -> None:
+    for name in wish.topics:
+        problem = topic_name_problem(name)
+        if problem is not None:
+            raise Refusal(f"topic {name!r}: {problem}", Exit.USAGE)
+    if wish.even_if_disabled and not wish.topics:
+        raise Refusal("--even-if-disabled deletes what the cluster keeps: name each topic with --topic", Exit.USAGE)
+    if wish.ibp is not None:
+        InterBrokerProtocol.parse(wish.ibp)

@@ -1,0 +1,138 @@
+"""Control of the cluster for the time of a rescue: a controller inside this process, a guest that brokers cannot ask.
+
+It takes control once at most. However the rescue ends (done, failed, Ctrl-C, SIGTERM), it gives `/controller` up in a
+fenced write and does not stand again; where the process is killed, ZooKeeper removes the znode with the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from adapters.config_controller import ControllerConfig, load_controller_config
+from cli.answer import Exit, Refusal
+from controller.core.config import Takeover
+from controller.core.context import Role
+from controller.runtime.app import ControllerApp, ExitCode, application
+from protocol.kafka.versions import InterBrokerProtocol
+from protocol.vocabulary import BrokerId
+
+T = TypeVar("T")
+
+FIRST_ID: Final = 1000
+"""Brokers that get their ids from ZooKeeper have larger ones."""
+SESSION_TIMEOUT_MS: Final = 6_000
+"""So long nobody controls the cluster where this process is killed."""
+ELECTION_LIMIT_S: Final = 20.0
+POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """With what control is taken."""
+
+    connect: str
+    controller_id: BrokerId
+    ibp: InterBrokerProtocol
+    listener: str
+    digest: str | None = None
+    """`user:password` for ZooKeeper."""
+
+
+class Interrupted(Exception):
+    """Somebody has asked for the rescue to end."""
+
+
+def free_id(taken: Collection[int]) -> BrokerId:
+    """An id that no broker has."""
+    return BrokerId(next(number for number in range(FIRST_ID, FIRST_ID + len(taken) + 1) if number not in taken))
+
+
+class Guest:
+    """The controller that is at work, as the rescue sees it."""
+
+    def __init__(self, app: ControllerApp) -> None:
+        self._app = app
+
+    @property
+    def url(self) -> str:
+        """Where it tells what topics wait for."""
+        assert self._app.http is not None
+        return self._app.http.url
+
+    def check(self) -> None:
+        """Raises Interrupted where somebody wants it to end, Refusal where control was lost."""
+        if self._app.is_stopping:
+            raise Interrupted
+        context = self._app.loop.context
+        if not context.is_leading:
+            raise Refusal(f"control was lost in the middle of the rescue: {_instead(self._app)}", Exit.UNREACHABLE)
+
+    async def elected(self) -> BrokerId | None:
+        """Waits until the cluster is loaded; whom control was taken from, None where nobody had it. Raises Interrupted,
+        and Refusal where control cannot be had."""
+        deadline = time.monotonic() + ELECTION_LIMIT_S
+        while self._app.loop.context.role is not Role.ACTIVE:
+            context = self._app.loop.context
+            if self._app.is_stopping:
+                raise Interrupted
+            if context.role is Role.REFUSED or time.monotonic() > deadline:
+                raise Refusal(f"control could not be taken: {_instead(self._app)}", Exit.UNREACHABLE)
+            await asyncio.sleep(POLL_S)
+        return self._app.loop.context.takings.latest
+
+
+def _instead(app: ControllerApp) -> str:
+    context = app.loop.context
+    if context.refusal is not None:
+        return context.refusal
+    if context.active_controller >= 0:
+        return f"controller {context.active_controller} holds /controller"
+    return f"the controller of this rescue is {context.role.value}"
+
+
+async def in_control(means: Means, only_topics: frozenset[str] | None, work: Callable[[Guest], Awaitable[T]]) -> T:
+    """Does the work while control is ours, and hands control back. Raises what the work raises."""
+    app = application(_configuration(means), only_topics=only_topics)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(app.run(), name="rescue-controller")
+            starting = tasks.create_task(app.started.wait(), name="rescue-controller-starts")
+            await asyncio.wait((running, starting), return_when=asyncio.FIRST_COMPLETED)
+            starting.cancel()
+            try:
+                if running.done():
+                    raise Refusal("the controller of the rescue could not start", Exit.FAULT)
+                result = await work(Guest(app))
+            finally:
+                app.stop("the rescue is over")
+    except ExceptionGroup as errors:
+        raise _first(errors) from None
+    if running.result() != ExitCode.STOPPED:
+        raise Refusal("the controller of the rescue ended with a fault; the log above says which", Exit.FAULT)
+    return result
+
+
+def _first(errors: ExceptionGroup[Exception]) -> Exception:
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
+
+
+def _configuration(means: Means) -> ControllerConfig:
+    """Nothing but what a rescue needs: no listener, no journal, and no leaders moved but for the dead."""
+    values = {
+        "KAFKA_BROKER_ID": str(means.controller_id),
+        "KAFKA_ZOOKEEPER_CONNECT": means.connect,
+        "KAFKA_ZOOKEEPER_SESSION_TIMEOUT_MS": str(SESSION_TIMEOUT_MS),
+        "KAFKA_INTER_BROKER_PROTOCOL_VERSION": str(means.ibp),
+        "KAFKA_INTER_BROKER_LISTENER_NAME": means.listener,
+        "KAFKA_AUTO_LEADER_REBALANCE_ENABLE": "false",
+        "KAFKA_CONTROLLER_SOCKET_TIMEOUT_MS": "10000",
+        "KAFKA_CONTROLLER_TAKEOVER": Takeover.ONCE.value,
+    }
+    if means.digest is not None:
+        values |= {"KAFKA_ZOOKEEPER_SET_ACL": "true", "LETHE_ZOOKEEPER_DIGEST": means.digest}
+    return load_controller_config(None, values)

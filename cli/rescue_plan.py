@@ -1,0 +1,107 @@
+"""What a rescue can do about a topic, and when it has done what it can. Pure.
+
+A controller that takes over finishes every deletion whose brokers are there and answer. What it cannot do is answer for
+a broker: where one is missing or its disk is broken, the replica may come back, and with it records under a name that
+somebody else uses by then.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from survey.causes import Kind
+from survey.evidence import Told
+from survey.explain import Explanation, Verdict
+
+
+class Outlook(enum.Enum):
+    """What is to be expected of a rescue, for one topic."""
+
+    FINISHES = "can be finished"
+    WAITS = "will go on waiting"
+    NEEDS_WORD = "is deleted only with --even-if-disabled"
+    NOT_ASKED_FOR = "is not marked for deletion"
+    DONE = "is gone already"
+
+
+_IN_THE_WAY: Final = frozenset(
+    {
+        Kind.KRAFT,
+        Kind.RESUMPTION,
+        Kind.READABLE_ZNODE,
+        Kind.BROKER_TO_RETURN,
+        Kind.BROKER_SILENT,
+        Kind.BROKER_UNREACHABLE,
+        Kind.BROKER_ERROR,
+        Kind.LOG_DIRECTORY,
+    }
+)
+"""What no controller can do anything about."""
+
+
+def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
+    """What is to be expected for the topic. `even_if_disabled`: it may be deleted where deletion is switched off."""
+    kinds = [cause.kind for cause in found.causes]
+    if found.verdict in (Verdict.GONE, Verdict.UNSEEN, Verdict.RECLAIMING, Verdict.LEFT_OVER):
+        return Outlook.DONE
+    if Kind.DISABLED in kinds and not even_if_disabled:
+        return Outlook.NEEDS_WORD
+    if found.verdict is Verdict.NOT_MARKED and Kind.DISABLED not in kinds:
+        return Outlook.NOT_ASKED_FOR
+    return Outlook.WAITS if any(kind in _IN_THE_WAY for kind in kinds) else Outlook.FINISHES
+
+
+_HOPELESS: Final = frozenset(
+    {"BROKER_TO_RETURN", "LOG_DIRECTORY", "READABLE_ZNODE", "RESUMPTION", "DISABLED", "NOT_CHOSEN", "DONE"}
+)
+"""What the controller waits for and does not end by waiting a little longer."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How the deletions go on, as the controller tells it from time to time."""
+
+    chosen: frozenset[str] | None
+    """The topics that matter; None: all."""
+    patience_ms: int
+    """Nothing more is expected when nothing has changed for so long."""
+    settled_ms: int = 2_000
+    """The same, where all that is left waits for what does not come."""
+    left: tuple[str, ...] = ()
+    """Topics that are not gone yet, as far as they were told."""
+    _seen: object = None
+    _since_ms: int = 0
+    _waits: frozenset[str] = field(default_factory=frozenset)
+
+    def note(self, told: Told, now_ms: int) -> bool:
+        """Takes in what the controller says now; whether that is other than before."""
+        topics = [topic for topic in told.topics.values() if self.chosen is None or topic.topic in self.chosen]
+        rows = tuple(
+            (t.topic, t.phase, tuple((r.waiting_for, r.partition, r.broker) for r in t.replicas)) for t in topics
+        )
+        self.left = tuple(topic.topic for topic in topics)
+        self._waits = frozenset(row.waiting_for for topic in topics for row in topic.replicas)
+        seen = (rows, told.not_shown)
+        changed = seen != self._seen
+        if changed:
+            self._seen, self._since_ms = seen, now_ms
+        return changed
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether all is done, or nothing more is to be expected."""
+        quiet_ms = now_ms - self._since_ms
+        if self._seen == ((), 0):
+            return True
+        hopeless = self._waits <= _HOPELESS
+        return quiet_ms >= (min(self.settled_ms, self.patience_ms) if hopeless else self.patience_ms)
+
+
+def counted(outlooks: Iterable[Outlook]) -> dict[Outlook, int]:
+    """How many topics have each outlook; those that none has are left out."""
+    found: dict[Outlook, int] = {}
+    for each in outlooks:
+        found[each] = found.get(each, 0) + 1
+    return {each: found[each] for each in Outlook if each in found}

@@ -1,0 +1,197 @@
+"""A rescue that was agreed to: control is taken, what can be finished is finished, and control goes back.
+
+In the end the cluster is looked at twice: once more while the controller can still say what each topic waits for, and
+for who has control afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from adapters.broker_settings import common_protocol
+from adapters.topic_admin import active_controller, list_topics, mark_for_deletion
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.answer import Answer, Exit, Refusal
+from cli.explain_controller import asked
+from cli.rescue_control import Guest, Interrupted, Means, free_id, in_control
+from cli.rescue_look import Look, look
+from cli.rescue_plan import Progress
+from cli.rescue_show import Control, ended
+from cli.zookeeper_access import DIGEST_VARIABLE
+from protocol.kafka.versions import LATEST, InterBrokerProtocol
+from protocol.vocabulary import NO_BROKER, BrokerId
+from survey.evidence import Told
+from survey.explain import Verdict
+
+POLL_S: Final = 0.25
+SUCCESSOR_LIMIT_S: Final = 15.0
+"""Kafka's brokers take a free `/controller` within milliseconds; after that long, there is none of them."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line says."""
+
+    connect: str
+    topics: tuple[str, ...] = ()
+    even_if_disabled: bool = False
+    dry_run: bool = False
+    timeout_ms: int = 300_000
+    patience_ms: int = 20_000
+    broker_timeout_ms: int = 2_000
+    controller_id: int | None = None
+    ibp: str | None = None
+    listener: str | None = None
+
+
+@dataclass(slots=True)
+class _Course:
+    """What is known so far; it survives an interruption."""
+
+    taken_from: BrokerId | None = None
+    taken_at_s: float | None = None
+    last: Look | None = None
+    interrupted: bool = False
+    timed_out: bool = False
+
+
+async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say) -> Answer:
+    """Does it. Raises Refusal where control cannot be had, or is lost."""
+    means = _means(wish, seen)
+    topics = wish.topics or tuple(each.topic for each in seen.found)
+    chosen = frozenset(wish.topics) if wish.topics else None
+    course = _Course()
+
+    async def work(guest: Guest) -> None:
+        try:
+            await _work(session, wish, seen, guest, topics, chosen, course, say)
+        except Interrupted:
+            course.interrupted = True
+            say("Interrupted: handing control back.")
+
+    await in_control(means, chosen, work)
+    ended_s = time.monotonic()
+    after = await _successor(session, means.controller_id, is_awaited=_has_kafka(seen))
+    last = course.last or await look(session, topics, wish.broker_timeout_ms)
+    held_ms = 0 if course.taken_at_s is None else int((ended_s - course.taken_at_s) * 1000)
+    return ended(
+        seen,
+        last,
+        Control(means.controller_id, course.taken_from, after, held_ms),
+        even_if_disabled=wish.even_if_disabled,
+        interrupted=course.interrupted,
+        timed_out=course.timed_out,
+    )
+
+
+def _means(wish: Wish, seen: Look) -> Means:
+    ibp = InterBrokerProtocol.parse(wish.ibp) if wish.ibp is not None else _protocol(seen)
+    listener = wish.listener or next((each.listener for each in seen.settings if each.listener), None) or "PLAINTEXT"
+    known = seen.known_ids
+    if wish.controller_id is not None and wish.controller_id in known:
+        raise Refusal(f"--controller-id {wish.controller_id} is a broker's: choose one that no broker has", Exit.USAGE)
+    number = free_id(known) if wish.controller_id is None else BrokerId(wish.controller_id)
+    return Means(wish.connect, number, ibp, listener.upper(), os.environ.get(DIGEST_VARIABLE) or None)
+
+
+def _protocol(seen: Look) -> InterBrokerProtocol:
+    """What all brokers understand. Where none of them says anything, what is in ZooKeeper need not be touched anew."""
+    named = common_protocol(seen.settings)
+    return LATEST if named is None else named
+
+
+def _has_kafka(seen: Look) -> bool:
+    """Somebody is there who takes control again: Kafka's brokers tell their configuration."""
+    return any(each.deletes_topics is not None for each in seen.settings)
+
+
+async def _work(
+    session: ZooKeeperSession,
+    wish: Wish,
+    seen: Look,
+    guest: Guest,
+    topics: Sequence[str],
+    chosen: frozenset[str] | None,
+    course: _Course,
+    say: Say,
+) -> None:
+    taken_from = await guest.elected()
+    course.taken_at_s = time.monotonic()
+    holder = seen.holder
+    course.taken_from = taken_from
+    say(
+        f"Control taken from controller {taken_from}."
+        if taken_from is not None
+        else f"Control taken{'' if holder is None else f', after controller {holder.znode.broker_id} had gone'}."
+    )
+    if wish.even_if_disabled:
+        await _mark(session, seen, topics)
+    progress = Progress(chosen, wish.patience_ms)
+    deadline_s = course.taken_at_s + wish.timeout_ms / 1000
+    while True:
+        guest.check()
+        told = await asked(guest.url, None, wish.broker_timeout_ms)
+        if told.is_known and progress.note(told, _now_ms()):
+            say(_said(progress, told))
+        if told.is_known and await _is_over(session, progress, topics):
+            break
+        if time.monotonic() > deadline_s:
+            course.timed_out = True
+            break
+        await asyncio.sleep(POLL_S)
+    told = await asked(guest.url, None, wish.broker_timeout_ms)
+    course.last = await look(session, topics, wish.broker_timeout_ms, told if told.is_known else None)
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)
+
+
+async def _mark(session: ZooKeeperSession, seen: Look, topics: Sequence[str]) -> None:
+    """Topics whose markers were dropped: they can be marked now that nobody drops markers."""
+    unmarked = [each.topic for each in seen.found if each.verdict is Verdict.NOT_MARKED and each.topic in topics]
+    for outcome in await mark_for_deletion(session, unmarked) if unmarked else ():
+        if outcome.problem is not None:
+            raise Refusal(f"{outcome.name} could not be marked for deletion: {outcome.problem}")
+
+
+async def _is_over(session: ZooKeeperSession, progress: Progress, topics: Sequence[str]) -> bool:
+    """Told and true: what has just been marked may not have come to the controller's notice."""
+    if not progress.is_over(_now_ms()):
+        return False
+    marked = frozenset((await list_topics(session)).marked)
+    return bool(progress.left) or not marked.intersection(topics)
+
+
+def _said(progress: Progress, told: Told) -> str:
+    left = len(progress.left) + told.not_shown
+    if not left:
+        return "Nothing waits any more."
+    waits: dict[str, int] = {}
+    for topic in progress.left:
+        for row in told.topics[topic].replicas:
+            if row.waiting_for != "DONE":
+                what = row.waiting_for.lower().replace("_", " ")
+                where = "" if row.broker is None else f" (broker {row.broker})"
+                waits[what + where] = waits.get(what + where, 0) + 1
+    shown = ", ".join(f"{count} × {what}" for what, count in sorted(waits.items(), key=lambda item: -item[1])[:4])
+    return f"{left} topic{'' if left == 1 else 's'} left: {shown or 'about to begin'}."
+
+
+async def _successor(session: ZooKeeperSession, ours: BrokerId, *, is_awaited: bool) -> BrokerId | None:
+    """Who has control afterwards; None where nobody has taken it."""
+    deadline = time.monotonic() + (SUCCESSOR_LIMIT_S if is_awaited else 0)
+    while True:
+        found = await active_controller(session)
+        if found is not None and found.znode.broker_id not in (ours, NO_BROKER):
+            return found.znode.broker_id
+        if time.monotonic() >= deadline:
+            return None
+        await asyncio.sleep(POLL_S)

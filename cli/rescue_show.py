@@ -1,0 +1,165 @@
+"""What a rescue has to say: before it begins, while it goes on, and in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cli.answer import Answer, Exit, Table
+from cli.rescue_look import Look
+from cli.rescue_plan import Outlook, counted, outlook
+from protocol.journal import JsonValue
+from protocol.vocabulary import BrokerId
+from survey.causes import age_text, sentence, unblock
+from survey.explain import Explanation, Verdict
+from survey.explain_json import explanations_to_json
+
+MAX_ROWS: Final = 50
+MAX_CAUSES: Final = 4
+
+
+def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
+    """Who is in control, what is stuck and why, and what a rescue would do about it."""
+    now_ms = seen.evidence.survey.taken_at_ms
+    lines = [_holder(seen)]
+    if not seen.found:
+        lines.append("No topic is marked for deletion.")
+    for each in seen.found[:MAX_ROWS]:
+        expected = outlook(each, even_if_disabled=even_if_disabled)
+        lines.append(f"{each.topic}: {_age(each, now_ms)}{expected.value}.")
+        lines += [f"    {line}" for line in causes(each, now_ms)]
+    if len(seen.found) > MAX_ROWS:
+        lines.append(f"… and {len(seen.found) - MAX_ROWS} more topics (--json has all).")
+    if seen.zombies:
+        names = ", ".join(str(partition) for partition in seen.zombies[:5])
+        lines.append(f"/admin/reassign_partitions names what is not there ({names}): a rescue takes that out.")
+    return lines
+
+
+def causes(each: Explanation, now_ms: int) -> list[str]:
+    """Why the topic is not gone, a line for each cause."""
+    said = [f"{sentence(c, '', now_ms).strip()} -> {unblock(c, each.topic)}" for c in each.causes[:MAX_CAUSES]]
+    more = len(each.causes) - len(said)
+    return [*said, *([f"… and {more} more causes"] if more > 0 else [])]
+
+
+def _age(each: Explanation, now_ms: int) -> str:
+    if each.marked_since_ms is None:
+        return ""
+    return f"marked for deletion {age_text(max(0, now_ms - each.marked_since_ms))} ago, "
+
+
+def _holder(seen: Look) -> str:
+    holder = seen.holder
+    if holder is None:
+        return "Nobody controls the cluster."
+    who = f"Controller {holder.znode.broker_id}"
+    if seen.holder_is_lethe:
+        return f"{who}, one of Lethe's, controls the cluster."
+    if holder.is_kraft:
+        return f"{who}, in KRaft mode, controls the cluster."
+    return f"{who} of Kafka controls the cluster and {'does not answer' if seen.holder_is_silent else 'answers'}."
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """For how long control was ours, and who had it before and after; None: nobody."""
+
+    ours: BrokerId
+    before: BrokerId | None
+    after: BrokerId | None
+    held_ms: int
+
+    @property
+    def line(self) -> str:
+        taken = "nobody held it" if self.before is None else f"it was taken from controller {self.before}"
+        given = "nobody has taken it yet" if self.after is None else f"controller {self.after} has it now"
+        return f"Control was ours for {self.held_ms / 1000:.1f} s: {taken}, and {given}."
+
+
+def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
+    """The answer to `--dry-run`, and where nothing is to be done."""
+    outlooks = [outlook(each, even_if_disabled=even_if_disabled) for each in seen.found]
+    stuck = any(each is not Outlook.DONE for each in outlooks) or bool(seen.zombies)
+    summary = ", ".join(f"{count} {each.value}" for each, count in counted(outlooks).items())
+    data = data_of(seen, even_if_disabled=even_if_disabled, dry_run=True)
+    return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=Exit.NO if stuck else Exit.OK)
+
+
+def ended(
+    first: Look, last: Look, control: Control, *, even_if_disabled: bool, interrupted: bool, timed_out: bool
+) -> Answer:
+    """What has become of the topics, and what remains with its reason."""
+    now_ms = last.evidence.survey.taken_at_ms
+    remaining = [each for each in last.found if not _is_gone(each)]
+    finished = [each for each in last.found if _is_gone(each)]
+    gone = sum(each.verdict is not Verdict.LEFT_OVER for each in finished)
+    lines = [f"{gone} of {len(last.found)} topics are gone. {control.line}"]
+    lines += [f"{each.topic} is gone: {_where(each)}." for each in finished[:MAX_ROWS]]
+    for each in remaining[:MAX_ROWS]:
+        lines += [f"{each.topic} remains:", *(f"    {line}" for line in causes(each, now_ms))]
+    rows = tuple(
+        (each.topic, each.verdict.value, sentence(c, "", now_ms).strip(), unblock(c, each.topic))
+        for each in remaining
+        for c in each.causes[:1]
+    )[:MAX_ROWS]
+    tables = (Table(("topic", "state", "it", "unblocked by"), rows, "What remains"),) if len(remaining) > 1 else ()
+    data: dict[str, JsonValue] = {
+        **data_of(first, even_if_disabled=even_if_disabled, dry_run=False),
+        "after": explanations_to_json(last.evidence, last.found, replicas=False),
+        "finished": [each.topic for each in finished],
+        "remaining": [each.topic for each in remaining],
+        "interrupted": interrupted,
+        "control": {
+            "controller": control.ours,
+            "taken_from": control.before,
+            "handed_to": control.after,
+            "held_ms": control.held_ms,
+        },
+    }
+    code = Exit.OK
+    if interrupted:
+        lines.insert(0, "Interrupted.")
+        code = Exit.INTERRUPTED
+    elif timed_out and remaining:
+        code = Exit.TIMED_OUT
+    elif remaining or gone < len(finished):
+        code = Exit.NO
+    return Answer(data, tuple(lines), tables, code)
+
+
+def _is_gone(each: Explanation) -> bool:
+    return each.verdict in (Verdict.GONE, Verdict.UNSEEN, Verdict.RECLAIMING, Verdict.LEFT_OVER)
+
+
+def _where(each: Explanation) -> str:
+    match each.verdict:
+        case Verdict.GONE:
+            return "ZooKeeper, caches and disks are clean"
+        case Verdict.RECLAIMING:
+            return "ZooKeeper and caches are clean, brokers have yet to remove the bytes"
+        case Verdict.LEFT_OVER:
+            return "but " + "; ".join(sentence(c, "", 0).strip() for c in each.causes[:MAX_CAUSES])
+        case _:
+            return "ZooKeeper is clean, but not everybody answered"
+
+
+def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, JsonValue]:
+    """What `--json` says of the first look."""
+    holder = seen.holder
+    return {
+        "version": 1,
+        "dry_run": dry_run,
+        "holder": None
+        if holder is None
+        else {
+            "controller": holder.znode.broker_id,
+            "lethe": seen.holder_is_lethe,
+            "answers": not seen.holder_is_silent,
+        },
+        "deletion_disabled_on": [*seen.disabled_on],
+        "outlook": {each.topic: outlook(each, even_if_disabled=even_if_disabled).name.lower() for each in seen.found},
+        "reassignments_of_nothing": [str(partition) for partition in seen.zombies],
+        "before": explanations_to_json(seen.evidence, seen.found, replicas=False),
+    }

@@ -1,0 +1,198 @@
+"""`lethe rescue` on a cluster of agents that nobody controls: another session holds `/controller` and sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from adapters import topic_admin
+from adapters.zookeeper.interface import ZooKeeperSession
+from cluster.local import ClusterSettings, LocalCluster
+from protocol.topic_plans import TopicPlan
+from protocol.vocabulary import BrokerId, TopicId, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, Present, SetData
+from protocol.zookeeper.znodes import (
+    ControllerZnode,
+    decode_controller_epoch,
+    encode_controller,
+    encode_controller_epoch,
+    encode_reassignment,
+)
+from tests.fakes.command_line import Lethe
+from tests.fakes.zookeeper_cluster import apply
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(240)]
+
+LIMIT_S = 60.0
+SLEEPER = 7
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not await condition():
+        assert time.monotonic() < deadline, f"not within {LIMIT_S:g} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+async def there_is(session: ZooKeeperSession, path: str) -> bool:
+    (found,) = await session.read([Exists(path)])
+    return isinstance(found, Present)
+
+
+async def fall_asleep(session: ZooKeeperSession) -> None:
+    """This session becomes controller, as one of Kafka's, and does nothing."""
+    (epoch,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
+    assert isinstance(epoch, Data)
+    data = encode_controller(ControllerZnode(BrokerId(SLEEPER), 0))
+    following = encode_controller_epoch(decode_controller_epoch(epoch.data) + 1)
+    await apply(
+        session,
+        Create(paths.CONTROLLER, data, ephemeral=True),
+        SetData(paths.CONTROLLER_EPOCH, following, epoch.stat.version),
+    )
+
+
+@asynccontextmanager
+async def asleep(
+    chroot: str, topics: Mapping[str, Sequence[tuple[int, ...]]], marked: Sequence[str]
+) -> AsyncIterator[tuple[LocalCluster, ZooKeeperSession, Lethe]]:
+    """Three agents with these topics, some of them marked, and nobody who acts on that."""
+    settings = ClusterSettings(controllers=1, brokers=3, zookeeper_connect=chroot, session_timeout_ms=6_000)
+    async with LocalCluster(settings) as cluster, cluster.session() as session:
+        plans = [TopicPlan(name, TopicId(uuid.uuid4()), tuple(rows)) for name, rows in topics.items()]
+        assert [o.problem for o in await topic_admin.create_topics(session, plans)] == [None] * len(plans)
+
+        async def are_led() -> bool:
+            return all([await there_is(session, paths.partition_state(name, 0)) for name in topics])
+
+        await until(are_led, "topics are led")
+        await (await cluster.active_controller()).stop()
+        async with cluster.session() as sleeper:
+            await fall_asleep(sleeper)
+            await apply(session, *(Create(paths.delete_topic(name), None) for name in marked))
+            yield cluster, session, Lethe(cluster.zookeeper_connect)
+
+
+def stored(cluster: LocalCluster, topic: str) -> list[str]:
+    """The topic's directories on all brokers that are no leftovers of a deletion."""
+    roots = [root for roots in cluster.log_dirs.values() for root in roots]
+    return sorted(d.name for root in roots for d in root.glob(f"{topic}-*") if not d.name.endswith("-delete"))
+
+
+def verdicts(document: Any) -> dict[str, str]:
+    return {row["topic"]: row["verdict"] for row in document["topics"]}
+
+
+async def test_what_can_be_finished_is_and_the_rest_is_named_with_its_reason(zookeeper_chroot: str) -> None:
+    topics = {"orders": ((1, 2), (2, 3)), "lost": ((1, 3),), "kept": ((1, 2, 3),)}
+    async with asleep(zookeeper_chroot, topics, ["orders", "lost", "ghost"]) as (cluster, session, lethe):
+        await cluster.broker(3).kill()
+        await apply(
+            session,
+            Create(paths.REASSIGN_PARTITIONS, encode_reassignment({TopicPartition("nobody", 0): (1, 2)})),
+        )
+
+        async def is_away() -> bool:
+            return not await there_is(session, paths.broker_id(3))
+
+        await until(is_away, "broker 3 is away")
+        dry = await lethe("rescue", "--dry-run", "--json")
+        assert dry.code == 1
+        assert dry.data["outlook"] == {"ghost": "finishes", "lost": "waits", "orders": "waits"}
+        assert dry.data["reassignments_of_nothing"] == ["nobody-0"]
+        assert dry.data["holder"] == {"controller": SLEEPER, "lethe": False, "answers": True}
+        assert stored(cluster, "orders")
+
+        agreed = await lethe("rescue")
+        assert agreed.code == 2, "nobody sits here who could agree"
+        assert await there_is(session, paths.delete_topic("orders"))
+
+        cluster.broker(3).launch()
+        await cluster.broker(3).wait_ready()
+        await cluster.broker(2).kill()
+
+        async def other_is_away() -> bool:
+            return not await there_is(session, paths.broker_id(2))
+
+        await until(other_is_away, "broker 2 is away")
+        ran = await lethe("rescue", "--yes", "--json")
+        assert ran.code == 1, ran
+        assert ran.data["control"]["taken_from"] == SLEEPER
+        assert ran.data["control"]["handed_to"] is None
+        assert ran.data["finished"] == ["ghost", "lost"]
+        assert ran.data["remaining"] == ["orders"]
+        (row,) = (row for row in ran.data["after"]["topics"] if row["topic"] == "orders")
+        assert {(c["cause"], c["broker"]) for c in row["causes"]} == {("broker_to_return", 2)}
+        assert not await there_is(session, paths.CONTROLLER), "control is handed back"
+        assert not await there_is(session, paths.REASSIGN_PARTITIONS)
+        assert stored(cluster, "lost") == []
+        assert len(stored(cluster, "kept")) == 3
+
+        cluster.broker(2).launch()
+        await cluster.broker(2).wait_ready()
+        again = await lethe("rescue", "--yes")
+        assert again.code == 0, again
+        assert "orders is gone" in again.out
+        assert stored(cluster, "orders") == []
+        nothing = await lethe("rescue", "--yes")
+        assert nothing.code == 0
+        assert "No topic is marked for deletion." in nothing.out
+
+
+async def test_only_the_named_topics_are_touched(zookeeper_chroot: str) -> None:
+    topics = dict.fromkeys(("orders", "invoices", "kept"), ((1, 2, 3),))
+    async with asleep(zookeeper_chroot, topics, ["orders", "invoices"]) as (cluster, session, lethe):
+        ran = await lethe("rescue", "--yes", "--topic", "orders", "--topic", "kept", "--json")
+        assert ran.code == 1, ran
+        assert ran.data["outlook"] == {"orders": "finishes", "kept": "not_asked_for"}
+        assert ran.data["finished"] == ["orders"]
+        assert await there_is(session, paths.delete_topic("invoices"))
+        assert await there_is(session, paths.topic("invoices"))
+        assert len(stored(cluster, "invoices")) == len(stored(cluster, "kept")) == 3
+
+
+async def test_interrupted_in_the_middle_control_is_handed_back(zookeeper_chroot: str) -> None:
+    async with asleep(zookeeper_chroot, {"orders": ((1, 2, 3),)}, ["orders"]) as (cluster, session, lethe):
+        cluster.broker(2).pause()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "cli", "rescue", "--yes", "--zookeeper", lethe.connect),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            assert process.stderr is not None
+            seen = b""
+            while b"left" not in seen:
+                line = await asyncio.wait_for(process.stderr.readline(), LIMIT_S)
+                assert line, seen
+                seen += line
+            assert await there_is(session, paths.CONTROLLER)
+            process.send_signal(signal.SIGINT)
+            out, err = await asyncio.wait_for(process.communicate(), LIMIT_S)
+        finally:
+            cluster.broker(2).resume()
+        assert process.returncode == 130, (seen, out, err)
+        assert not await there_is(session, paths.CONTROLLER)
+        assert b"orders remains" in out
+
+
+async def test_one_of_lethes_controllers_needs_no_rescue(zookeeper_chroot: str) -> None:
+    settings = ClusterSettings(controllers=1, brokers=1, zookeeper_connect=zookeeper_chroot, session_timeout_ms=6_000)
+    async with LocalCluster(settings) as cluster, cluster.session() as session:
+        await cluster.broker(1).kill()
+        plan = TopicPlan("orders", TopicId(uuid.uuid4()), ((1,),))
+        await topic_admin.create_topics(session, [plan])
+        await apply(session, Create(paths.delete_topic("orders"), None))
+        ran = await Lethe(cluster.zookeeper_connect)("rescue", "--yes")
+        assert ran.code == 1
+        assert "one of Lethe's controllers is at work" in ran.err
+        await apply(session, Delete(paths.delete_topic("orders")))
