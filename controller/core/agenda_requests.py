@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from controller.core.agenda_partitions import Partitions
 from protocol.kafka.errors import ErrorCode
+from protocol.kafka.to_controller import ControllerResponse
 from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.znodes import ProducerIdBlock
@@ -115,6 +116,14 @@ class AllocateProducerIds:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerAsController:
+    """Answer the request under this key, for which nothing was written, once it is certain that we are in charge."""
+
+    key: int
+    response: ControllerResponse
+
+
+@dataclass(frozen=True, slots=True)
 class DropStrangers:
     """Write the states of those of these partitions whose ISRs name brokers that are no replicas."""
 
@@ -134,6 +143,7 @@ RequestTask = (
     | AlterPartitions
     | RefreshStates
     | AllocateProducerIds
+    | AnswerAsController
     | DropStrangers
 )
 
@@ -200,6 +210,14 @@ class ProducerIdsWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlProven:
+    """After a write of nothing: the fence has held, or the tenure is over."""
+
+    key: int
+    response: ControllerResponse
+
+
+@dataclass(frozen=True, slots=True)
 class StrangersDropped:
     partitions: Partitions
     leadership: tuple[LeaderAndIsr, ...]
@@ -216,5 +234,6 @@ RequestContinuation = (
     | StatesRefreshed
     | ProducerIdsRead
     | ProducerIdsWritten
+    | ControlProven
     | StrangersDropped
 )

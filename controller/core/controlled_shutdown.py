@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.core import requests
 from controller.core.agenda_partitions import ElectLeaders, MoveReplicas
 from controller.core.agenda_requests import AnswerControlledShutdown, ControlShutdown, StopFollowers
 from controller.core.context import Context
@@ -32,7 +33,7 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
     problem = _problem(context, request)
     if problem is not None:
         turn.refuse(f"broker/{request.broker_id}", "controlled shutdown", error_name(problem))
-        turn.reply(task.key, ControlledShutdownResponse(problem))
+        requests.answer(turn, task.key, ControlledShutdownResponse(problem))
         return
     leaving = request.broker_id
     if leaving not in context.shutting_down:
@@ -102,4 +103,4 @@ def answer(turn: Turn, task: AnswerControlledShutdown) -> None:
         if leadership.leader == leaving
     )
     turn.record(FactType.BROKER, f"broker/{leaving}", what="relieved", remaining=len(remaining))
-    turn.reply(task.key, ControlledShutdownResponse(ErrorCode.NONE, remaining))
+    requests.answer(turn, task.key, ControlledShutdownResponse(ErrorCode.NONE, remaining))

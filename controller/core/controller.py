@@ -219,6 +219,8 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             isr.refresh(turn, task)
         case agenda_requests.AllocateProducerIds():
             producer_ids.begin(turn, task)
+        case agenda_requests.AnswerAsController():
+            requests.prove(turn, task)
         case agenda_requests.DropStrangers():
             strangers.drop(turn, task)
         case agenda_residence.ListResidents():

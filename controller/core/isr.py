@@ -2,7 +2,8 @@
 
 A leader of protocol 2.7-IV2 or later asks us to write its ISR (AlterPartition). Whether it may is decided from memory,
 in Kafka's order of precedence; all that may be written goes in one write, conditional on the version that the leader
-knows. Leaders of older protocols write the state themselves and leave a notification: then the states are read again.
+knows. Verdicts that need no write are given when it is certain that we are still the controller. Leaders of older
+protocols write the state themselves and leave a notification: then the states are read again.
 
 Stricter than Kafka, because a state that no controller would write by itself helps nobody: a broker that does not lead
 the partition, an ISR without its leader and a replica that is not assigned are refused; so are partitions of topics
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from controller.core import requests
 from controller.core.agenda_reassignment import ProgressReassignments
 from controller.core.agenda_requests import AlterPartitions, DropStrangers, IsrsAltered, RefreshStates, StatesRefreshed
 from controller.core.context import Context
@@ -50,7 +52,7 @@ def alter(turn: Turn, task: AlterPartitions) -> None:
     problem = _problem(context, request)
     if problem is not None:
         turn.refuse(f"broker/{request.broker_id}", "altering ISRs", error_name(problem))
-        turn.reply(task.key, AlterPartitionResponse(problem))
+        requests.answer(turn, task.key, AlterPartitionResponse(problem))
         return
     partitions: list[TopicPartition] = []
     verdicts: list[Verdict | None] = []
@@ -189,11 +191,15 @@ def altered(turn: Turn, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> 
             stale.append(topic_partition)
     request, version = _request(context, task.key)
     _record_refusals(turn, request.broker_id, verdicts)
+    response = _response(context, request, version, verdicts)
     _tell_everybody(turn, task.partitions)
-    turn.reply(task.key, _response(context, request, version, verdicts))
     _move_on(turn, task.partitions)
     if stale:
         turn.do(RefreshStates(tuple(stale)))
+    if task.written:
+        turn.reply(task.key, response)
+    else:
+        requests.answer(turn, task.key, response)
 
 
 def _error_of(outcome: GroupOutcome) -> ErrorCode:

@@ -3,13 +3,23 @@
 A request is worked on like any other event, and its answer is an effect of the step that knows the outcome. Who does
 not lead, or ceases to, says so: then the broker looks for the controller again and repeats its request there. Kafka's
 controller lets some requests time out instead.
+
+Between the election of another controller and the watch that tells us of it we take ourselves for the controller. What
+is answered after a write is safe, since the fence was checked with it. Where nothing had to be written, the fence is
+checked alone before the answer is given: a leader builds on what it is told of its partitions.
 """
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from controller.core.agenda_requests import AllocateProducerIds, AlterPartitions, ControlShutdown
+from controller.core.agenda_requests import (
+    AllocateProducerIds,
+    AlterPartitions,
+    AnswerAsController,
+    ControlProven,
+    ControlShutdown,
+)
 from controller.core.context import Asked
 from controller.core.effects import Reply
 from controller.core.events import BrokerRequested
@@ -25,6 +35,9 @@ from protocol.kafka.to_controller import (
     ControllerRequest,
     ControllerResponse,
 )
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Check
+from protocol.zookeeper.packing import GroupDone, GroupOutcome
 
 
 def received(turn: Turn, event: BrokerRequested) -> None:
@@ -43,6 +56,27 @@ def received(turn: Turn, event: BrokerRequested) -> None:
             turn.do(AllocateProducerIds(event.key))
         case _:
             assert_never(event.request)
+
+
+def answer(turn: Turn, key: int, response: ControllerResponse) -> None:
+    """Answer a request for which nothing was written, as soon as ZooKeeper has confirmed that we are in charge."""
+    turn.do(AnswerAsController(key, response))
+
+
+def prove(turn: Turn, task: AnswerAsController) -> None:
+    """Write nothing, fenced. The group is the fence once more, since there is no multi without a group."""
+    check = Check(paths.controller_epoch(), turn.context.epoch_version)
+    turn.write([(check,)], ControlProven(task.key, task.response))
+
+
+def proven(turn: Turn, then: ControlProven, outcome: GroupOutcome) -> None:
+    """The fence held: answer. What else went wrong proves nothing, so the broker is to look for its controller."""
+    if isinstance(outcome, GroupDone):
+        turn.reply(then.key, then.response)
+        return
+    request = turn.context.unanswered[then.key].request
+    turn.refuse("controller", f"answering {type(request).__name__}", f"{paths.controller_epoch()}: {outcome}")
+    turn.reply(then.key, refused(request))
 
 
 def refused(request: ControllerRequest) -> ControllerResponse:

@@ -34,6 +34,7 @@ from controller.core import (
     reassignment_end,
     reassignment_requests,
     removal,
+    requests,
     residence,
     strangers,
     tenure,
@@ -184,6 +185,8 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             residence.registration_written(turn, then, outcomes[0])
         case agenda_residence.RegistrationRemoved():
             pass
+        case agenda_requests.ControlProven():
+            requests.proven(turn, then, outcomes[0])
         case agenda_requests.ProducerIdsWritten():
             producer_ids.were_written(turn, then, outcomes[0])
         case agenda_reassignment.ReassignmentsTrimmed():

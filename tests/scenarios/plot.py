@@ -7,7 +7,9 @@ import textwrap
 from controller.core.context import Role
 from controller.core.waiting import waits
 from protocol.journal import FactType
-from protocol.zookeeper import paths
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Create, Delete, SetData
 from tests.fakes.one_controller import OneController
 
 
@@ -62,6 +64,23 @@ def led(world: OneController, name: str, partition: int = 0) -> tuple[int, int, 
     """(leader, leader epoch, ISR) in the controller's memory."""
     leadership = world.context.topics[name].partitions[partition].leadership
     return None if leadership is None else (leadership.leader, leadership.leader_epoch, leadership.isr)
+
+
+def another_is_elected_meanwhile(world: OneController, broker: int = 7) -> None:
+    """Before the controller's next read or write somebody else becomes controller; the watch tells of it only later."""
+    left = [None]
+
+    def elect(_: object) -> None:
+        if left:
+            left.pop()
+            theirs = znodes.encode_controller(znodes.ControllerZnode(BrokerId(broker), world.now_ms))
+            world.write(
+                Delete(paths.controller()),
+                Create(paths.controller(), theirs, ephemeral=True),
+                SetData(paths.controller_epoch(), b"2", 1),
+            )
+
+    world.meanwhile = elect
 
 
 def role(world: OneController) -> Role:

@@ -29,6 +29,7 @@ def test_leader_and_follower_are_relieved_and_nothing_is_without_a_leader_when_t
         -> 2 LeaderAndIsr: orders-1 leader 2 epoch 1 isr 2
         -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-1 leader 2 epoch 1 isr 2 offline 1
         -> 1 StopReplica: orders-1 epoch 1
+        zk check /controller_epoch at version 1
         ! ControlledShutdown still leads: nothing
         <- 1,2 LeaderAndIsr ok
         <- 1,2,3 UpdateMetadata ok

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 
@@ -27,9 +26,9 @@ from protocol.vocabulary import (
     TopicPartition,
 )
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from tests.fakes.one_controller import OneController
-from tests.scenarios.plot import cluster, is_gone, led, state, with_topic
+from tests.scenarios.plot import another_is_elected_meanwhile, cluster, is_gone, led, state, with_topic
 
 BEFORE_IDS = InterBrokerProtocol.parse("2.7")
 
@@ -191,30 +190,12 @@ def test_controller_move_on_preferred_replica_election(is_right: bool) -> None:
     assert (before[0] == 1) is is_right
     world.take_sent()
     world.write(Create(paths.preferred_replica_election(), znodes.encode_preferred_replica_election([T0])))
-    theirs = znodes.encode_controller(znodes.ControllerZnode(BrokerId(7), world.now_ms))
-    world.meanwhile = once(
-        lambda: world.write(
-            Delete(paths.controller()),
-            Create(paths.controller(), theirs, ephemeral=True),
-            SetData(paths.controller_epoch(), b"2", 1),
-        )
-    )
+    another_is_elected_meanwhile(world)
     world.run()
     assert (world.context.role, world.context.active_controller) == (Role.STANDING_BY, 7)
     assert world.exists(paths.preferred_replica_election())
     assert znodes.decode_state("t", 0, state(world, "t", 0).encode(), 0) == LeaderAndIsr(*before, 1)
     assert world.take_sent() == []
-
-
-def once(act: Callable[[], object]) -> Callable[[object], None]:
-    """Done before the controller's next read or write, and never again."""
-    left = [act]
-
-    def first(_: object) -> None:
-        if left:
-            left.pop()()
-
-    return first
 
 
 # --- ISR ----------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
-from protocol.zookeeper.operations import ReadOutcome, SetData, Stat, ZkError
+from protocol.zookeeper.operations import Check, ReadOutcome, SetData, Stat, ZkError
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 NOW_MS = 5_000
@@ -106,7 +106,7 @@ def read_in(effects: Sequence[Effect]) -> ReadZnodes:
 
 
 def written(context: Context, effects: Sequence[Effect], errors: Mapping[int, ZkError] | None = None) -> list[Effect]:
-    """Every group was applied, except those with an error, at their first operation."""
+    """Every group was applied, except those with an error, at their first operation; then as `in_charge`."""
     effect = write_in(effects)
     outcomes: list[GroupOutcome] = []
     for number, group in enumerate(effect.groups):
@@ -115,7 +115,15 @@ def written(context: Context, effects: Sequence[Effect], errors: Mapping[int, Zk
         else:
             stats = tuple(Stat(1, 1, op.version + 1 if isinstance(op, SetData) else 0, 0) for op in group)
             outcomes.append(GroupDone(stats, tuple(op.path for op in group)))
-    return feed(context, ZnodesWritten(effect.id, tuple(outcomes)))
+    return in_charge(context, feed(context, ZnodesWritten(effect.id, tuple(outcomes))))
+
+
+def in_charge(context: Context, effects: list[Effect]) -> list[Effect]:
+    """The effects; where they end with the question whether we are still the controller, those of a yes as well."""
+    last = effects[-1] if effects else None
+    if isinstance(last, WriteZnodes) and all(isinstance(op, Check) for group in last.groups for op in group):
+        return [*effects, *written(context, effects)]
+    return effects
 
 
 def answered(context: Context, effects: Sequence[Effect], *outcomes: ReadOutcome) -> list[Effect]:

@@ -19,6 +19,7 @@ from tests.unit.controller.core.stage import (
     EPOCH,
     add_topic,
     feed,
+    in_charge,
     leading,
     refusals,
     sends,
@@ -47,7 +48,7 @@ def cluster(*topics: tuple[str, tuple[int, ...]], brokers: tuple[int, ...] = (1,
 
 def ask(context: Context, broker: int, epoch: int | None = None) -> list[Effect]:
     request = ControlledShutdownRequest(BrokerId(broker), BrokerEpoch(100 + broker if epoch is None else epoch))
-    return feed(context, BrokerRequested(KEY, request, 3))
+    return in_charge(context, feed(context, BrokerRequested(KEY, request, 3)))
 
 
 def to_the_end(context: Context, effects: list[Effect]) -> list[Effect]:

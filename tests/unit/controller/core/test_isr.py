@@ -30,6 +30,7 @@ from tests.unit.controller.core.stage import (
     add_topic,
     answered,
     feed,
+    in_charge,
     leading,
     perform,
     read_in,
@@ -76,7 +77,7 @@ def wants(
 def ask(context: Context, version: int, *rows: AlterPartition, broker: int = 1, epoch: int = 101) -> list[Effect]:
     topic = AlterPartitionTopic("t", None, rows) if version < 2 else AlterPartitionTopic(None, ID, rows)
     request = AlterPartitionRequest(BrokerId(broker), BrokerEpoch(epoch), (topic,))
-    return feed(context, BrokerRequested(KEY, request, version))
+    return in_charge(context, feed(context, BrokerRequested(KEY, request, version)))
 
 
 def response(effects: list[Effect]) -> AlterPartitionResponse:
@@ -125,7 +126,7 @@ def test_unknown_topic_id() -> None:
     request = AlterPartitionRequest(
         BrokerId(1), BrokerEpoch(101), (AlterPartitionTopic(None, unknown, (wants(), wants(partition=1))),)
     )
-    effects = feed(context, BrokerRequested(KEY, request, 2))
+    effects = in_charge(context, feed(context, BrokerRequested(KEY, request, 2)))
     rows = tuple(AlteredPartition(number, ErrorCode.UNKNOWN_TOPIC_ID) for number in (0, 1))
     assert response(effects).topics == (AlteredTopic(None, unknown, rows),)
     assert sends(effects, UpdateMetadataRequest) == {}

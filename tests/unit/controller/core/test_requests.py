@@ -28,9 +28,10 @@ from protocol.kafka.to_controller import (
 )
 from protocol.kafka.versions import LATEST
 from protocol.vocabulary import BrokerEpoch, BrokerId
-from protocol.zookeeper.operations import ReadFailed, ZkError
-from protocol.zookeeper.packing import GroupUnknown
-from tests.unit.controller.core.stage import NOW_MS, add_topic, feed, leading, write_in
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Check, ReadFailed, ZkError
+from protocol.zookeeper.packing import FenceFailed, GroupFailed, GroupOutcome, GroupUnknown
+from tests.unit.controller.core.stage import NOW_MS, add_topic, feed, in_charge, leading, write_in
 
 SHUTDOWN = ControlledShutdownRequest(BrokerId(1), BrokerEpoch(101))
 ALTER = AlterPartitionRequest(
@@ -115,10 +116,59 @@ def test_unknown_outcome_and_fault_answer_what_is_in_progress(
     assert replies(after_fault(context, "broken", NOW_MS)) == [Reply(8, answer)]
 
 
+NOTHING_CHANGES = AlterPartitionRequest(
+    BrokerId(1),
+    BrokerEpoch(101),
+    tuple(AlterPartitionTopic(name, None, (AlterPartition(0, 0, (1, 2), 0, 0),)) for name in ("t", "u", "v")),
+)
+NOTHING_LED = ControlledShutdownRequest(BrokerId(3), BrokerEpoch(103))
+unwritten = pytest.mark.parametrize(
+    "request_", [NOTHING_CHANGES, NOTHING_LED], ids=["AlterPartition", "ControlledShutdown"]
+)
+
+
+def idle() -> Context:
+    context = leading(1, 2, 3)
+    for name in ("t", "u", "v"):
+        add_topic(context, name, [(1, 2)], led=True)
+    return context
+
+
+@unwritten
+def test_answer_without_a_write_waits_for_one_check_of_the_epoch(request_: ControllerRequest) -> None:
+    context = idle()
+    effects = feed(context, BrokerRequested(7, request_, 0))
+    assert replies(effects) == []
+    check = Check(paths.controller_epoch(), context.epoch_version)
+    assert (write_in(effects).groups, write_in(effects).fence) == (((check,),), check)
+    (reply,) = replies(in_charge(context, effects))
+    assert reply.response.error == ErrorCode.NONE
+    assert context.unanswered == {}
+
+
+@unwritten
+@pytest.mark.parametrize(
+    "outcome, moved",
+    [
+        pytest.param(FenceFailed(ZkError.BAD_VERSION), True, id="moved"),
+        pytest.param(GroupUnknown("?"), False, id="unknown"),
+        pytest.param(GroupFailed(-1, ZkError.NO_AUTH), False, id="refused"),
+    ],
+)
+def test_answer_without_a_write_is_not_given_unless_we_are_in_charge(
+    request_: ControllerRequest, outcome: GroupOutcome, moved: bool
+) -> None:
+    context = idle()
+    write = write_in(feed(context, BrokerRequested(7, request_, 0)))
+    after = feed(context, ZnodesWritten(write.id, (outcome,), controller_moved=moved))
+    assert replies(after) == [Reply(7, refused(request_))]
+    assert context.unanswered == {}
+
+
 def test_answer_to_a_request_that_was_answered_is_a_fault() -> None:
     context = led()
     queue_deletion(context, "t", 0)
-    (reply,) = replies(feed(context, BrokerRequested(7, SHUTDOWN, 3)))
+    (reply,) = replies(in_charge(context, feed(context, BrokerRequested(7, SHUTDOWN, 3))))
     assert reply.response == ControlledShutdownResponse(ErrorCode.NONE)
     with pytest.raises(KeyError):
         Turn(context, NOW_MS).reply(7, reply.response)
