@@ -125,6 +125,13 @@ BROKER: Final = (
         minimum=0,
     ),
     Property(
+        "lethe.acknowledge.only",
+        Kind.BOOLEAN,
+        "false",
+        "For measuring controllers: control requests are answered as though they had been carried out, and nothing is. "
+        "The agent hosts no replica, keeps no metadata, and does not start where its log directories hold replicas.",
+    ),
+    Property(
         "lethe.delete.files.per.second",
         Kind.INTEGER,
         "5000",
@@ -168,6 +175,7 @@ class BrokerConfig:
     delete_files_per_second: int
     """0: no limit."""
     controlled_shutdown: ControlledShutdownConfig
+    acknowledge_only: bool
     max_frame_bytes: int
     warnings: tuple[str, ...]
     """What in the configuration was not understood and not needed."""
@@ -200,6 +208,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
             values.integer("controlled.shutdown.max.retries"),
             values.integer("controlled.shutdown.retry.backoff.ms"),
         ),
+        acknowledge_only=values.boolean("lethe.acknowledge.only"),
         max_frame_bytes=values.integer("socket.request.max.bytes"),
         warnings=tuple(values.warnings),
     )

@@ -98,11 +98,14 @@ class KafkaServer:
         served: Mapping[ApiKey, VersionRange] = SPOKEN,
         limits: ServerLimits = ServerLimits(),
         name: str = "kafka",
+        note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
     ) -> None:
+        """`note_request` is told of every request that goes to the handler, and how many bytes it took."""
         self._handler = handler
         self._served = dict(served)
         self._limits = limits
         self._name = name
+        self._note_request = note_request
         self._listeners: list[asyncio.Server] = []
         self._connections: dict[_Connection, None] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -249,6 +252,7 @@ class KafkaServer:
                 continue
             connection.busy = True
             if isinstance(request, Decoded):
+                self._note_request(request.header.api, protocol.request_bytes)
                 answer = await self._answer(protocol, request, connection.peer)
                 if isinstance(answer, Close):
                     return answer.reason

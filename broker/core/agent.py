@@ -20,6 +20,7 @@ Driving contract, for the runtime and for a simulator alike:
     InventoryLoaded     the disk as found                               storage
     BrokerRegistered    a new broker epoch                              here
     ControlReceived     LeaderAndIsr, UpdateMetadata, StopReplica       epochs, then leader_and_isr, here, stop_replica
+                                                                        (acknowledgement, where nothing is to be done)
     DiskPerformed       directories made, identified, filled, renamed   leader_and_isr, stop_replica, catch_up
     TopicIdsAnswered    what ZooKeeper says about topics                stop_replica
     IsrProposed         what became of the ISRs that were asked for     isr
@@ -33,6 +34,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from broker.core import catch_up, isr, leader_and_isr, roles, stop_replica
+from broker.core.acknowledgement import acknowledge, refuse_replicas
 from broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
 from broker.core.epochs import check_epochs, refusal
 from broker.core.inputs import (
@@ -83,7 +85,7 @@ def step(state: AgentState, happened: Input, now_ms: int) -> tuple[Effect, ...]:
 def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
     match happened:
         case InventoryLoaded():
-            return take_inventory(state, happened, now_ms)
+            return take_inventory(state, happened, now_ms) + refuse_replicas(state)
         case BrokerRegistered(broker_epoch):
             state.broker_epoch = broker_epoch
             data: dict[str, JsonValue] = {"happened": "registered", "broker_epoch": int(broker_epoch)}
@@ -126,6 +128,8 @@ def _take(state: AgentState, received: ControlReceived) -> list[Effect]:
         theirs = received.addressed.broker_epoch if error is ErrorCode.STALE_BROKER_EPOCH else request.controller_epoch
         details = {"controller": int(request.controller_id), "epoch": int(theirs), "known_epoch": int(ours)}
         return [Reply(received.token, refusal(request, error)), record_refusal(state, api, error.name, details)]
+    if state.settings.acknowledge_only:
+        return acknowledge(state, received)
     match request:
         case LeaderAndIsrRequest():
             return leader_and_isr.begin(state, received.token, request)

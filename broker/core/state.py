@@ -46,6 +46,8 @@ class Settings:
     inter_broker_protocol: InterBrokerProtocol = LATEST
     inter_broker_listener: str = "PLAINTEXT"
     """Where controllers listen for brokers."""
+    acknowledge_only: bool = False
+    """Answer control requests as though they had been carried out (broker.core.acknowledgement)."""
 
 
 @dataclass(slots=True)

@@ -240,6 +240,7 @@ class AgentApp:
             config.catch_up_delay_ms,
             config.inter_broker_protocol,
             config.inter_broker_listener,
+            config.acknowledge_only,
         )
         state = AgentState(settings)
         loop = AgentLoop(state, self, self._clock, self._tasks, lambda why: self.stop(why, ExitCode.FAULT))
@@ -247,7 +248,9 @@ class AgentApp:
         if state.halted:
             raise CannotStart(self._stop_reason)
         listeners = Listeners(
-            lambda listener: handler_for(listener, loop, found, self._log_dirs.space), self._config.max_frame_bytes
+            lambda listener: handler_for(listener, loop, found, self._log_dirs.space),
+            self._config.max_frame_bytes,
+            self.metrics.counts.note_request,
         )
         self.endpoints = await listeners.listen(self._config.listeners)
         listeners.start(self._tasks)

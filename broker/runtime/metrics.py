@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from broker.core.state import AgentState
 from protocol.journal import Fact, FactType
+from protocol.kafka.control import ApiKey
 
 
 class Declared(NamedTuple):
@@ -75,6 +76,9 @@ _PROPOSALS: Final = Declared(
     ("outcome",),
 )
 _REQUESTS: Final = Declared("lethe_agent_requests_total", "counter", "Control requests carried out", ("api",))
+_REQUEST_BYTES: Final = Declared(
+    "lethe_agent_request_bytes_total", "counter", "Bytes of the requests that came in, their lengths included", ("api",)
+)
 _ANSWERS: Final = Declared(
     "lethe_agent_answers_total", "counter", "Partitions answered, by request and error", ("api", "error")
 )
@@ -103,6 +107,7 @@ METRICS: Final = (
     _CATCHING_UP,
     _PROPOSALS,
     _REQUESTS,
+    _REQUEST_BYTES,
     _ANSWERS,
     _REFUSALS,
 )
@@ -113,8 +118,13 @@ class AgentCounts:
     """What is counted as it happens."""
 
     requests: Counter[str] = field(default_factory=Counter)
+    request_bytes: Counter[str] = field(default_factory=Counter)
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+
+    def note_request(self, api: ApiKey, size_bytes: int) -> None:
+        """Count what a request took on its connection."""
+        self.request_bytes[api.name] += size_bytes
 
     def note_fact(self, fact: Fact) -> None:
         """Count what a fact says."""
@@ -152,6 +162,7 @@ class AgentMetrics(Collector):
 
     def _counted(self) -> Iterator[Metric]:
         yield _family(_REQUESTS, {(api,): count for api, count in sorted(self.counts.requests.items())})
+        yield _family(_REQUEST_BYTES, {(api,): count for api, count in sorted(self.counts.request_bytes.items())})
         yield _family(_ANSWERS, dict(sorted(self.counts.answers.items())))
         yield _family(_REFUSALS, {(what,): count for what, count in sorted(self.counts.refusals.items())})
 

@@ -55,8 +55,15 @@ def handler_for(listener: str, loop: AgentLoop, cluster_id: str, space: Callable
 class Listeners:
     """One server per listener, so that an answer has the addresses of the listener through which was asked."""
 
-    def __init__(self, make_handler: Callable[[str], Handler], max_frame_bytes: int) -> None:
+    def __init__(
+        self,
+        make_handler: Callable[[str], Handler],
+        max_frame_bytes: int,
+        note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
+    ) -> None:
+        """`note_request` is told of each request and its bytes."""
         self._make_handler = make_handler
+        self._note_request = note_request
         self._limits = ServerLimits(max_request_bytes=max_frame_bytes)
         self._servers: dict[str, KafkaServer] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -66,7 +73,11 @@ class Listeners:
         bound: list[Endpoint] = []
         for endpoint in endpoints:
             server = KafkaServer(
-                self._make_handler(endpoint.listener), SERVED, self._limits, f"agent-{endpoint.listener.lower()}"
+                self._make_handler(endpoint.listener),
+                SERVED,
+                self._limits,
+                f"agent-{endpoint.listener.lower()}",
+                self._note_request,
             )
             address = await server.listen(endpoint.host, endpoint.port)
             self._servers[endpoint.listener] = server

@@ -42,6 +42,7 @@ Buffers = Sequence[bytes | memoryview]
 """To be written one after the other."""
 
 _CORRELATION_IDS: Final = 2**31
+_LENGTH_BYTES: Final = 4
 
 
 def _framed(payload: bytes) -> Buffers:
@@ -134,7 +135,7 @@ class ClientConnection:
 class ServerConnection:
     """The side that answers. `served` says which APIs and versions; ApiVersions is answered from it here."""
 
-    __slots__ = ("_current", "_decoder", "_served")
+    __slots__ = ("_current", "_decoder", "_served", "request_bytes")
 
     def __init__(
         self,
@@ -144,6 +145,8 @@ class ServerConnection:
         self._served = served
         self._decoder = FrameDecoder(max_request_bytes)
         self._current: RequestHeader | None = None
+        self.request_bytes = 0
+        """What the request given out last took on the connection, its length included."""
 
     def receive(self, data: bytes) -> None:
         """Take what arrived; `next_request` gives out what is complete."""
@@ -160,6 +163,7 @@ class ServerConnection:
         payload = self._decoder.next_frame()
         if payload is None:
             return None
+        self.request_bytes = _LENGTH_BYTES + len(payload)
         try:
             request = decode_request(payload, self._served)
         except UnsupportedVersion as error:

@@ -1,0 +1,67 @@
+"""Acknowledging without doing: for measuring what a controller costs, with brokers that cost next to nothing.
+
+Every control request that passes the epochs is answered NONE for each partition and recorded; no replica is hosted, no
+directory touched, no metadata kept. An agent whose log directories hold replicas does not start so: it would tell a
+controller that they are deleted.
+"""
+
+from __future__ import annotations
+
+from broker.core.effects import Effect, Halt, Reply
+from broker.core.inputs import ControlReceived
+from broker.core.records import record_answers
+from broker.core.state import AgentState
+from protocol.kafka.control import (
+    ControlRequest,
+    ControlResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    TopicError,
+    TopicIdError,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from protocol.kafka.errors import ErrorCode, error_name
+
+
+def acknowledge(state: AgentState, received: ControlReceived) -> list[Effect]:
+    """Answer as though everything had been done."""
+    request = received.addressed.request
+    partitions = sum(len(topic.partitions) for topic in request.topics)
+    answered = record_answers(state, request, {error_name(ErrorCode.NONE): partitions})
+    return [Reply(received.token, _all_is_well(request)), answered]
+
+
+def refuse_replicas(state: AgentState) -> list[Effect]:
+    """Halt where there are replicas that the answers would be wrong about."""
+    if not state.settings.acknowledge_only or not state.replicas:
+        return []
+    state.halted = True
+    return [
+        Halt(
+            f"the log directories hold {len(state.replicas)} replicas, and lethe.acknowledge.only=true would have "
+            "their deletion acknowledged and not done; name empty directories in log.dirs, or leave that setting out"
+        )
+    ]
+
+
+def _all_is_well(request: ControlRequest) -> ControlResponse:
+    match request:
+        case LeaderAndIsrRequest():
+            told = [
+                TopicIdError(topic.topic, topic.topic_id, partition.partition, ErrorCode.NONE)
+                for topic in request.topics
+                for partition in topic.partitions
+            ]
+            return LeaderAndIsrResponse(ErrorCode.NONE, tuple(told))
+        case StopReplicaRequest():
+            stopped = [
+                TopicError(topic.topic, partition.partition, ErrorCode.NONE)
+                for topic in request.topics
+                for partition in topic.partitions
+            ]
+            return StopReplicaResponse(ErrorCode.NONE, tuple(stopped))
+        case UpdateMetadataRequest():
+            return UpdateMetadataResponse(ErrorCode.NONE)
