@@ -21,6 +21,8 @@ from cli.running import finish_sync
 if TYPE_CHECKING:
     from cluster.demo_plan import DemoOptions
     from cluster.demo_result import DemoResult
+    from cluster.kafka import KafkaBroker
+    from cluster.kafka_fetch import KafkaDistribution, KafkaVersion
     from cluster.local import LocalCluster
 
 Topics = Annotated[int | None, typer.Option("--topics", help="Topics. (default: 30; 200 with --chaos)")]
@@ -36,7 +38,16 @@ ReplicationFactor = Annotated[
 Size = Annotated[
     int | None, typer.Option("--bytes", help="Bytes of segments in each replica. (default: 131072; 16384 with --chaos)")
 ]
-Brokers = Annotated[int, typer.Option("--brokers", help="Broker agents, each with two log directories.")]
+Brokers = Annotated[
+    str,
+    typer.Option(
+        "--brokers",
+        metavar="N|kafka:VERSION[:N]",
+        help="Broker agents, or real Kafka brokers of any version from 2.5 to 3.9 (kafka:3.9.1), which are fetched the "
+        "first time; each with two log directories. Real brokers are three unless a number follows "
+        "(kafka:3.9.1:5).",
+    ),
+]
 Controllers = Annotated[int, typer.Option("--controllers", help="Controllers: one leads, the others stand by.")]
 WorkDir = Annotated[
     Path | None,
@@ -59,7 +70,7 @@ def demo(
     partitions: Partitions = None,
     replication_factor: ReplicationFactor = None,
     size: Size = None,
-    brokers: Brokers = 3,
+    brokers: Brokers = "3",
     controllers: Controllers = 2,
     work_dir: WorkDir = None,
     keep: Keep = False,
@@ -75,8 +86,11 @@ def demo(
     def command() -> Answer:
         from cluster.demo_plan import DemoOptions
 
-        usual = DemoOptions(controllers=controllers, brokers=brokers, work_dir=work_dir, limit_s=limit, chaos=chaos)
-        sizes = (200, 2, 2, 16_384) if chaos else (30, 4, min(3, brokers), 131_072)
+        kafka, count = wanted_brokers(brokers)
+        usual = DemoOptions(
+            controllers=controllers, brokers=count, work_dir=work_dir, limit_s=limit, chaos=chaos, kafka=kafka
+        )
+        sizes = (200, 2, 2, 16_384) if chaos else (30, 4, min(3, count), 131_072)
         options = replace(
             usual,
             topics=sizes[0] if topics is None else topics,
@@ -89,15 +103,30 @@ def demo(
     finish_sync(command, as_json=as_json and not keep)
 
 
+def wanted_brokers(text: str) -> tuple[KafkaVersion | None, int]:
+    """The Kafka that `--brokers` names, None for agents, and how many brokers. Raises ValueError."""
+    from cluster.kafka_fetch import KafkaVersion
+
+    kind, _, rest = text.partition(":")
+    version, _, number = rest.partition(":")
+    count = (number or "3") if kind == "kafka" else text
+    if not count.isascii() or not count.isdigit():
+        raise ValueError(f"--brokers {text}: give a number, or kafka:VERSION, such as kafka:3.9.1 or kafka:3.9.1:5")
+    return (KafkaVersion.parse(version) if kind == "kafka" else None), int(count)
+
+
 def run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
     """Runs the demo to its answer. Where the cluster is kept, the answer has been shown when this returns. Raises
     Refusal where the demo could not be carried out."""
     from cluster.demo import DaemonFailed, DemoFailed
+    from cluster.java import JavaUnusable
+    from cluster.kafka_fetch import KafkaUnavailable, fetch_kafka
     from cluster.zookeeper import ZooKeeperStartFailed
 
     try:
-        return asyncio.run(_run(options, keep=keep, as_json=as_json))
-    except ZooKeeperStartFailed as error:
+        kafka = None if options.kafka is None else fetch_kafka(options.kafka, note)
+        return asyncio.run(_run(options, kafka, keep=keep, as_json=as_json))
+    except (ZooKeeperStartFailed, JavaUnusable, KafkaUnavailable) as error:
         raise Refusal(str(error), Exit.USAGE) from error
     except (DaemonFailed, DemoFailed) as error:
         raise Refusal(str(error)) from error
@@ -105,7 +134,7 @@ def run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
         raise KeyboardInterrupt from error
 
 
-async def _run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
+async def _run(options: DemoOptions, kafka: KafkaDistribution | None, *, keep: bool, as_json: bool) -> Answer:
     from cli.demo_show import answer, watching
     from cluster.demo import run_demo
     from cluster.demo_chaos import Chaos
@@ -127,7 +156,7 @@ async def _run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
 
     with watching(quiet=as_json) as watcher:
         chapter = Chaos() if options.chaos else None
-        result = await run_demo(options, watcher, chapter=chapter, afterwards=linger if keep else None)
+        result = await run_demo(options, watcher, kafka=kafka, chapter=chapter, afterwards=linger if keep else None)
     final = answer(result)
     return Answer(None, exit=final.exit) if keep else final
 
@@ -138,5 +167,10 @@ def _where(cluster: LocalCluster) -> str:
         f"  lethe topics list --zookeeper {cluster.zookeeper_connect}",
         f"  lethe survey --zookeeper {cluster.zookeeper_connect}",
         *(f"  {daemon.name}: {daemon.http_url}/state, log {daemon.log_file}" for daemon in cluster.daemons),
+        *(f"  {broker.name}: {_address(broker)}, log {broker.log_file}" for broker in cluster.kafka_brokers),
     ]
     return "\n".join(lines)
+
+
+def _address(broker: KafkaBroker) -> str:
+    return "ended" if broker.address is None else ":".join(map(str, broker.address))

@@ -19,9 +19,11 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.daemons import DaemonFailed
 from cluster.demo_ledger import JournalFollower, Ledger
 from cluster.demo_plan import DemoOptions, plan_topics
+from cluster.demo_real import FillFailed, fill, note_freed, real_cluster_settings
 from cluster.demo_result import BrokerTotals, DemoResult, PhaseTimes, phase_times
 from cluster.demo_waits import WaitLog
 from cluster.demo_watch import Bar, Watcher
+from cluster.kafka_fetch import KafkaDistribution
 from cluster.local import ClusterSettings, LocalCluster
 from protocol.topic_plans import TopicPlan
 from survey.leftovers import Standing, leftovers
@@ -71,7 +73,10 @@ class Story:
 
     async def look(self) -> Survey:
         """A survey of everything, the disks included."""
-        return await take(self.session, log_dirs=self.cluster.log_dirs)
+        survey = await take(self.session, log_dirs=self.cluster.log_dirs)
+        if self.cluster.kafka_brokers and self.before is not None:
+            note_freed(self.ledger, self.before, survey)
+        return survey
 
 
 class Chapter(Protocol):
@@ -86,8 +91,10 @@ class Chapter(Protocol):
         ...
 
 
-def cluster_settings(options: DemoOptions) -> ClusterSettings:
-    """The cluster that the demo needs."""
+def cluster_settings(options: DemoOptions, kafka: KafkaDistribution | None = None) -> ClusterSettings:
+    """The cluster that the demo needs, of agents or of real brokers."""
+    if kafka is not None:
+        return real_cluster_settings(options, kafka)
     return ClusterSettings(
         controllers=options.controllers,
         brokers=options.brokers,
@@ -107,19 +114,22 @@ async def run_demo(
     options: DemoOptions,
     watcher: Watcher,
     *,
+    kafka: KafkaDistribution | None = None,
     chapter: Chapter | None = None,
     afterwards: Callable[[LocalCluster, DemoResult], Awaitable[None]] | None = None,
 ) -> DemoResult:
-    """Runs it on a cluster of its own, which is gone at the end; `afterwards` still finds it running.
+    """Runs it on a cluster of its own, which is gone at the end; `afterwards` still finds it running. With `kafka` it
+    has real brokers.
 
     Raises ZooKeeperStartFailed, DaemonFailed and DemoFailed.
     """
     began = time.monotonic()
-    cluster = LocalCluster(cluster_settings(options))
+    cluster = LocalCluster(cluster_settings(options, kafka))
+    brokers = "agents" if kafka is None else f"brokers of Kafka {kafka.version}"
     standing_by = max(options.controllers - 1, 0)
     watcher.stage("Starting")
     watcher.note(
-        f"a ZooKeeper, {options.controllers} controllers ({standing_by} to stand by) and {options.brokers} brokers, "
+        f"a ZooKeeper, {options.controllers} controllers ({standing_by} to stand by) and {options.brokers} {brokers}, "
         f"in {cluster.work_dir}"
     )
     async with cluster, cluster.session() as session:
@@ -127,7 +137,8 @@ async def run_demo(
         active = await cluster.active_controller()
         watcher.note(f"{active.name} is active after {started_s:.1f} s; ZooKeeper is {cluster.zookeeper_connect}")
         follower = JournalFollower(daemon.journal_dir for daemon in cluster.daemons)
-        story = Story(options, cluster, watcher, session, follower)
+        ledger = Ledger(acks_of="broker" if kafka is None else "controller")
+        story = Story(options, cluster, watcher, session, follower, ledger)
         await create(story)
         await delete(story, chapter)
         result = await verdict(story, started_s)
@@ -143,15 +154,17 @@ async def create(story: Story) -> None:
     """Creates the topics and waits until every replica has its bytes and every broker knows every topic."""
     options, watcher = story.options, story.watcher
     watcher.stage("Creating")
-    story.plans = plan_topics(options, [broker.id for broker in story.cluster.brokers], os.urandom)
+    story.plans = plan_topics(options, [broker.id for broker in story.cluster.all_brokers], os.urandom)
     began = time.monotonic()
     for outcome in await topic_admin.create_topics(story.session, story.plans):
         if outcome.problem is not None:
             raise DemoFailed(outcome.problem)
+    real = story.cluster.kafka_brokers
+    filled_bytes = 0 if real else options.bytes_per_replica
     wanted = Counter(broker for plan in story.plans for replicas in plan.assignment for broker in replicas)
     while True:
         survey = await story.look()
-        has = _replicas(survey, options.bytes_per_replica)
+        has = _replicas(survey, filled_bytes)
         known = [len(answer.cache or ()) for answer in survey.answers]
         watcher.bars(
             [
@@ -164,6 +177,12 @@ async def create(story: Story) -> None:
         if time.monotonic() - began > options.limit_s:
             raise DemoFailed(f"the topics were not created within {options.limit_s:g} s")
         await asyncio.sleep(POLL_S)
+    if real and options.bytes_per_replica:
+        try:
+            await fill(real, story.names, options)
+        except FillFailed as error:
+            raise DemoFailed(str(error)) from error
+        survey = await story.look()
     story.before = survey
     story.created_s = time.monotonic() - began
     size = sum(_sizes(survey).values())
@@ -329,7 +348,7 @@ def _brokers(story: Story, survey: Survey) -> list[BrokerTotals]:
             ledger.freed_files[broker.id],
             after[broker.id],
         )
-        for broker in story.cluster.brokers
+        for broker in story.cluster.all_brokers
     ]
 
 

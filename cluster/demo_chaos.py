@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from cluster.daemons import BrokerDaemon, ControllerDaemon
+from cluster.daemons import ControllerDaemon, Member
 from cluster.demo import Story, note_waits, until
 from cluster.demo_ledger import Happening
 from cluster.demo_waits import Cause, WaitLog
@@ -26,13 +26,13 @@ class Chaos:
     async def before(self, story: Story) -> None:
         """The last broker stops answering, and from here on it is written down what topics wait for."""
         story.waits = WaitLog()
-        victim = story.cluster.brokers[-1]
+        victim = story.cluster.all_brokers[-1]
         victim.pause()
         _tell(story, f"{victim.name} is paused, so that it can be killed in the middle of its work")
 
     async def during(self, story: Story) -> None:
         """Two kills, a successor, a return."""
-        victim = story.cluster.brokers[-1]
+        victim = story.cluster.all_brokers[-1]
         concerned = _topics_on(story, victim.id)
         others = [name for name in story.names if name not in concerned]
         story.untouched = len(others)
@@ -42,6 +42,7 @@ class Chaos:
         _tell(story, f"kill -9 of {victim.name}: {counts}")
 
         active = await _until_told(story, victim.id, concerned)
+        await _until_removed(story, others)
         await active.kill()
         _tell(story, f"kill -9 of {active.name}, the active controller")
         await _until_told(story, victim.id, concerned)
@@ -49,7 +50,7 @@ class Chaos:
         _tell(story, f"{victim.name} is back")
 
 
-async def _until_half_done(story: Story, victim: BrokerDaemon, concerned: Sequence[str], others: Sequence[str]) -> None:
+async def _until_half_done(story: Story, victim: Member, concerned: Sequence[str], others: Sequence[str]) -> None:
     async def half_done() -> bool:
         await note_waits(story)
         waiting = story.waits.topics if story.waits is not None else {}
@@ -75,6 +76,14 @@ async def _until_told(story: Story, victim: int, topics: Sequence[str]) -> Contr
     await until(story, told, f"a controller says that topics wait for broker {victim}")
     _tell(story, f"{teller[0].name} says of {len(topics)} topics that they wait for broker {victim} to return")
     return teller[0]
+
+
+async def _until_removed(story: Story, topics: Sequence[str]) -> None:
+    async def removed() -> bool:
+        await note_waits(story)
+        return len(story.ledger.reached("removed", topics)) == len(topics)
+
+    await until(story, removed, f"the {len(topics)} other topics are gone")
 
 
 def _topics_on(story: Story, broker: int) -> list[str]:

@@ -44,18 +44,21 @@ class Ledger:
     phases: dict[str, dict[str, int]] = field(default_factory=dict)
     """When each topic reached each phase, by phase and topic; where it did so under two controllers, the last time."""
     acknowledged: Counter[int] = field(default_factory=Counter)
-    """Replicas whose deletion a broker acknowledged without an error, repetitions included."""
+    """Replicas whose deletion a broker acknowledged without an error; one that did so to two controllers is one."""
     freed_bytes: Counter[int] = field(default_factory=Counter)
     freed_files: Counter[int] = field(default_factory=Counter)
     freed_directories: Counter[int] = field(default_factory=Counter)
     last_freed_ms: dict[int, int] = field(default_factory=dict)
     happenings: list[Happening] = field(default_factory=list)
+    acks_of: str = "broker"
+    """Whose word counts: agents say what they acknowledged; of real brokers, controllers say what was answered."""
     refusals: Counter[str] = field(default_factory=Counter)
     """What was refused or could not be done, by kind."""
     queued_under: dict[str, list[str]] = field(default_factory=dict)
     """Controllers that took up a topic's deletion, in order."""
     lost_facts: int = 0
     """Facts that a journal says it could not write."""
+    _seen: set[tuple[int, str, int]] = field(default_factory=set)
     unreadable_lines: int = 0
     """Such as the last line of a process that was killed."""
 
@@ -68,9 +71,9 @@ class Ledger:
         match fact.type:
             case FactType.DELETION_PHASE:
                 self._phase(entry)
-            case FactType.ACK if "broker" in fact.data and "/broker/" in entry.source:
-                if fact.data.get("error") == "NONE":
-                    self.acknowledged[_number(fact, "broker")] += len(partitions_in(_text(fact, "partitions")))
+            case FactType.ACK if "broker" in fact.data and f"/{self.acks_of}/" in entry.source:
+                if "NONE" in (fact.data.get("error"), fact.data.get("result")):
+                    self._acknowledged(fact)
             case FactType.BYTES_FREED:
                 self._freed(entry)
             case FactType.ELECTION | FactType.BROKER:
@@ -87,6 +90,14 @@ class Ledger:
         self.phases.setdefault(phase, {})[topic] = entry.time_ms
         if phase == "queued":
             self.queued_under.setdefault(topic, []).append(entry.source.rpartition("/")[2])
+
+    def _acknowledged(self, fact: Fact) -> None:
+        broker = _number(fact, "broker")
+        for partition in partitions_in(_text(fact, "partitions")):
+            replica = (broker, fact.subject, partition)
+            if replica not in self._seen:
+                self._seen.add(replica)
+                self.acknowledged[broker] += 1
 
     def _freed(self, entry: Entry) -> None:
         broker = int(entry.fact.subject.removeprefix("broker/"))

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cluster.kafka_fetch import KafkaVersion
 from controller.core.placement import BrokerRack, place_replicas
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import TopicId, is_usable_topic_id
 
+FIRST_WITH_TOPIC_IDS: Final = KafkaVersion(2, 8, 0)
 MAX_CHAOS_TOPICS: Final = 1000
 """Controllers show so many deletions at most at `/waits`."""
 
@@ -35,6 +37,8 @@ class DemoOptions:
     limit_s: float = 120.0
     """How long each stage may take."""
     chaos: bool = False
+    kafka: KafkaVersion | None = None
+    """What the brokers are: real ones of that version, or agents."""
 
     def __post_init__(self) -> None:
         for name in ("topics", "partitions", "replication_factor", "controllers", "brokers"):
@@ -65,8 +69,9 @@ def plan_topics(options: DemoOptions, brokers: list[int], random_bytes: Callable
     it has replicas, so that there are topics that the broker that will be killed has no part in.
     """
     place = _gather if options.chaos else _spread
+    has_ids = options.kafka is None or options.kafka >= FIRST_WITH_TOPIC_IDS
     return [
-        TopicPlan(f"demo-{number:04d}", _topic_id(random_bytes), place(options, brokers, number))
+        TopicPlan(f"demo-{number:04d}", _topic_id(random_bytes) if has_ids else None, place(options, brokers, number))
         for number in range(options.topics)
     ]
 

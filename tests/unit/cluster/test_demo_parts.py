@@ -9,8 +9,13 @@ import pytest
 
 from cluster.demo_ledger import JournalFollower, Ledger
 from cluster.demo_plan import DemoOptions, plan_topics
+from cluster.demo_real import note_freed
 from cluster.demo_waits import Cause, WaitLog
+from cluster.kafka_fetch import KafkaVersion
 from protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, Unreadable, encode
+from protocol.topic_plans import TopicPlan
+from protocol.vocabulary import BrokerId
+from survey.views import Directory, DirectoryKind, LogDirView, Source, Survey, ZooKeeperTree
 
 # --- topics -------------------------------------------------------------------------------------------------------
 
@@ -87,6 +92,42 @@ def test_the_ledger_adds_up() -> None:
     assert ledger.refusals == {"deleting: no": 1}
     assert (ledger.lost_facts, ledger.unreadable_lines) == (7, 1)
     assert ledger.queued_under == {"a": ["1001"]}
+
+
+def test_of_real_brokers_the_controllers_word_counts_and_each_replica_once() -> None:
+    ledger = Ledger(acks_of="controller")
+    ledger.note(entry(BROKER, FactType.ACK, "topic/a", broker=3, partitions="0-9", error="NONE"))
+    ledger.note(entry(CONTROLLER, FactType.ACK, "topic/a", broker=3, partitions="0-3", result="NONE"))
+    ledger.note(entry("/lethe/controller/1002", FactType.ACK, "topic/a", broker=3, partitions="2-4", result="NONE"))
+    ledger.note(entry(CONTROLLER, FactType.ACK, "topic/a", broker=3, partitions="7", result="KAFKA_STORAGE_ERROR"))
+    assert ledger.acknowledged == {3: 5}
+
+
+def views(*sizes: int) -> Survey:
+    directories = tuple(Directory(f"a-{n}", DirectoryKind.REPLICA, None, size, None, 2) for n, size in enumerate(sizes))
+    return Survey(1, 1, ZooKeeperTree(), log_dirs=(LogDirView(BrokerId(3), "/d", Source.LOCAL, directories),))
+
+
+def test_what_real_brokers_free_is_seen_on_their_disks() -> None:
+    ledger, before = Ledger(), views(100, 50, 7)
+    note_freed(ledger, before, before)
+    assert (ledger.freed_bytes[3], ledger.last_freed_ms) == (0, {})
+    note_freed(ledger, before, views(100))
+    assert (ledger.freed_bytes[3], ledger.freed_files[3], ledger.freed_directories[3]) == (57, 4, 2)
+    last = ledger.last_freed_ms[3]
+    note_freed(ledger, before, views(100))
+    assert ledger.last_freed_ms[3] == last
+    note_freed(ledger, before, views())
+    assert (ledger.freed_bytes[3], ledger.freed_files[3], ledger.freed_directories[3]) == (157, 6, 3)
+
+
+def test_topics_have_ids_where_that_kafka_gives_them_some() -> None:
+    def first(version: str) -> TopicPlan:
+        options = DemoOptions(topics=1, kafka=KafkaVersion.parse(version))
+        return plan_topics(options, [1, 2, 3], random.Random(3).randbytes)[0]
+
+    assert first("2.5.1").topic_id is None
+    assert first("2.8.0").topic_id is not None
 
 
 def test_elections_and_brokers_are_told_in_words() -> None:
