@@ -14,8 +14,9 @@ All partitions whose time has come go into one proposal, one is in flight at a t
     UNANSWERED   nobody knows: asked anew (with what holds by then) after 50 ms, doubling up to 5 s
     GIVEN_UP     somebody knows better: nothing more is asked before the next LeaderAndIsr
 
-An outcome for a replica that has meanwhile been told something else is not looked at. Leaders never shrink an ISR: that
-a broker is gone is the controller's to say.
+An outcome for a replica that has meanwhile been told something else is not looked at. That a broker is gone is the
+controller's to say: leaders never ask for a smaller ISR by itself. But they ask for nobody who is not there, since a
+controller refuses that (another leader may have written a member back that the controller had taken out).
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ def members_to_add(state: AgentState, topic_partition: TopicPartition, replica: 
     )
 
 
+def staying(state: AgentState, replica: Replica) -> tuple[int, ...]:
+    """Members of the ISR whose brokers are among the live ones of the metadata cache, the leader in any case."""
+    me = state.settings.broker_id
+    return tuple(broker for broker in replica.isr if broker == me or broker in state.cache.brokers)
+
+
 def controller_endpoint(state: AgentState) -> Endpoint | None:
     """Where the controller that the metadata cache names listens for brokers, as far as an agent can connect to it."""
     return state.cache.controller_endpoint(state.settings.inter_broker_listener)
@@ -60,7 +67,7 @@ def propose(state: AgentState, now_ms: int) -> list[Effect]:
             if replica is None or replica.state is not ReplicaState.HOSTED or not replica.proposes:
                 continue
             if added := members_to_add(state, topic_partition, replica):
-                isr = (*replica.isr, *added)
+                isr = (*staying(state, replica), *added)
                 epochs = (replica.leader_epoch, replica.partition_epoch)
                 changes.append(IsrChange(topic_partition, replica.topic_id, *epochs, isr))
     if not changes:

@@ -79,9 +79,10 @@ class ReadBroker:
 
 @dataclass(frozen=True, slots=True)
 class BrokersFailed:
-    """Brokers are gone, or were replaced by a new incarnation which is started next."""
+    """Brokers are gone, or were replaced by a new incarnation which is started next (`returned`)."""
 
     brokers: tuple[BrokerId, ...]
+    returned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

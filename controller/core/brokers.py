@@ -20,7 +20,7 @@ from controller.core.agenda import (
 )
 from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
 from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
-from controller.core.agenda_reassignment import ProgressReassignments
+from controller.core.agenda_reassignment import ProgressReassignments, RetireReplicas
 from controller.core.agenda_residence import EvictReplicas, Register
 from controller.core.context import Context, SetAside
 from controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
@@ -66,9 +66,10 @@ def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None
     new = tuple(broker for broker_id, broker in found.items() if broker_id not in known)
     bounced = tuple(b for broker_id, b in found.items() if broker_id in known and b.epoch > known[broker_id].epoch)
     dead = tuple(broker_id for broker_id in known if broker_id not in found)
-    tasks: list[BrokersStarted | BrokersFailed] = [BrokersStarted(new)] if new else []
+    tasks: list[BrokersStarted | BrokersFailed | RetireReplicas] = [BrokersStarted(new)] if new else []
     for broker in bounced:
-        tasks += [BrokersFailed((broker.id,)), BrokersStarted((broker,))]
+        unanswered = reassignment_end.retiring_on(context, broker.id)
+        tasks += [BrokersFailed((broker.id,), returned=True), BrokersStarted((broker,)), RetireReplicas(unanswered)]
     if dead:
         tasks.append(BrokersFailed(dead))
     turn.do(*tasks)
@@ -195,7 +196,7 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
         epoch = None if broker is None else broker.epoch
         turn.record(FactType.BROKER, f"broker/{broker_id}", what="failed", broker_epoch=epoch)
     show(turn)
-    for broker_id in task.brokers:
+    for broker_id in task.brokers if not task.returned else ():
         reassignment_end.broker_failed(turn, broker_id)
     for name in context.deletions:
         # What the broker remembered of the topic is gone with it.

@@ -235,7 +235,7 @@ def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[Group
     stale: list[TopicPartition] = []
     for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
         partition = context.partition(topic_partition)
-        if partition is None:
+        if partition is None or topic_partition not in context.reassignments:
             continue
         if isinstance(outcome, GroupDone):
             set_leadership(context, topic_partition, with_next_version(state))
@@ -243,12 +243,12 @@ def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[Group
             batch.add_leader_and_isr(assignment.origin, topic_partition, is_new=False)
             known = [r for r in assignment.adding if r in partition.replicas]
             batch.add_leader_and_isr(known, topic_partition, is_new=True)
+            context.reassignments[topic_partition].is_announced = True
             done.append(topic_partition)
         elif is_stale(outcome):
             stale.append(topic_partition)
         else:
-            refuse_write(turn, topic_partition, "announcing a reassignment", outcome)
-            retry_later(turn)
+            refuse_state(turn, topic_partition, "announcing a reassignment", outcome)
     turn.flush(batch)
     if stale:
         read_again(turn, stale, AnnounceReassignments(tuple(stale)))
@@ -282,6 +282,16 @@ def retry_later(turn: Turn) -> None:
     turn.set_timer(RetryReassignments(), turn.now_ms + wait_ms)
 
 
+def refuse_state(turn: Turn, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
+    """A state could not be written: later, perhaps. Not where it was removed by hand: the next controller makes it,
+    and until then every try would end like this one."""
+    refuse_write(turn, topic_partition, what, outcome)
+    if not (isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE):
+        retry_later(turn)
+
+
 def retries_due(turn: Turn) -> None:
     """The timer fired: read what is asked for, and go on with what is under way."""
-    turn.do(ListDeletions(), ReadReassignments(), ProgressReassignments(announce=True))
+    known = turn.context.reassignments.items()
+    missed = tuple(topic_partition for topic_partition, each in known if not each.is_announced)
+    turn.do(ListDeletions(), ReadReassignments(), ProgressReassignments(), ProgressReassignments(missed, announce=True))

@@ -33,10 +33,10 @@ from controller.core.agenda_reassignment import (
 )
 from controller.core.context import Context
 from controller.core.expansion import note_written, set_topic, znode_of
-from controller.core.leadership import is_stale, online, read_again, refuse_write, set_state, with_next_version
+from controller.core.leadership import is_stale, online, read_again, set_state, with_next_version
 from controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
 from controller.core.partition_machine import enter
-from controller.core.reassignment import in_words, raised, retry_later
+from controller.core.reassignment import in_words, raised, refuse_state, retry_later
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
@@ -106,8 +106,7 @@ def led(turn: Turn, task: TargetsLed, outcomes: Sequence[GroupOutcome]) -> None:
         elif is_stale(outcome):
             stale.append(topic_partition)
         else:
-            refuse_write(turn, topic_partition, "leading the target of a reassignment", outcome)
-            retry_later(turn)
+            refuse_state(turn, topic_partition, "leading the target of a reassignment", outcome)
     enter(turn, tuple(done), PartitionState.ONLINE)
     turn.flush(batch)
     if stale:
@@ -159,6 +158,10 @@ def retire(turn: Turn, task: RetireReplicas) -> None:
     context = turn.context
     for replica in task.replicas:
         known = context.reassignments.get(replica.topic_partition)
+        partition = context.partition(replica.topic_partition)
+        if partition is not None and replica.broker not in partition.replicas:
+            # Its broker was told before it registered again.
+            set_replica_state(context, replica, ReplicaState.NEW)
         if replica.broker not in context.brokers:
             turn.refuse(f"replica/{replica}", _DELETING, "its broker is not registered: its log stays on the disk")
         elif known is not None:
@@ -185,6 +188,12 @@ def answered(turn: Turn, broker: BrokerId, verdicts: Mapping[TopicPartition, str
             turn.refuse(f"replica/{topic_partition}-{broker}", _DELETING, f"{problem}: its log may stay on the disk")
     if going_on:
         turn.do(ProgressReassignments(tuple(going_on)))
+
+
+def retiring_on(context: Context, broker: BrokerId) -> tuple[PartitionReplica, ...]:
+    """Replicas that were moved away from this broker, and of which it has not said that they are gone."""
+    moving = context.reassignments.items()
+    return tuple(PartitionReplica(*tp, broker) for tp, known in moving if broker in known.retiring)
 
 
 def broker_failed(turn: Turn, broker: BrokerId) -> None:

@@ -50,6 +50,8 @@ class Reassignment:
     since_ms: int
     written: ReplicaAssignment
     """As the topic's znode has it until the reassignment is done: all that may hold a replica."""
+    is_announced: bool = False
+    """The replicas have been told where it goes."""
     is_led: bool = False
     """A target replica leads, and the others have been taken out of service."""
     retiring: dict[int, None] = field(default_factory=dict)

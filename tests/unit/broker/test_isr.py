@@ -67,6 +67,13 @@ def test_only_brokers_that_are_live_and_not_listed_as_offline() -> None:
     assert wanted(driver) == [(ME, 3)]
 
 
+def test_a_member_whose_broker_is_not_there_is_left_out_of_what_is_asked_for() -> None:
+    driver = with_brokers(ME, ALL[1])
+    leader(driver, (ME, ALL[2]))
+    driver.advance(CATCH_UP_MS)
+    assert wanted(driver) == [(ME, ALL[1])]
+
+
 def test_a_follower_whose_broker_comes_back_is_proposed_after_the_delay() -> None:
     driver = with_brokers(ME)
     leader(driver)

@@ -10,6 +10,7 @@ from controller.core.deletion_memory import HeldBy
 from controller.core.effects import ReadZnodes, RetryReassignments, WriteZnodes
 from controller.core.transitions import ReplicaState
 from protocol.journal import FactType
+from protocol.kafka.control import StopReplicaRequest
 from protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
 from protocol.vocabulary import BrokerId, PartitionReplica, ReplicaAssignment, TopicPartition
 from protocol.zookeeper import paths, znodes
@@ -154,6 +155,34 @@ def test_the_last_write_waits_for_the_brokers_that_are_to_delete_what_was_moved_
     assert assignment(world, "orders") == ReplicaAssignment((2, 3))
     assert asked(world) is None
     assert "its broker is gone" in refusals(world, "replica/orders-0-1")[-1]
+
+
+def test_a_broker_that_comes_back_before_it_has_answered_is_told_again() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(2, 3))
+    world.silent[1] = None
+    catch_up(world, "orders", 0, 1, 2, 3)
+    world.take_sent()
+    world.silent.clear()
+    world.stop_broker(1)
+    world.start_broker(1)
+    world.run()
+    stops = [send.request for send in world.take_sent() if isinstance(send.request, StopReplicaRequest)]
+    assert [row.delete for stop in stops for topic in stop.topics for row in topic.partitions] == [False, True]
+    assert assignment(world, "orders") == ReplicaAssignment((2, 3))
+    assert refusals(world, "replica/orders-0-1") == []
+
+
+@pytest.mark.parametrize("error", [ZkError.NO_AUTH, ZkError.NO_NODE])
+def test_only_what_was_not_announced_is_tried_again_and_nothing_whose_state_was_removed(error: ZkError) -> None:
+    world = with_topic(cluster(), "orders", (1,), (1,))
+    refused = paths.partition_state("orders", 0)
+    world.refusals[refused] = error
+    ask(world, orders_0=(1, 2), orders_1=(1, 2))
+    assert led(world, "orders", 1) == (1, 1, (1,))
+    world.advance(60_000)
+    assert led(world, "orders", 1) == (1, 1, (1,))
+    assert (len(refusals(world, "partition/orders-0")) > 1) is (error is not ZkError.NO_NODE)
 
 
 def test_the_last_write_of_one_partition_says_nothing_of_another_one_that_is_still_waited_for() -> None:
