@@ -30,6 +30,15 @@ class QueueDeletions:
 
     topics: tuple[str, ...]
     loading: bool = False
+    begun: tuple[str, ...] = ()
+    """Those that are queued although deletions are paused: their deletion had begun before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBegun:
+    """Deletions are paused while we take over: find out which of these marked topics had begun to be deleted."""
+
+    topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,7 @@ DeletionTask = (
     ListDeletions
     | ReadPause
     | QueueDeletions
+    | ReadBegun
     | ReadMarkers
     | ReadUnreadable
     | SettleUnknownMarkers
@@ -119,6 +129,18 @@ class DeletionsListed:
 @dataclass(frozen=True, slots=True)
 class PauseRead:
     loading: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BegunNoted:
+    """The markers of these topics were to say that their deletion has begun."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRead:
+    topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +196,8 @@ class TopicTreesSearched:
 DeletionContinuation = (
     DeletionsListed
     | PauseRead
+    | BegunNoted
+    | BegunRead
     | MarkersRead
     | UnreadableRead
     | UnreadableStatesRead

@@ -33,6 +33,7 @@ from controller.core import (
     marks,
     notifications,
     partition_machine,
+    pausing,
     preferred,
     producer_ids,
     reassignment,
@@ -256,7 +257,9 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
         case agenda_deletion.ListDeletions():
             marks.list_deletions(turn, task)
         case agenda_deletion.ReadPause():
-            marks.read_pause(turn, task)
+            pausing.read_pause(turn, task)
+        case agenda_deletion.ReadBegun():
+            pausing.read_begun(turn, task)
         case agenda_deletion.QueueDeletions():
             marks.queue(turn, task)
         case agenda_deletion.ReadMarkers():

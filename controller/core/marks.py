@@ -11,14 +11,12 @@ a topic is of use to nobody.
 A marker goes at once where deletion is disabled and nothing of the topic has been deleted yet, and where there is no
 such topic; that it was refused, and why, is remembered for who asks.
 
-Paused means: nothing new is queued, and nothing is sent or removed for what is queued. Answers that are on their way
-are taken in, and brokers that return are told what they host. The pause is a znode, so that it outlives controllers.
+What a pause means, and what becomes of a deletion that had begun before it: `pausing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from controller.core.agenda import ListTopics, Task
@@ -26,10 +24,9 @@ from controller.core.agenda_deletion import (
     DeletionsListed,
     ListDeletions,
     MarkersRemoved,
-    PauseRead,
     QueueDeletions,
+    ReadBegun,
     ReadMarkers,
-    ReadPause,
     ResumeDeletions,
     SettleUnknownMarkers,
 )
@@ -38,18 +35,13 @@ from controller.core.deletion import phase
 from controller.core.deletion_memory import HeldBy, Mark, RefusedMark
 from controller.core.mutation import queue_deletion
 from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.zookeeper import paths, znodes
+from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
     Children,
     Create,
-    Data,
     Delete,
-    Exists,
     GetChildren,
-    GetData,
     Operation,
-    ReadFailed,
     ReadOutcome,
     ZkError,
 )
@@ -107,7 +99,7 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
     if task.loading:
         # After the takeover: by then the topics have been read later than these markers were.
         context.agenda.extend(settling)
-        turn.do(QueueDeletions(known, loading=True))
+        turn.do(QueueDeletions(known, loading=True) if context.paused is None else ReadBegun(known))
     elif marked:
         turn.do(QueueDeletions(known), *settling)
 
@@ -155,63 +147,27 @@ def queue(turn: Turn, task: QueueDeletions) -> None:
     waiting = tuple(name for name in task.topics if name in context.topics and not context.is_queued(name))
     if context.paused is not None:
         for name in waiting:
-            _hold(turn, name, HeldBy.PAUSED)
+            if name in task.begun:
+                _queue(turn, name)
+            else:
+                _hold(turn, name, HeldBy.PAUSED)
         return
     moving = context.reassigned_topics(waiting)
     for name in moving:
         _hold(turn, name, HeldBy.REASSIGNMENT)
     for name in waiting:
         if name not in moving:
-            context.refused_marks.pop(name, None)
-            queue_deletion(context, name, turn.now_ms)
-            phase(turn, name, "queued", since_ms=turn.now_ms)
+            _queue(turn, name)
     if not task.loading:
         turn.do(ResumeDeletions(task.topics))
     if moving:
         turn.do(EndReassignments(moving, task.loading))
 
 
-# --- paused -------------------------------------------------------------------------------------------------------
-
-
-def read_pause(turn: Turn, task: ReadPause) -> None:
-    """Read whether deletions are paused, and be told when that changes."""
-    path = paths.deletions_paused()
-    turn.read((Exists(path, watch=True), GetData(path, watch=True)), PauseRead(task.loading))
-
-
-def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Hold on, or queue what was held and go on with what was queued."""
-    context = turn.context
-    before, now = context.paused, _paused(outcomes, turn.now_ms)
-    if before is not None and now is not None and now.since_ms is None:
-        now = replace(now, since_ms=before.since_ms)
-    context.paused = now
-    if (before is None) is (now is None):
-        return
-    turn.record(
-        FactType.EVENT,
-        f"controller/{context.config.controller_id}",
-        what="deletions are paused" if now is not None else "deletions go on",
-        reason=now.reason if now is not None else "",
-        topics=len(context.deletions),
-        partitions=sum(len(context.topics[name].partitions) for name in context.deletions if name in context.topics),
-    )
-    if now is None and not task.loading:
-        turn.do(ResumeDeletions(tuple(context.deletions), unblock=True), ListDeletions())
-
-
-def _paused(outcomes: Sequence[ReadOutcome], now_ms: int) -> znodes.DeletionsPaused | None:
-    """That the znode is there is what counts, whatever it says and whether or not it may be read."""
-    exists, content = outcomes
-    if isinstance(exists, ReadFailed) and exists.error is ZkError.NO_NODE and not isinstance(content, Data):
-        return None
-    if isinstance(content, Data):
-        said = znodes.decode_deletions_paused(content.data)
-    else:
-        error = content.error.name if isinstance(content, ReadFailed) else "nothing"
-        said = znodes.DeletionsPaused(None, f"unreadable: reading it failed with {error}")
-    return said if said.since_ms is not None else replace(said, since_ms=now_ms)
+def _queue(turn: Turn, name: str) -> None:
+    turn.context.refused_marks.pop(name, None)
+    queue_deletion(turn.context, name, turn.now_ms)
+    phase(turn, name, "queued", since_ms=turn.now_ms)
 
 
 # --- which are refused --------------------------------------------------------------------------------------------

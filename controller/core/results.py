@@ -28,6 +28,7 @@ from controller.core import (
     leadership_first,
     marks,
     notifications,
+    pausing,
     preferred,
     producer_ids,
     reassignment,
@@ -130,7 +131,9 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
         case agenda_deletion.DeletionsListed():
             marks.listed(turn, then, outcomes)
         case agenda_deletion.PauseRead():
-            marks.pause_read(turn, then, outcomes)
+            pausing.pause_read(turn, then, outcomes)
+        case agenda_deletion.BegunRead():
+            pausing.begun_read(turn, then, outcomes)
         case agenda_deletion.MarkersRead():
             unreadable.markers_read(turn, then, outcomes)
         case agenda_deletion.UnreadableRead():
@@ -201,6 +204,8 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
             reassignment_end.finished(turn, then, outcomes)
         case agenda_reassignment.ReassignmentsEnded():
             reassignment_end.cancelled(turn, then, outcomes)
+        case agenda_deletion.BegunNoted():
+            pausing.begun_noted(turn, then, outcomes)
         case agenda_deletion.MarkersRemoved():
             marks.markers_removed(turn, then, outcomes)
         case agenda_deletion.TopicsRemoved():

@@ -49,6 +49,7 @@ from protocol.zookeeper.znodes_controller import (
 )
 from protocol.zookeeper.znodes_lethe import (
     DeletionsPaused,
+    decode_deletion_begun,
     decode_deletion_marker,
     decode_deletions_paused,
     encode_deletion_marker,
@@ -72,6 +73,7 @@ __all__ = [
     "decode_config_change",
     "decode_controller",
     "decode_controller_epoch",
+    "decode_deletion_begun",
     "decode_deletion_marker",
     "decode_deletions_paused",
     "decode_feature",

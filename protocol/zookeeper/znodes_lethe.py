@@ -48,17 +48,36 @@ def decode_deletions_paused(data: bytes | None) -> DeletionsPaused:
         return DeletionsPaused(since_ms, f"unreadable: {malformed.reason}")
 
 
-def encode_deletion_marker(even_if_unreadable: bool) -> bytes | None:
-    """The data of `/admin/delete_topics/T`: null as Kafka writes it, or the order to delete the topic even though its
-    own znode cannot be understood. Kafka's controller looks at no marker's data."""
-    return dump({"version": _VERSION, "unreadable": True}) if even_if_unreadable else None
+def encode_deletion_marker(even_if_unreadable: bool, begun: int | None = None) -> bytes | None:
+    """The data of `/admin/delete_topics/T`: null as Kafka writes it, or what goes beyond that: the order to delete the
+    topic even though its own znode cannot be understood, and that the deletion of the topic whose znode has the czxid
+    `begun` has begun. Kafka's controller looks at no marker's data."""
+    fields: dict[str, object] = {"unreadable": True} if even_if_unreadable else {}
+    if begun is not None:
+        fields["begun"] = str(begun)
+    return dump({"version": _VERSION} | fields) if fields else None
 
 
 def decode_deletion_marker(data: bytes | None) -> bool:
     """True only for exactly that order, in a version that is known; anything else is an ordinary marker."""
+    # Compared by identity, since 1 == True == 1.0: what somebody else wrote by chance is no order.
+    return _marker_fields(data).get("unreadable") is True
+
+
+def decode_deletion_begun(data: bytes | None) -> int | None:
+    """The czxid of the topic whose deletion has begun; None where the marker does not say that one has."""
+    try:
+        begun = _marker_fields(data).get("begun")
+        return None if begun is None else number_text(paths.DELETE_TOPICS, "'begun'", begun)
+    except MalformedZnode:
+        return None
+
+
+def _marker_fields(data: bytes | None) -> dict[str, object]:
+    """What the marker says beyond being there; nothing in a version that is not known."""
     try:
         fields = parse_object(paths.DELETE_TOPICS, data)
     except MalformedZnode:
-        return False
-    # Compared by identity, since 1 == True == 1.0: what somebody else wrote by chance is no order.
-    return fields.get("unreadable") is True and type(fields.get("version")) is int and fields["version"] == _VERSION
+        return {}
+    version = fields.get("version")
+    return dict(fields) if type(version) is int and version == _VERSION else {}

@@ -121,7 +121,8 @@ def test_every_reason_can_be_written(reason: str) -> None:
     assert znodes.decode_deletions_paused(written).since_ms == 1
 
 
-@given(st.booleans())
-def test_markers_survive_the_way_there_and_back(even_if_unreadable: bool) -> None:
-    data = znodes.encode_deletion_marker(even_if_unreadable)
+@given(st.booleans(), st.none() | st.integers(0, 2**63 - 1))
+def test_markers_survive_the_way_there_and_back(even_if_unreadable: bool, begun: int | None) -> None:
+    data = znodes.encode_deletion_marker(even_if_unreadable, begun)
+    assert znodes.decode_deletion_begun(data) == begun
     assert znodes.decode_deletion_marker(data) is even_if_unreadable

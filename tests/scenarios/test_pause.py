@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.core.effects import Send
 from controller.core.gauges import gauges
 from protocol.journal import FactType
 from protocol.kafka.control import StopReplicaRequest
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
-from protocol.zookeeper.znodes import DeletionsPaused, encode_deletions_paused
+from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from protocol.zookeeper.znodes import (
+    DeletionsPaused,
+    decode_deletion_begun,
+    decode_deletion_marker,
+    encode_deletion_marker,
+    encode_deletions_paused,
+)
 from tests.fakes.one_controller import Answer, OneController, Refusing, consent
-from tests.scenarios.plot import causes, cluster, is_gone, led, role, text, with_topic
+from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, role, text, with_topic
 
 ANOTHER_ERROR = 56
 
@@ -175,6 +183,95 @@ def test_pause_outlives_the_controller_and_its_successor_queues_nothing() -> Non
     assert led(world, "orders") == (1, 0, (1, 2, 3))
     resume(world)
     assert is_gone(world, "orders")
+
+
+def begun_and_paused(world: OneController) -> OneController:
+    """Broker 1 has deleted its replica of `orders` and broker 2 has not answered when deletions are paused."""
+    world.answer = Held(2)
+    world.mark("orders")
+    world.run()
+    pause(world)
+    world.answer = consent
+    return world
+
+
+def test_deletion_that_had_begun_before_the_pause_stays_out_of_service_under_the_next_controller() -> None:
+    world = begun_and_paused(with_topic(cluster(), "orders", (1, 2)))
+    with_topic(world, "bills", (1, 2))
+    world.mark("bills")
+    world.run()
+    topic = world.read(paths.topic("orders"))
+    marker = world.read(paths.delete_topic("orders"))
+    assert topic is not None
+    assert marker is not None
+    assert decode_deletion_begun(marker.data) == topic.stat.czxid
+    world.crash()
+    world.take_story()
+    world.elect()
+    story = world.take_story()
+    assert "orders-0 leader -1" in story, "brokers are told what they host, and to serve nothing"
+    assert "orders-0 leader 1" not in story
+    assert "orders-0 leader 2" not in story
+    assert "StopReplica" not in story
+    assert (list(world.context.deletions), list(world.context.marks)) == (["orders"], ["bills"])
+    assert {cause for _, _, cause in causes(world, "orders")} == {"RESUMPTION"}
+    assert led(world, "bills") == (1, 0, (1, 2)), "what had not begun is held, and in service"
+    world.stop_broker(1)
+    world.run()
+    world.start_broker(1)
+    world.run()
+    assert "StopReplica" not in world.take_story()
+    resume(world)
+    assert is_gone(world, "orders")
+    assert is_gone(world, "bills")
+
+
+def test_topic_made_anew_under_the_marker_of_one_that_had_begun_to_go_is_held_in_service() -> None:
+    world = begun_and_paused(with_topic(cluster(), "orders", (1, 2)))
+    world.crash()
+    world.write(
+        Delete(paths.partition_state("orders", 0)),
+        Delete(paths.topic_partition("orders", 0)),
+        Delete(paths.topic_partitions("orders")),
+        Delete(paths.config_topic("orders")),
+        Delete(paths.topic("orders")),
+    )
+    world.create_topic("orders", (2, 3))
+    world.elect()
+    assert list(world.context.marks) == ["orders"]
+    assert led(world, "orders") == (2, 0, (2, 3))
+
+
+def test_order_to_delete_an_unreadable_topic_stays_in_its_marker() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.crash()
+    world.write(SetData(paths.topic("orders"), b"?", ANY_VERSION))
+    world.write(Create(paths.delete_topic("orders"), encode_deletion_marker(even_if_unreadable=True)))
+    world.answer = Held(2)
+    world.elect()
+    pause(world)
+    marker = world.read(paths.delete_topic("orders"))
+    assert marker is not None
+    assert decode_deletion_marker(marker.data)
+    assert decode_deletion_begun(marker.data) is not None
+    world.answer = consent
+    world.crash()
+    world.elect()
+    assert causes(world, "orders") == [(None, None, "READABLE_ZNODE")]
+    resume(world)
+    assert is_gone(world, "orders")
+
+
+@pytest.mark.parametrize("error", [ZkError.NO_AUTH, ZkError.NO_NODE])
+def test_marker_that_cannot_be_written_is_recorded_and_nothing_stands_still(error: ZkError) -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.refusals[paths.delete_topic("orders")] = error
+    begun_and_paused(world)
+    told = refusals(world, "topic/orders")
+    assert told == (["NO_AUTH"] if error is ZkError.NO_AUTH else [])
+    world.refusals.clear()
+    resume(world)
+    assert "orders" in world.context.deletions
 
 
 def test_pause_is_recorded_once_however_often_it_is_rewritten() -> None:

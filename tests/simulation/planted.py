@@ -16,7 +16,7 @@ from broker.core import agent, duplicates, epochs, identity
 from broker.core.identity import OpenVerdict, StopVerdict
 from broker.core.replica import Replica
 from broker.core.state import AgentState
-from controller.core import answers, brokers, deletion, election, expansion, leadership, marks, removal, results
+from controller.core import answers, brokers, deletion, election, expansion, leadership, pausing, removal, results
 from controller.core.agenda_deletion import MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
 from controller.core.agenda_partitions import ElectLeaders, UncleanConfigsRead
 from controller.core.batching import RequestBatch
@@ -245,7 +245,7 @@ def pause_ignored() -> AbstractContextManager[object]:
 
 def pause_unknown_after_failover() -> AbstractContextManager[object]:
     """A new controller does not ask whether deletions are paused before it goes on with them."""
-    read = marks.pause_read
+    read = pausing.pause_read
 
     def unasked(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
         if not task.loading:

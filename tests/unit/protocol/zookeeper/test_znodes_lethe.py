@@ -48,6 +48,29 @@ def test_a_marker_is_null_or_the_order_to_delete_what_cannot_be_read() -> None:
     assert znodes.decode_deletion_marker(b' {"unreadable": true, "by": "me", "version": 1}\n')
 
 
+def test_a_marker_can_say_whose_deletion_has_begun() -> None:
+    assert znodes.encode_deletion_marker(False, 77) == b'{"version":1,"begun":"77"}'
+    assert znodes.encode_deletion_marker(True, 77) == b'{"version":1,"unreadable":true,"begun":"77"}'
+    assert znodes.decode_deletion_begun(b'{"begun":"77","version":1,"by":"me"}') == 77
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        b"begun",
+        b'{"version":1}',
+        b'{"begun":"77"}',
+        b'{"version":2,"begun":"77"}',
+        b'{"version":1,"begun":77}',
+        b'{"version":1,"begun":"soon"}',
+        b'{"version":1,"begun":null}',
+    ],
+)
+def test_another_marker_says_that_nothing_has_begun(data: bytes | None) -> None:
+    assert znodes.decode_deletion_begun(data) is None
+
+
 @pytest.mark.parametrize(
     "data",
     [

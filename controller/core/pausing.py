@@ -1,0 +1,123 @@
+"""Whether deletions are paused, and which of them had begun by then.
+
+Theory of operation. `/lethe/deletions_paused` exists: nothing new is queued, and nothing is sent or removed for what is
+queued. Answers that are on their way are taken in, and brokers that return are told what they host. The pause is a
+znode, so that it outlives controllers.
+
+What has been deleted of a topic outlives no controller: it is in our memory only, and in service again the topic would
+begin anew with replicas that are empty. So when the pause is seen, the markers of the topics whose deletion has begun
+are written: each says for which life of its topic that holds (the czxid of the topic's znode). The controller that
+takes over while deletions are paused reads the markers, and queues those instead of holding them: they stay out of
+service, and nothing is sent for them either. A marker that says so about another life of the topic says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from controller.core.agenda_deletion import (
+    BegunNoted,
+    BegunRead,
+    ListDeletions,
+    PauseRead,
+    QueueDeletions,
+    ReadBegun,
+    ReadPause,
+    ResumeDeletions,
+)
+from controller.core.turn import Turn
+from protocol.journal import FactType
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Data,
+    Exists,
+    GetData,
+    ReadFailed,
+    ReadOutcome,
+    SetData,
+    ZkError,
+)
+from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+
+
+def read_pause(turn: Turn, task: ReadPause) -> None:
+    """Read whether deletions are paused, and be told when that changes."""
+    path = paths.deletions_paused()
+    turn.read((Exists(path, watch=True), GetData(path, watch=True)), PauseRead(task.loading))
+
+
+def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Hold on, or queue what was held and go on with what was queued."""
+    context = turn.context
+    before, now = context.paused, _paused(outcomes, turn.now_ms)
+    if before is not None and now is not None and now.since_ms is None:
+        now = replace(now, since_ms=before.since_ms)
+    context.paused = now
+    if (before is None) is (now is None):
+        return
+    turn.record(
+        FactType.EVENT,
+        f"controller/{context.config.controller_id}",
+        what="deletions are paused" if now is not None else "deletions go on",
+        reason=now.reason if now is not None else "",
+        topics=len(context.deletions),
+        partitions=sum(len(context.topics[name].partitions) for name in context.deletions if name in context.topics),
+    )
+    if now is not None:
+        _note_begun(turn)
+    elif not task.loading:
+        turn.do(ResumeDeletions(tuple(context.deletions), unblock=True), ListDeletions())
+
+
+def _paused(outcomes: Sequence[ReadOutcome], now_ms: int) -> znodes.DeletionsPaused | None:
+    """That the znode is there is what counts, whatever it says and whether or not it may be read."""
+    exists, content = outcomes
+    if isinstance(exists, ReadFailed) and exists.error is ZkError.NO_NODE and not isinstance(content, Data):
+        return None
+    if isinstance(content, Data):
+        said = znodes.decode_deletions_paused(content.data)
+    else:
+        error = content.error.name if isinstance(content, ReadFailed) else "nothing"
+        said = znodes.DeletionsPaused(None, f"unreadable: reading it failed with {error}")
+    return said if said.since_ms is not None else replace(said, since_ms=now_ms)
+
+
+# --- what had begun -----------------------------------------------------------------------------------------------
+
+
+def _note_begun(turn: Turn) -> None:
+    """Write into the markers of the topics whose deletion has begun that it has, for the controllers to come."""
+    context = turn.context
+    begun = tuple(name for name, deletion in context.deletions.items() if deletion.started_at_ms is not None)
+    groups = []
+    for name in begun:
+        topic = context.topics[name]
+        data = znodes.encode_deletion_marker(topic.is_made_up, topic.created_zxid)
+        groups.append((SetData(paths.delete_topic(name), data, ANY_VERSION),))
+    if groups:
+        turn.write(groups, BegunNoted(begun))
+
+
+def begun_noted(turn: Turn, task: BegunNoted, outcomes: Sequence[GroupOutcome]) -> None:
+    """Where somebody has removed the marker there is nothing to be said any more."""
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
+            turn.refuse(f"topic/{name}", "noting in its marker that its deletion has begun", outcome.error.name)
+
+
+def read_begun(turn: Turn, task: ReadBegun) -> None:
+    """Read the markers of these topics."""
+    turn.read((GetData(paths.delete_topic(name)) for name in task.topics), BegunRead(task.topics))
+
+
+def begun_read(turn: Turn, task: BegunRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Have those queued whose deletion had begun, and the others held."""
+    topics = turn.context.topics
+    begun = tuple(
+        name
+        for name, outcome in zip(task.topics, outcomes, strict=True)
+        if isinstance(outcome, Data) and znodes.decode_deletion_begun(outcome.data) == topics[name].created_zxid
+    )
+    turn.do(QueueDeletions(task.topics, loading=True, begun=begun))
