@@ -43,6 +43,7 @@ from controller.core import (
     replica_machine,
     requests,
     residence,
+    resigning,
     results,
     strangers,
     tenure,
@@ -68,7 +69,7 @@ def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
         case ZnodesRead() | ZnodesWritten():
             results.route(turn, event)
         case events.SessionLost(reason=reason):
-            tenure.session_lost(turn, reason)
+            resigning.session_lost(turn, reason)
         case _:
             if context.awaiting_result:
                 raise RuntimeError(f"{type(event).__name__} came while {context.awaited} was outstanding")
@@ -81,7 +82,7 @@ def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
 def after_fault(context: Context, reason: str, now_ms: int) -> list[Effect]:
     """What is to be done when a step has raised: resign, give the session up, stand again later."""
     turn = Turn(context, now_ms)
-    tenure.step_back(turn, reason)
+    resigning.step_back(turn, reason)
     return turn.effects
 
 
@@ -90,7 +91,7 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
         case events.SessionEstablished(session_id=session_id, entropy=entropy):
             tenure.session_established(turn, session_id, entropy)
         case events.SessionLost(reason=reason):
-            tenure.session_lost(turn, reason)
+            resigning.session_lost(turn, reason)
         case events.ControllerChanged() | events.ControllerDeleted():
             if turn.context.session_id:
                 turn.do(agenda.Stand())
@@ -99,7 +100,7 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
         case events.BrokerRequested():
             requests.received(turn, event)
         case events.ResignationRequested(reason=reason, for_good=True):
-            tenure.retire(turn, reason)
+            resigning.retire(turn, reason)
         case _ if not turn.context.is_leading:
             pass
         case events.BrokersChanged():
@@ -155,7 +156,7 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
         case agenda.Stand():
             tenure.stand(turn)
         case agenda.GiveUp():
-            tenure.give_up(turn, task)
+            resigning.give_up(turn, task)
         case agenda.ListNotifications():
             failover.list_notifications(turn)
         case agenda.ReadStates():

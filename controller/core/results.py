@@ -37,6 +37,7 @@ from controller.core import (
     removal,
     requests,
     residence,
+    resigning,
     strangers,
     tenure,
     unreadable,
@@ -57,13 +58,13 @@ def route(turn: Turn, event: Result) -> None:
     match event:
         case ZnodesRead() if type(awaited.then) in _INDISPENSABLE and (error := _unreadable(event)) is not None:
             what = _INDISPENSABLE[type(awaited.then)]
-            tenure.step_back(
+            resigning.step_back(
                 turn, f"reading {what} failed with {error.name}; may the controller's credentials read it?"
             )
         case ZnodesRead():
             _read(turn, awaited.then, event)
         case ZnodesWritten(controller_moved=True):
-            tenure.control_lost(turn)
+            resigning.control_lost(turn)
         case ZnodesWritten():
             _written(turn, awaited.then, event)
 
@@ -153,13 +154,13 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
         return
     unknown = next((outcome for outcome in outcomes if isinstance(outcome, GroupUnknown)), None)
     if unknown is not None:
-        tenure.step_back(turn, f"the outcome of a write is not known: {unknown.reason}")
+        resigning.step_back(turn, f"the outcome of a write is not known: {unknown.reason}")
         return
     match then:
         case continuations.EpochNodeCreated():
             tenure.epoch_node_created(turn, outcomes[0])
         case continuations.GivenUp():
-            tenure.given_up(turn, then, outcomes[0])
+            resigning.given_up(turn, then, outcomes[0])
         case agenda_requests.NotificationsDeleted():
             pass
         case agenda_requests.StrangersDropped():

@@ -1,16 +1,11 @@
-"""Becoming controller, and ceasing to be.
+"""Becoming controller; `resigning` is about ceasing to be.
 
 Being elected is one multi: create `/controller` (ephemeral) and raise `/controller_epoch` from the version just read.
 From then on every write checks that version; where the check fails control is lost, whatever else happened, and we
 resign at once. `/controller` is looked at with the same task whoever holds it: nobody: be elected; another: stand by;
 another while we lead: resign. It is ours only if our session owns it.
 
-Whether control is taken from one that holds it is `takeover`'s. Who is asked to give it up for good only watches from
-then on.
-
-A lost reply to a write means that memory and znodes may differ. There is one cure: give the session up, which removes
-our `/controller`, and load everything anew if elected again. Standing again after a fault backs off, so that a znode
-that makes a controller fall over does not make controllers take turns at it.
+Whether control is taken from one that holds it is `takeover`'s.
 
 A cluster in migration to KRaft (`/migration` exists, or `/controller` is persistent) is refused: two kinds of
 controller writing the same znodes would destroy it.
@@ -21,23 +16,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core import takeover
-from controller.core.agenda import GiveUp, ListBrokers, ListNotifications, ListTopics, ReadStates, Stand, TakeOver
+from controller.core.agenda import ListBrokers, ListNotifications, ListTopics, ReadStates, Stand, TakeOver
 from controller.core.agenda_deletion import ListDeletions, ReadPause
 from controller.core.agenda_requests import ReadConfiguration
-from controller.core.agenda_residence import EvictReplicas, ListResidents, Unregister
-from controller.core.context import Context, Role
-from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated, GivenUp
-from controller.core.effects import CloseChannel, DisconnectBrokers, RenewSession, StandAgain, Timer
-from controller.core.mutation import reset_cluster
-from controller.core.requests import refuse_all
+from controller.core.agenda_residence import EvictReplicas, ListResidents
+from controller.core.context import Role
+from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated
+from controller.core.effects import StandAgain
+from controller.core.resigning import at_rest, resign, step_back
 from controller.core.turn import Turn
-from protocol.back_off import BackOff
 from protocol.journal import FactType, JsonValue
 from protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.json_fields import INT32_MAX
 from protocol.zookeeper.operations import (
-    ANY_VERSION,
     Create,
     Data,
     Delete,
@@ -51,8 +43,6 @@ from protocol.zookeeper.operations import (
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, GroupUnknown
 
 _IN_MIGRATION = "/migration exists: this cluster is being migrated to KRaft, or was"
-SETTLED_AFTER_MS = 60_000
-"""A tenure that lasted this long counts as success: the next fault backs off from the beginning."""
 
 
 # --- sessions -----------------------------------------------------------------------------------------------------
@@ -65,24 +55,8 @@ def session_established(turn: Turn, session_id: int, entropy: bytes) -> None:
     context.entropy = entropy
     context.ids_made = 0
     if context.role is not Role.BACKING_OFF:
-        context.role = _at_rest(context)
+        context.role = at_rest(context)
         turn.do(Stand())
-
-
-def _at_rest(context: Context) -> Role:
-    """What we are while nothing keeps us from what we are there for."""
-    return Role.RETIRED if context.retired else Role.STANDING_BY
-
-
-def session_lost(turn: Turn, reason: str) -> None:
-    """Without a session nothing that we know or hold counts any more."""
-    context = turn.context
-    backing_off = context.role is Role.BACKING_OFF
-    resign(turn, f"the ZooKeeper session was lost: {reason}", session_ends=True)
-    context.session_id = 0
-    context.active_controller = NO_BROKER
-    if not backing_off:
-        context.role = Role.NO_SESSION
 
 
 # --- standing -----------------------------------------------------------------------------------------------------
@@ -104,6 +78,17 @@ def stand(turn: Turn) -> None:
     )
 
 
+def stand_again(turn: Turn) -> None:
+    """The time of backing off is over, control may be taken, or a refused cluster is looked at again."""
+    context = turn.context
+    if context.role in (Role.REFUSED, Role.STANDING_BY):
+        turn.do(Stand())
+    elif context.role is Role.BACKING_OFF:
+        context.role = at_rest(context) if context.session_id else Role.NO_SESSION
+        if context.session_id:
+            turn.do(Stand())
+
+
 def looked_up(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
     """Decide on who holds `/controller` now."""
     context = turn.context
@@ -118,7 +103,7 @@ def looked_up(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
     if isinstance(migration, Present):
         _refuse_cluster(turn, _IN_MIGRATION)
     elif context.role is not Role.BACKING_OFF:
-        context.role, context.refusal = _at_rest(context), None
+        context.role, context.refusal = at_rest(context), None
         if not context.retired:
             _be_elected(turn, epoch)
 
@@ -144,7 +129,7 @@ def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome, migration:
     if kraft or controller.stat.ephemeral_owner == 0:
         _refuse_cluster(turn, f"/controller is persistent and names {holder}: a KRaft controller holds this cluster")
     elif context.role is not Role.BACKING_OFF:
-        context.role, context.refusal = _at_rest(context), None
+        context.role, context.refusal = at_rest(context), None
         if znode is not None and not context.retired and takeover.may_be_taken_from(znode):
             _take_in_time(turn, controller, epoch, migration)
 
@@ -276,109 +261,3 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
         ListDeletions(loading=True),
         TakeOver(),
     )
-
-
-# --- ceasing ------------------------------------------------------------------------------------------------------
-
-
-def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
-    """Stop at once: channels closed, what was planned dropped, the cluster forgotten. Brokers are told nothing, but
-    for those that wait for an answer: they are to look for another controller. A registration among the brokers goes
-    with the session where that ends, and otherwise next."""
-    context = turn.context
-    if context.is_leading:
-        turn.record(
-            FactType.ELECTION,
-            f"controller/{context.config.controller_id}",
-            what="resigned",
-            epoch=context.epoch,
-            reason=reason,
-            tenure_ms=turn.now_ms - context.elected_at_ms,
-        )
-        if turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
-            context.faults_in_a_row = 0
-        context.role = _at_rest(context)
-    refuse_all(turn)
-    turn.emit(DisconnectBrokers(reason))
-    for broker in context.brokers:
-        turn.emit(CloseChannel(broker))
-    timers: dict[Timer, int] = {timer: at for timer, at in context.timers.items() if isinstance(timer, StandAgain)}
-    is_registered = context.registered is not None
-    reset_cluster(context)
-    context.timers = timers
-    if is_registered and not session_ends:
-        turn.do(Unregister())
-
-
-def control_lost(turn: Turn) -> None:
-    """The fence did not hold: whatever `/controller` says, the tenure is over. Look who follows."""
-    resign(turn, "a write was refused because /controller_epoch has changed")
-    turn.context.agenda.append(Stand())
-
-
-def step_back(turn: Turn, reason: str) -> None:
-    """After a fault: give the session up, so that another controller can take over, and stand again later."""
-    context = turn.context
-    resign(turn, reason, session_ends=True)
-    context.faults_in_a_row += 1
-    config = context.config
-    back_off = BackOff(config.stand_back_off_min_ms, config.stand_back_off_max_ms)
-    wait_ms = back_off.wait_ms(context.faults_in_a_row)
-    context.active_controller = NO_BROKER
-    turn.emit(RenewSession(reason))
-    if context.retired:
-        context.role = Role.RETIRED
-    else:
-        context.role = Role.BACKING_OFF
-        turn.set_timer(StandAgain(), turn.now_ms + wait_ms)
-
-
-def stand_again(turn: Turn) -> None:
-    """The time of backing off is over, control may be taken, or a refused cluster is looked at again."""
-    context = turn.context
-    if context.role in (Role.REFUSED, Role.STANDING_BY):
-        turn.do(Stand())
-    elif context.role is Role.BACKING_OFF:
-        context.role = _at_rest(context) if context.session_id else Role.NO_SESSION
-        if context.session_id:
-            turn.do(Stand())
-
-
-def retire(turn: Turn, reason: str) -> None:
-    """Give control up where we have it, and do not stand again."""
-    context = turn.context
-    context.retired = True
-    if context.is_leading:
-        turn.do(GiveUp(reason))
-        return
-    context.timers.pop(StandAgain(), None)
-    if context.role in (Role.STANDING_BY, Role.BACKING_OFF):
-        context.role = Role.RETIRED if context.session_id else Role.NO_SESSION
-        turn.do(*((Stand(),) if context.session_id else ()))
-
-
-def give_up(turn: Turn, task: GiveUp) -> None:
-    """Delete our `/controller` in a fenced write, and with it our registration among the brokers."""
-    context = turn.context
-    if context.is_leading:
-        registered = () if context.registered is None else (paths.broker_id(context.config.controller_id),)
-        group = tuple(Delete(path, ANY_VERSION) for path in (*registered, paths.controller()))
-        turn.write([group], GivenUp(task.reason))
-
-
-def given_up(turn: Turn, task: GivenUp, outcome: GroupOutcome) -> None:
-    """`/controller` is free: let another controller take it before we stand again, if we do."""
-    context = turn.context
-    if isinstance(outcome, GroupDone):
-        context.registered = None
-    elif context.registered is not None and isinstance(outcome, GroupFailed) and outcome.index_in_group == 0:
-        # Somebody has removed the registration; the rest is still to be done.
-        context.registered = None
-        turn.do(GiveUp(task.reason))
-        return
-    resign(turn, task.reason)
-    turn.do(Stand())
-    if context.retired:
-        return
-    context.role = Role.BACKING_OFF
-    turn.set_timer(StandAgain(), turn.now_ms + context.config.stand_back_off_min_ms)

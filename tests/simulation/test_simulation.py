@@ -34,7 +34,7 @@ FOUND_BY = {
     "always_unclean": 14,
     "missed_round_forgotten": 7,
     "confirmed_broker_awaited": 48,
-    "expanded_while_deleted": 154,
+    "expanded_while_deleted": 359,
     "pause_ignored": 12,
     "pause_unknown_after_failover": 1,
     "agent_ignores_broker_epoch": 8,
