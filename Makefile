@@ -14,6 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SEEDS ?= 1000
 JOBS ?= 2
 KAFKA ?= 3.9.1 2.5.1
+INTEROP ?= interop
 export PYTHON
 DEMO ?=
 BENCH ?=
@@ -70,7 +71,7 @@ kafka: $(STAMP) java ## fetch the real Kafka that interop tests run (KAFKA="3.9.
 
 .PHONY: interop
 interop: kafka ## the tests against real Kafka brokers and Kafka's own controller (KAFKA="3.9.1 2.5.1")
-	LETHE_KAFKA="$(KAFKA)" $(BIN)/pytest -m interop tests/interop $(PYTEST)
+	LETHE_KAFKA="$(KAFKA)" $(BIN)/pytest -m "$(INTEROP)" $(or $(TESTS),tests/interop) $(PYTEST)
 
 .PHONY: simulate
 simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)

@@ -39,7 +39,7 @@ _SMALL: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.segment.delete.delay.ms": "1000",
-    # Known since 3.6; older brokers begin to remove what was deleted half a minute after their start.
+    # Known since 3.8; older brokers begin to remove what was deleted half a minute after their start.
     "log.initial.task.delay.ms": "1000",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",

@@ -33,6 +33,7 @@ async def test_a_deletion_on_real_brokers_is_proven(version: str) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_chaos_on_real_brokers_ends_clean(version: str) -> None:
     """The first controller's successor gets control in the end, whoever of the real brokers had it in between."""
     options = DemoOptions(
