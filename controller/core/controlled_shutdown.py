@@ -29,7 +29,7 @@ from protocol.vocabulary import NO_EPOCH, BrokerId, LeaderAndIsr, PartitionRepli
 def begin(turn: Turn, task: ControlShutdown) -> None:
     """Leaders first, then the ISRs, then the answer."""
     context = turn.context
-    request = _request(context, task.key)
+    request = requests.asked(context, task.key, ControlledShutdownRequest)
     problem = _problem(context, request)
     if problem is not None:
         turn.refuse(f"broker/{request.broker_id}", "controlled shutdown", error_name(problem))
@@ -54,13 +54,6 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
         MoveReplicas(replicas, ReplicaState.OFFLINE),
         AnswerControlledShutdown(task.key),
     )
-
-
-def _request(context: Context, key: int) -> ControlledShutdownRequest:
-    request = context.unanswered[key].request
-    if not isinstance(request, ControlledShutdownRequest):
-        raise TypeError(f"request {key} is no controlled shutdown: {request}")
-    return request
 
 
 def _problem(context: Context, request: ControlledShutdownRequest) -> ErrorCode | None:
@@ -96,7 +89,7 @@ def stop_followers(turn: Turn, task: StopFollowers) -> None:
 def answer(turn: Turn, task: AnswerControlledShutdown) -> None:
     """What the broker still leads; nothing means that it may go."""
     context = turn.context
-    leaving = _request(context, task.key).broker_id
+    leaving = requests.asked(context, task.key, ControlledShutdownRequest).broker_id
     remaining = tuple(
         RemainingPartition(*topic_partition)
         for topic_partition, leadership in _concerned(context, leaving)

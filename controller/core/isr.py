@@ -48,7 +48,8 @@ Verdict = LeaderAndIsr | ErrorCode
 def alter(turn: Turn, task: AlterPartitions) -> None:
     """Judge every partition, and write those that may be written in one go."""
     context = turn.context
-    request, version = _request(context, task.key)
+    request = requests.asked(context, task.key, AlterPartitionRequest)
+    version = context.unanswered[task.key].version
     problem = _problem(context, request)
     if problem is not None:
         turn.refuse(f"broker/{request.broker_id}", "altering ISRs", error_name(problem))
@@ -78,13 +79,6 @@ def alter(turn: Turn, task: AlterPartitions) -> None:
         turn.write(groups, plan)
     else:
         altered(turn, plan, ())
-
-
-def _request(context: Context, key: int) -> tuple[AlterPartitionRequest, int]:
-    request, version = context.unanswered[key]
-    if not isinstance(request, AlterPartitionRequest):
-        raise TypeError(f"request {key} does not alter partitions: {request}")
-    return request, version
 
 
 def _problem(context: Context, request: AlterPartitionRequest) -> ErrorCode | None:
@@ -189,7 +183,8 @@ def altered(turn: Turn, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> 
         verdicts[topic_partition] = _error_of(outcome)
         if is_stale(outcome):
             stale.append(topic_partition)
-    request, version = _request(context, task.key)
+    request = requests.asked(context, task.key, AlterPartitionRequest)
+    version = context.unanswered[task.key].version
     _record_refusals(turn, request.broker_id, verdicts)
     response = _response(context, request, version, verdicts)
     _tell_everybody(turn, task.partitions)

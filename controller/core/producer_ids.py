@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controller.core import requests
 from controller.core.agenda_requests import AllocateProducerIds, ProducerIdsRead, ProducerIdsWritten
 from controller.core.context import Context
 from controller.core.turn import Turn
@@ -30,19 +31,12 @@ _WHAT = "allocating producer ids"
 
 def begin(turn: Turn, task: AllocateProducerIds) -> None:
     """Read which block was handed out last."""
-    request = _request(turn.context, task.key)
+    request = requests.asked(turn.context, task.key, AllocateProducerIdsRequest)
     problem = _problem(turn.context, request)
     if problem is None:
         turn.read((GetData(paths.producer_id_block()),), ProducerIdsRead(task.key))
     else:
         _refuse(turn, task.key, problem, error_name(problem))
-
-
-def _request(context: Context, key: int) -> AllocateProducerIdsRequest:
-    request = context.unanswered[key].request
-    if not isinstance(request, AllocateProducerIdsRequest):
-        raise TypeError(f"request {key} does not ask for producer ids: {request}")
-    return request
 
 
 def _problem(context: Context, request: AllocateProducerIdsRequest) -> ErrorCode | None:
@@ -53,7 +47,7 @@ def _problem(context: Context, request: AllocateProducerIdsRequest) -> ErrorCode
 
 
 def _refuse(turn: Turn, key: int, error: ErrorCode, why: str) -> None:
-    turn.refuse(f"broker/{_request(turn.context, key).broker_id}", _WHAT, why)
+    turn.refuse(f"broker/{requests.asked(turn.context, key, AllocateProducerIdsRequest).broker_id}", _WHAT, why)
     turn.reply(key, AllocateProducerIdsResponse(error))
 
 
@@ -71,7 +65,7 @@ def was_read(turn: Turn, task: ProducerIdsRead, outcomes: Sequence[ReadOutcome])
         why = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
         _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"reading {path}: {why}")
         return
-    block = following(last, _request(turn.context, task.key).broker_id)
+    block = following(last, requests.asked(turn.context, task.key, AllocateProducerIdsRequest).broker_id)
     if block is None:
         _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"all producer ids are used up, says {path}")
         return

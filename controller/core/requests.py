@@ -11,7 +11,7 @@ checked alone before the answer is given: a leader builds on what it is told of 
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from controller.core.agenda_requests import (
     AllocateProducerIds,
@@ -20,7 +20,7 @@ from controller.core.agenda_requests import (
     ControlProven,
     ControlShutdown,
 )
-from controller.core.context import Asked
+from controller.core.context import Asked, Context
 from controller.core.effects import Reply
 from controller.core.events import BrokerRequested
 from controller.core.turn import Turn
@@ -39,6 +39,8 @@ from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Check
 from protocol.zookeeper.packing import GroupDone, GroupOutcome
 
+R = TypeVar("R", bound=ControllerRequest)
+
 
 def received(turn: Turn, event: BrokerRequested) -> None:
     """Work on the request, or say at once that we are not the controller."""
@@ -56,6 +58,14 @@ def received(turn: Turn, event: BrokerRequested) -> None:
             turn.do(AllocateProducerIds(event.key))
         case _:
             assert_never(event.request)
+
+
+def asked(context: Context, key: int, kind: type[R]) -> R:
+    """The request under this key, which is of that kind. Raises TypeError where it is not."""
+    request = context.unanswered[key].request
+    if not isinstance(request, kind):
+        raise TypeError(f"request {key} is no {kind.__name__}: {request}")
+    return request
 
 
 def answer(turn: Turn, key: int, response: ControllerResponse) -> None:
