@@ -59,6 +59,8 @@ class DynamicConfig(NamedTuple):
 
     delete_topic_enable: bool | None = None
     unclean_leader_election_enable: bool | None = None
+    deletion_unknown: str | None = None
+    """Why nobody can say whether topics may be deleted: since we took over, it could not be read or understood."""
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

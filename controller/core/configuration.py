@@ -5,15 +5,16 @@ Kafka's tools write `/config/brokers/<default>` and `/config/brokers/ID`, then l
 matter to a controller: whether a replica outside the ISR may lead, and whether topics may be deleted. The second one is
 not dynamic in Kafka; switched off here, markers of topics whose deletion has not begun are removed and the topics stay.
 
-A value that is neither true nor false is recorded and counts as not configured. What cannot be read or understood at
-all leaves things as they are.
+What cannot be read or understood, a value that is neither true nor false included, is recorded and leaves things as
+they are. Who has just taken over does not know how they are: an unclean election is then what the properties file says,
+but whether topics may be deleted is unknown, and deletions are held back as if they were paused until it is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.agenda_deletion import ListDeletions
+from controller.core.agenda_deletion import ListDeletions, ReadPause
 from controller.core.agenda_partitions import BringOnline
 from controller.core.agenda_requests import ConfigurationRead, ReadConfiguration
 from controller.core.config import DynamicConfig
@@ -84,11 +85,17 @@ def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome
     listed, *entities = outcomes
     if task.loading and isinstance(listed, Children):
         context.last_config_change = max(_numbered(listed.names), default=-1)
-    config = _config(turn, entities)
-    if config is None:
-        return
-    deleting, unclean = context.delete_topic_enable, context.unclean_leader_election_enable
-    context.dynamic = DynamicConfig(_boolean(turn, config, DELETE_TOPIC), _boolean(turn, config, UNCLEAN_ELECTION))
+    config, problem = _config(turn, entities)
+    if problem is not None:
+        turn.refuse("cluster", "taking over its configuration", problem)
+    before, deleting, unclean = context.dynamic, context.delete_topic_enable, context.unclean_leader_election_enable
+    may_delete, not_known = _boolean(turn, config, DELETE_TOPIC, before.delete_topic_enable)
+    may_be_unclean, _ = _boolean(turn, config, UNCLEAN_ELECTION, before.unclean_leader_election_enable)
+    # Who has known it during this tenure goes on with that.
+    unknown = problem or not_known if task.loading or before.deletion_unknown is not None else None
+    context.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown)
+    if before.deletion_unknown is not None and unknown != before.deletion_unknown:
+        turn.do(ReadPause())
     if (deleting, unclean) == (context.delete_topic_enable, context.unclean_leader_election_enable):
         return
     turn.record(
@@ -106,8 +113,8 @@ def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome
         turn.do(BringOnline())
 
 
-def _config(turn: Turn, outcomes: Sequence[ReadOutcome]) -> dict[str, str] | None:
-    """Ours over that of all brokers; None where one of them is not known."""
+def _config(turn: Turn, outcomes: Sequence[ReadOutcome]) -> tuple[dict[str, str] | None, str | None]:
+    """Ours over that of all brokers; None and the reason where one of them is not known."""
     where = (paths.config_broker_default(), paths.config_broker(turn.context.config.controller_id))
     merged: dict[str, str] = {}
     for path, outcome in zip(where, outcomes, strict=True):
@@ -115,24 +122,26 @@ def _config(turn: Turn, outcomes: Sequence[ReadOutcome]) -> dict[str, str] | Non
             try:
                 merged |= znodes.decode_config(path, outcome.data)
             except znodes.MalformedZnode as error:
-                turn.refuse("cluster", "taking over its configuration", str(error))
-                return None
+                return None, str(error)
         elif not isinstance(outcome, ReadFailed) or outcome.error is not ZkError.NO_NODE:
             error_name = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
-            turn.refuse("cluster", "taking over its configuration", f"reading {path}: {error_name}")
-            return None
-    return merged
+            return None, f"reading {path}: {error_name}"
+    return merged, None
 
 
-def _boolean(turn: Turn, config: dict[str, str], name: str) -> bool | None:
-    value = config.get(name)
+def _boolean(
+    turn: Turn, config: dict[str, str] | None, name: str, before: bool | None
+) -> tuple[bool | None, str | None]:
+    """What is configured, None where nothing is; where that cannot be told what was before, and why."""
+    value = None if config is None else config.get(name)
     if value is None:
-        return None
+        return (before if config is None else None), None
     match value.strip().lower():
         case "true":
-            return True
+            return True, None
         case "false":
-            return False
+            return False, None
         case _:
-            turn.refuse("cluster", f"configuring {name}", f"{value[:60]!r} is neither true nor false")
-            return None
+            problem = f"{value[:60]!r} is neither true nor false"
+            turn.refuse("cluster", f"configuring {name}", problem)
+            return before, f"{name}: {problem}"

@@ -8,8 +8,8 @@ znode cannot be understood, and where only other topics are to be deleted. A hel
 is let go of, untouched. Once it is queued the marker is no longer looked at: its replicas may be gone already, and half
 a topic is of use to nobody.
 
-A marker goes at once where deletion is disabled and nothing of the topic has been deleted yet, and where there is no
-such topic; that it was refused, and why, is remembered for who asks.
+A marker goes at once where deletion is known to be disabled and nothing of the topic has been deleted yet, and where
+there is no such topic; that it was refused, and why, is remembered for who asks.
 
 What a pause means, and what becomes of a deletion that had begun before it: `pausing`.
 """
@@ -71,7 +71,7 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     _let_go(turn, marked)
     marked = _chosen(turn, marked)
-    if not context.delete_topic_enable:
+    if not context.delete_topic_enable and context.dynamic.deletion_unknown is None:
         # What has been started ends: some of its replicas are gone.
         refused = tuple(name for name in marked if not context.is_queued(name))
         _refuse(turn, refused, HeldBy.DISABLED, DISABLED)
@@ -168,6 +168,15 @@ def _queue(turn: Turn, name: str) -> None:
     turn.context.refused_marks.pop(name, None)
     queue_deletion(turn.context, name, turn.now_ms)
     phase(turn, name, "queued", since_ms=turn.now_ms)
+
+
+def _unknown(turn: Turn) -> znodes.DeletionsPaused | None:
+    context = turn.context
+    why, before = context.dynamic.deletion_unknown, context.paused
+    if why is None:
+        return None
+    reason = f"whether topics may be deleted is not known until the brokers' configuration is written again: {why}"
+    return znodes.DeletionsPaused(turn.now_ms if before is None else before.since_ms, reason)
 
 
 # --- which are refused --------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Theory of operation. `/lethe/deletions_paused` exists: nothing new is queued, and nothing is sent or removed for what is
 queued. Answers that are on their way are taken in, and brokers that return are told what they host. The pause is a
-znode, so that it outlives controllers.
+znode, so that it outlives controllers. Deletions are paused too while nobody can say whether topics may be deleted at
+all (`configuration`).
 
 What has been deleted of a topic outlives no controller: it is in our memory only, and in service again the topic would
 begin anew with replicas that are empty. So when the pause is seen, the markers of the topics whose deletion has begun
@@ -51,7 +52,7 @@ def read_pause(turn: Turn, task: ReadPause) -> None:
 def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Hold on, or queue what was held and go on with what was queued."""
     context = turn.context
-    before, now = context.paused, _paused(outcomes, turn.now_ms)
+    before, now = context.paused, _paused(outcomes, turn.now_ms) or _unknown(turn)
     if before is not None and now is not None and now.since_ms is None:
         now = replace(now, since_ms=before.since_ms)
     context.paused = now
@@ -82,6 +83,15 @@ def _paused(outcomes: Sequence[ReadOutcome], now_ms: int) -> znodes.DeletionsPau
         error = content.error.name if isinstance(content, ReadFailed) else "nothing"
         said = znodes.DeletionsPaused(None, f"unreadable: reading it failed with {error}")
     return said if said.since_ms is not None else replace(said, since_ms=now_ms)
+
+
+def _unknown(turn: Turn) -> znodes.DeletionsPaused | None:
+    context = turn.context
+    why, before = context.dynamic.deletion_unknown, context.paused
+    if why is None:
+        return None
+    reason = f"whether topics may be deleted is not known until the brokers' configuration is written again: {why}"
+    return znodes.DeletionsPaused(turn.now_ms if before is None else before.since_ms, reason)
 
 
 # --- what had begun -----------------------------------------------------------------------------------------------

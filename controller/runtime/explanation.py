@@ -58,7 +58,7 @@ UNBLOCK: Final[Mapping[WaitingFor, str | None]] = MappingProxyType(
         W.TURN: "nothing: the controller is at work",
         W.ZNODES: "nothing: it is repeated by itself; if it lasts, see to the permissions of the topic's znodes",
         W.READABLE_ZNODE: "repair the znode, or have the topic deleted as it is: lethe topics delete --unreadable",
-        W.RESUMPTION: "lethe topics resume-deletions, or remove /lethe/deletions_paused",
+        W.RESUMPTION: "lethe topics resume-deletions, or remove /lethe/deletions_paused, or see the reason given",
         W.REASSIGNMENT: "nothing: the controller ends the reassignment by itself",
         W.DISABLED: "set delete.topic.enable to true and delete the topic again",
         W.MARKER_WITHOUT_TOPIC: "nothing: the marker is removed by itself",

@@ -11,6 +11,7 @@ from controller.core.invariants import violations
 from controller.core.transitions import PartitionState
 from protocol.vocabulary import ReplicaAssignment, TopicPartition
 from tests.simulation.ledger import Incarnation
+from tests.simulation.settings import DELETION, Settings, in_force
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -33,8 +34,22 @@ def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> 
     at = (cluster.ensemble.model.zxid, controller.steps)
     if at != controller.judged_at:
         controller.judged_at = at
-        for problem in _differences(cluster, context):
+        for problem in (*_settings_differ(cluster, controller), *_differences(cluster, context)):
             raise Violation("S8", f"{controller.name} {problem}")
+
+
+def _settings_differ(cluster: Cluster, controller: ControllerProcess) -> Iterable[str]:
+    """It goes by what it has read last, and has read what was announced."""
+    context, knowledge = controller.context, controller.knowledge
+    believed = Settings(context.delete_topic_enable, context.unclean_leader_election_enable)
+    if believed != knowledge.now:
+        yield f"goes by {believed}, and what it has read is {knowledge.now}"
+    says = cluster.says(controller)
+    if says is not None and not says.unclear and in_force(knowledge.started_with, says) != knowledge.now:
+        yield f"has read {knowledge.said}, and {says} was announced"
+    is_held = cluster.is_paused or DELETION in knowledge.said.unclear
+    if (context.paused is not None) is not is_held:
+        yield f"takes deletions for paused: {context.paused}, and whether they are is {is_held}"
 
 
 def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
@@ -58,27 +73,27 @@ def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
 def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
     """Who is marked is queued or held back, for a reason that there is; who is held back stays in service."""
     ledger = cluster.ledger
-    if (context.paused is not None) is not cluster.is_paused:
-        yield f"takes deletions for paused: {context.paused}, and whether they are is {cluster.is_paused}"
     for name in ledger.marked:
-        if not cluster.mix.delete_topic_enable:
+        if name in context.deletions:
+            continue
+        if not context.delete_topic_enable and context.paused is None:
             yield f"left the marker of {name}, though deletion is disabled"
-        elif name not in context.deletions and name not in context.marks:
+        elif name not in context.marks:
             yield f"does not delete {name}, which is marked"
     for name, mark in context.marks.items():
         living = ledger.living.get(name)
         if name not in ledger.marked:
             yield f"holds {name} back, which is not marked"
-        elif living is None or not _is_reason(cluster, living, mark.held_by):
+        elif living is None or not _is_reason(context, living, mark.held_by):
             yield f"holds {living or name} back: {mark.held_by.value}"
         elif any(partition.state is PartitionState.NON_EXISTENT for _, partition in context.partitions_of(name)):
             yield f"holds {name} back, and has taken it out of service"
 
 
-def _is_reason(cluster: Cluster, incarnation: Incarnation, held_by: HeldBy) -> bool:
+def _is_reason(context: Context, incarnation: Incarnation, held_by: HeldBy) -> bool:
     match held_by:
         case HeldBy.PAUSED:
-            return cluster.is_paused
+            return context.paused is not None
         case HeldBy.UNREADABLE:
             return not incarnation.readable
         case HeldBy.REASSIGNMENT:

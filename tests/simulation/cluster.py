@@ -9,14 +9,15 @@ from random import Random
 from controller.core.config import Takeover
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Operation, SetData
+from protocol.zookeeper.operations import GetData, Operation, SetData
 from tests.simulation import belief, departures, invariants
 from tests.simulation.agents import AgentProcess
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
-from tests.simulation.ledger import Incarnation, Ledger, lasting
+from tests.simulation.ledger import Ledger, lasting
 from tests.simulation.mix import Mix, draw
 from tests.simulation.network import Link
+from tests.simulation.settings import OF_ALL, Announcements, Knowledge, Said, says
 from tests.simulation.world import World
 
 P_INSISTS = 0.2
@@ -31,6 +32,7 @@ class Cluster:
         insists = Random(f"insists {world.seed}").random() < P_INSISTS
         self.mix: Mix = replace(draw(world.random), insists=insists)
         self.ledger = Ledger()
+        self.announcements = Announcements()
         self.ensemble = Ensemble(world, self.mix)
         self.ensemble.observer = self
         self.controllers = [ControllerProcess(self, number) for number in range(self.mix.controllers)]
@@ -72,9 +74,26 @@ class Cluster:
         """Up, registered, and told of the cluster under the epoch of that registration."""
         return agent.alive and self.registered().get(agent.id) == agent.state.cache_epoch
 
-    def allows_unclean(self, incarnation: Incarnation) -> bool:
-        """A leader that lacks records was allowed at some time; who elects may have read that before it changed."""
-        return self.mix.unclean or incarnation.allows_unclean
+    def says(self, controller: ControllerProcess) -> Said | None:
+        """What the configuration says now to this controller, if that was announced."""
+        mine = paths.config_broker(controller.id)
+        if self.announcements.owed.keys() & {OF_ALL, mine.removeprefix("/config/")}:
+            return None
+        return self.written_for(controller)
+
+    def written_for(self, controller: ControllerProcess) -> Said:
+        """What the configuration says now to this controller, announced or not."""
+        look = self.ensemble.look
+        return says(look(paths.config_broker_default()), look(paths.config_broker(controller.id)))
+
+    def allows_unclean(self, controller: ControllerProcess, name: str) -> bool:
+        """A leader of this topic may lack records, as all that is written says now."""
+        config = paths.config_topic(name)
+        return (
+            Knowledge(controller.started_with, said=self.written_for(controller))
+            .having_read(controller.id, 0, (GetData(config),), (self.ensemble.look(config),))
+            .allows_unclean(name)
+        )
 
     # --- judging ---------------------------------------------------------------------------------------------------
 
@@ -83,7 +102,8 @@ class Cluster:
         operations = lasting(operations)
         invariants.writes_are_allowed(self, writer, operations, epoch_version_before)
         for operation in operations:
-            self.ledger.book(writer.name, operation, by_controller=writer.is_controller)
+            self.ledger.book(writer.name, operation, self.ensemble.model.zxid, by_controller=writer.is_controller)
+            self.announcements.book(operation)
             if isinstance(operation, SetData) and (name := paths.topic_of(operation.path)) is not None:
                 departures.after_write(self, writer, self.ledger.living[name])
         invariants.s4_markers_outlive_their_topics(self, writer, operations)

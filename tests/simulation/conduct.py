@@ -6,7 +6,8 @@ order that is given in spite of better knowledge, and that is only prevented fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from controller.core.context import Context
@@ -15,9 +16,11 @@ from protocol.kafka.control import StopReplicaRequest
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete, Operation
 from tests.simulation.ledger import lasting
+from tests.simulation.settings import Knowledge
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
     from tests.simulation.controllers import ControllerProcess
 
 
@@ -25,16 +28,30 @@ def effect_is_allowed(controller: ControllerProcess, effect: Effect) -> None:
     """Judged before the effect is performed."""
     match effect:
         case WriteZnodes(groups=groups):
-            problems = _writes(controller.context, [operation for group in groups for operation in lasting(group)])
+            operations = [operation for group in groups for operation in lasting(group)]
+            context, knowledge = controller.context, controller.knowledge
+            problems = itertools.chain(_writes(context, operations), _unmarks(context, knowledge, operations))
         case Send(request=StopReplicaRequest() as request):
-            problems = _deletes(controller.context, request)
+            problems = itertools.chain(_deletes(controller.context, request))
         case _:
             return
     for problem in problems:
         raise Violation("conduct", f"{controller.name} {problem}")
 
 
-def _writes(context: Context, operations: Iterable[Operation]) -> Iterator[str]:
+def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: Collection[str]) -> None:
+    """Topics are queued for deletion only by a controller that takes deletion for enabled; then they are condemned."""
+    context = controller.context
+    for name in context.deletions:
+        topic = context.topics.get(name)
+        if name in before or topic is None:
+            continue
+        if not controller.knowledge.may_delete:
+            raise Violation("conduct", f"{controller.name} queues {name}, having read {controller.knowledge.said}")
+        cluster.ledger.by_zxid[topic.created_zxid, name].condemned = True
+
+
+def _writes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
     for operation in operations:
         match operation:
             case Create(path=path) if (state_of := paths.state_of(path)) is not None:
@@ -44,6 +61,17 @@ def _writes(context: Context, operations: Iterable[Operation]) -> Iterator[str]:
                 yield f"removes {path}, and knows that deletions are paused"
             case _:
                 pass
+
+
+def _unmarks(context: Context, knowledge: Knowledge, operations: Sequence[Operation]) -> Iterator[str]:
+    """The marker of a topic that is there goes where deletion is disabled, or with the topic."""
+    if knowledge.may_refuse:
+        return
+    removed = [operation.path for operation in operations if isinstance(operation, Delete)]
+    for path in removed:
+        name = paths.deleted_topic_of(path)
+        if name in context.topics and paths.topic(name) not in removed:
+            yield f"removes the marker of {name}, having read {knowledge.said}"
 
 
 def _deletes(context: Context, request: StopReplicaRequest) -> Iterator[str]:

@@ -37,6 +37,7 @@ from tests.simulation import belief, conduct, describe
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.network import Channel
 from tests.simulation.requests import Desk
+from tests.simulation.settings import Knowledge, Settings
 from tests.simulation.world import Action, Scheduled, Violation
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class ControllerProcess:
         self.client: Client | None = None
         self.channels: dict[BrokerId, Channel] = {}
         self.desk = Desk(cluster, self)
+        self.started_with = Settings(cluster.mix.delete_topic_enable, cluster.mix.unclean)
+        self.knowledge = Knowledge(self.started_with)
         self.judged_at: tuple[int, int] = (-1, -1)
         """zxid and step at which memory was last compared with the znodes."""
         self.steps = 0
@@ -83,6 +86,7 @@ class ControllerProcess:
         self._run = 0
         self._woken = False
         self._held_back: list[Action] = []
+        self._reading: dict[int, tuple[Read, ...]] = {}
 
     def _fresh_context(self, cluster: Cluster) -> Context:
         mix = cluster.mix
@@ -113,6 +117,7 @@ class ControllerProcess:
         self.alive, self.paused = True, False
         self._run += 1
         self.context = self._fresh_context(self._cluster)
+        self.knowledge = Knowledge(self.started_with)
         self._open_session()
 
     def crash(self) -> None:
@@ -162,6 +167,7 @@ class ControllerProcess:
     def _drop_everything(self) -> None:
         self.desk.die()
         self._queue.clear()
+        self._reading.clear()
         for scheduled in self._timers.values():
             scheduled.cancel()
         self._timers.clear()
@@ -255,8 +261,14 @@ class ControllerProcess:
 
     def _step(self, event: Event) -> None:
         self.steps += 1
+        if isinstance(event, events.ZnodesRead):
+            self.knowledge = self.knowledge.having_read(
+                self.id, self.context.epoch, self._reading.pop(event.id), event.outcomes
+            )
+        queued_before = tuple(self.context.deletions)
         effects = controller.step(self.context, event, self._world.now_ms)
         self._world.note(self.name, f"{_described(event)}: {len(effects)} effects")
+        conduct.queued_is_allowed(self._cluster, self, queued_before)
         self._perform(effects)
         if self.alive:
             belief.context_is_sound(self)
@@ -314,6 +326,7 @@ class ControllerProcess:
 
     def _read(self, number: int, reads: tuple[Read, ...]) -> None:
         run = self._run
+        self._reading[number] = reads
 
         def done(outcomes: tuple[ReadOutcome, ...]) -> None:
             self.result(events.ZnodesRead(number, outcomes), run)
@@ -355,7 +368,7 @@ class _Writing:
         self._room = in_flight
         self._run = run
         self._client = owner.client
-        self._writer = Writer(owner.name, owner.context.epoch_version)
+        self._writer = Writer(owner.name, owner.context.epoch_version, owner.knowledge)
 
     def go_on(self) -> None:
         """Send what there is room for."""

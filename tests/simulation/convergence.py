@@ -45,8 +45,6 @@ def active_controller(cluster: Cluster) -> ControllerProcess:
 def all_but_those_of(cluster: Cluster, away: BrokerId) -> None:
     """L3 and L1 with one broker away: only its topics wait, and they say that they wait for it."""
     context = active_controller(cluster).context
-    if not cluster.mix.delete_topic_enable:
-        return
     for name in cluster.ledger.marked:
         incarnation = cluster.ledger.living.get(name)
         if incarnation is None:
@@ -120,16 +118,19 @@ def _is_held_up(cluster: Cluster, incarnation: Incarnation, partition: int) -> b
 
 
 def l1_everybody_is_led(cluster: Cluster) -> None:
-    """Every partition has a state; who has somebody alive in sync has a leader, and all in sync are assigned."""
+    """Every partition has a state; who has somebody alive that may lead has a leader; all in sync are assigned."""
+    active = active_controller(cluster)
     for incarnation in cluster.ledger.living.values():
+        unclean = cluster.allows_unclean(active, incarnation.name)
         for partition, assignment in incarnation.assignments.items():
             state = incarnation.states.get(partition)
             if partition in incarnation.touched:
                 continue
             if state is None:
                 raise Violation("L1", f"{incarnation}: {partition} never came into service")
-            if state.leader == LEADER_NONE and any(_hosts(cluster, incarnation, partition, b) for b in state.isr):
-                raise Violation("L1", f"{incarnation}: nobody leads {partition}, and some of {state.isr} live")
+            able = assignment.replicas if unclean else state.isr
+            if state.leader == LEADER_NONE and any(_hosts(cluster, incarnation, partition, b) for b in able):
+                raise Violation("L1", f"{incarnation}: nobody leads {partition}, and some of {able} live and may")
             if any(broker not in assignment.replicas for broker in state.isr):
                 raise Violation("S6", f"{incarnation}: {partition} has {assignment}, in sync are {state.isr}")
 

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
     Create,
+    GetData,
     MultiDone,
     MultiOutcome,
     MultiUnknown,
@@ -28,6 +29,7 @@ from protocol.zookeeper.operations import (
 from tests.fakes.zookeeper_model import ZooKeeperModel
 from tests.simulation import describe
 from tests.simulation.mix import Mix
+from tests.simulation.settings import Knowledge
 from tests.simulation.world import Pipe, World
 
 NOBODY = -1
@@ -39,6 +41,8 @@ class Writer(NamedTuple):
 
     name: str
     epoch_version: int = NOBODY
+    knowledge: Knowledge | None = None
+    """What a controller knew of the configuration when it decided to write."""
 
     @property
     def is_controller(self) -> bool:
@@ -105,6 +109,10 @@ class Ensemble:
             self.observer.applied(writer, operations, before)
         self.dispatch()
         return outcome
+
+    def look(self, path: str) -> ReadOutcome:
+        """What a read of the data would answer now."""
+        return self.model.read(self._operator, GetData(path))
 
     def expire(self, session: int) -> None:
         """The server gives the session up; whoever owns it learns that later."""

@@ -93,8 +93,9 @@ def topic_znode_is_kept(cluster: Cluster, writer: Writer, incarnation: Incarnati
 
 
 def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations: Iterable[Operation]) -> None:
-    """A marker goes only when its topic is gone, was never there, or deletion is disabled. After booking."""
-    if not writer.is_controller or not cluster.mix.delete_topic_enable:
+    """A marker goes only when its topic is gone, was never there, or deletion is disabled as far as the writer could
+    know. After booking."""
+    if writer.knowledge is None or writer.knowledge.may_refuse:
         return
     for operation in operations:
         if isinstance(operation, Delete) and (name := paths.deleted_topic_of(operation.path)) is not None:
@@ -140,9 +141,13 @@ def s6_leadership_is_sound(cluster: Cluster, writer: Writer, operation: Operatio
     if as_asked and (partition, state.leader_epoch, state.isr) in incarnation.proposed:
         before = None
     if problem is None and before is not None:
-        problem = _succession_problem(before, state, unclean=cluster.allows_unclean(incarnation))
+        problem = _succession_problem(before, state, unclean=_allows_unclean(writer, name))
     if problem is not None:
         raise Violation("S6", f"{writer.name} wrote for {name}-{partition} {state}, before it was {before}: {problem}")
+
+
+def _allows_unclean(writer: Writer, name: str) -> bool:
+    return writer.knowledge is not None and writer.knowledge.allows_unclean(name)
 
 
 def _leadership_problem(state: LeaderAndIsr, replicas: tuple[int, ...]) -> str | None:
@@ -210,8 +215,8 @@ def s2_deletion_was_asked_for(cluster: Cluster, agent: AgentProcess, where: str,
         return
     if incarnation is None or not incarnation.asked:
         raise Violation("S2", f"{where} is deleted, it holds bytes of {incarnation}, and nobody asked for that")
-    if not cluster.mix.delete_topic_enable:
-        raise Violation("S2", f"{where} is deleted, and delete.topic.enable is false")
+    if not incarnation.condemned:
+        raise Violation("S2", f"{where} is deleted, and no controller has queued {incarnation} for deletion")
 
 
 def s2_living_are_not_set_aside(cluster: Cluster, where: str, directory: Directory) -> None:

@@ -15,8 +15,6 @@ from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation.wishes import Wishes
 
-UNCLEAN_CONFIG = "unclean.leader.election.enable"
-
 
 def lasting(operations: Iterable[Operation]) -> list[Operation]:
     """Without the znodes that are made and at once unmade: that only says that there were none."""
@@ -49,8 +47,8 @@ class Incarnation:
     """Partitions whose state was last written by somebody who is no controller."""
     asked: bool = False
     """A marker was there while it lived."""
-    allows_unclean: bool = False
-    """At some time its configuration allowed that a leader lacks records."""
+    condemned: bool = False
+    """Some controller that had read that topics may be deleted has queued it."""
     departed: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that has been an assigned replica and is none any more."""
     released: dict[tuple[int, int], None] = field(default_factory=dict)
@@ -102,10 +100,10 @@ class Ledger:
         self.by_id: dict[TopicId, Incarnation] = {}
         self.marked: dict[str, None] = {}
         self.wishes = Wishes()
-        self._unclean: dict[str, bool] = {}
-        """What the topic configurations say."""
+        self.by_zxid: dict[tuple[int, str], Incarnation] = {}
+        """By the zxid of the write that created its znode, and its name."""
 
-    def book(self, writer: str, operation: Operation, *, by_controller: bool) -> None:
+    def book(self, writer: str, operation: Operation, zxid: int, *, by_controller: bool) -> None:
         """Take note of one operation."""
         path = operation.path
         if path.startswith("/brokers/topics/"):
@@ -113,21 +111,18 @@ class Ledger:
             if state_of is not None:
                 self._state(operation, *state_of, by_controller=by_controller)
             elif (name := paths.topic_of(path)) is not None:
-                self._topic(writer, operation, name)
+                self._topic(writer, operation, name, zxid)
         elif (name := paths.deleted_topic_of(path)) is not None:
             self._marker(operation, name)
         elif path == paths.REASSIGN_PARTITIONS:
             self.wishes.book(operation, self.living, by_controller=by_controller)
-        elif (name := paths.config_topic_of(path)) is not None:
-            self._config(operation, name)
 
-    def _topic(self, writer: str, operation: Operation, name: str) -> None:
+    def _topic(self, writer: str, operation: Operation, name: str, zxid: int) -> None:
         match operation:
             case Create(data=data):
                 incarnation = Incarnation(name, len(self.all) + 1, asked=name in self.marked)
                 self.all.append(incarnation)
-                self.living[name] = incarnation
-                incarnation.allows_unclean = self._unclean.get(name, False)
+                self.living[name] = self.by_zxid[zxid, name] = incarnation
                 self._content(incarnation, data)
             case SetData(data=data):
                 self._content(self.living[name], data)
@@ -179,12 +174,3 @@ class Ledger:
                 self.marked.pop(name, None)
             case SetData() | Check():
                 pass
-
-    def _config(self, operation: Operation, name: str) -> None:
-        if not isinstance(operation, Create | SetData):
-            self._unclean.pop(name, None)
-            return
-        config = znodes.decode_config(operation.path, operation.data)
-        self._unclean[name] = config.get(UNCLEAN_CONFIG) == "true"
-        if self._unclean[name] and name in self.living:
-            self.living[name].allows_unclean = True

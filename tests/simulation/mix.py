@@ -83,6 +83,7 @@ THEMES = {
         "allow_unclean": 1,
         "allow_deletion": 2,
         "forget_configuration": 1,
+        "spoil_configuration": 1,
     },
 }
 """What people do besides having topics created and deleted: in most runs some of it, in many nothing."""
@@ -101,7 +102,7 @@ FAULT_WEIGHTS = {
     "foreign_directory": 1,
     "old_directory": 2,
 }
-ENABLED = ("expansion", "pause", "reassignment")
+ENABLED = ("expansion", "reassignment", "election", "pause", "configuration")
 _ALWAYS = ("create", "mark")
 
 

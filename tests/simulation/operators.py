@@ -117,6 +117,7 @@ class Operators:
             self._switches.pause()
         else:
             self._switches.resume()
+        self._switches.mend_configuration()
         for name in list(self._spoilt):
             if name in self._ledger.living:
                 self._mend(name)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from tests.simulation.settings import DELETION, UNCLEAN
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
 
-UNCLEAN = "unclean.leader.election.enable"
-DELETION = "delete.topic.enable"
+UNANNOUNCED = 0.1
+"""How often whoever changes a configuration is interrupted before it is announced."""
 PAUSES = (znodes.encode_deletions_paused(znodes.DeletionsPaused(1, "an audit")), b"", b"{", None)
 
 
@@ -49,36 +50,65 @@ class Switches:
         names = [name for name, each in self._cluster.ledger.living.items() if each.readable]
         if names:
             name = names[self._world.between(0, len(names) - 1)]
-            self._configure(paths.config_topic(name), f"topics/{name}", {UNCLEAN: self._yes_or_no()})
+            self._configure(paths.config_topic(name), {UNCLEAN: self._yes_or_no()})
 
     def allow_unclean(self) -> None:
         """Leaders may lack records, or may not any more, by default."""
-        self._configure_brokers(UNCLEAN, self._yes_or_no())
+        self._configure_brokers(UNCLEAN)
 
     def allow_deletion(self) -> None:
         """Topics may be deleted, or may not any more."""
-        self._configure_brokers(DELETION, self._yes_or_no())
+        self._configure_brokers(DELETION)
 
     def forget_configuration(self) -> None:
         """Leave it to what the controllers were started with."""
-        self._configure(paths.config_broker_default(), f"brokers/{paths.DEFAULT_ENTITY}", {})
+        self._configure(self._brokers_config(), {})
+
+    def spoil_configuration(self) -> None:
+        """Write a configuration that nobody can understand."""
+        self._write(self._brokers_config(), b"{")
+
+    def mend_configuration(self) -> None:
+        """Leave nothing there that cannot be understood, and nothing that was not announced."""
+        for name in self._ensemble.model.children(paths.config_brokers()):
+            path = f"{paths.config_brokers()}/{name}"
+            config = self._understood(path) or {}
+            clear = {key: value for key, value in config.items() if value in ("true", "false")}
+            self._ensemble.operate(SetData(path, znodes.encode_config(clear), ANY_VERSION))
+        for entity in list(self._cluster.announcements.owed):
+            self._announce(entity)
 
     def _yes_or_no(self) -> str:
         return "true" if self._world.chance(0.5) else "false"
 
-    def _configure_brokers(self, key: str, value: str) -> None:
-        path = paths.config_broker_default()
-        node = self._ensemble.model.node(path)
-        config = znodes.decode_config(path, None if node is None else node.data)
-        self._configure(path, f"brokers/{paths.DEFAULT_ENTITY}", config | {key: value})
+    def _brokers_config(self) -> str:
+        """That of all brokers, or of one controller."""
+        if self._world.chance(0.7):
+            return paths.config_broker_default()
+        controllers = self._cluster.controllers
+        return paths.config_broker(controllers[self._world.between(0, len(controllers) - 1)].id)
 
-    def _configure(self, path: str, entity: str, config: dict[str, str]) -> None:
-        data = znodes.encode_config(config)
+    def _configure_brokers(self, key: str) -> None:
+        path = self._brokers_config()
+        value = "perhaps" if self._world.chance(0.1) else self._yes_or_no()
+        self._configure(path, (self._understood(path) or {}) | {key: value})
+
+    def _understood(self, path: str) -> dict[str, str] | None:
+        node = self._ensemble.model.node(path)
+        try:
+            return znodes.decode_config(path, None if node is None else node.data)
+        except znodes.MalformedZnode:
+            return None
+
+    def _configure(self, path: str, config: dict[str, str]) -> None:
+        self._write(path, znodes.encode_config(config))
+
+    def _write(self, path: str, data: bytes) -> None:
         there = self._ensemble.model.node(path) is not None
         self._ensemble.operate(SetData(path, data, ANY_VERSION) if there else Create(path, data))
-        change = znodes.encode_config_change(znodes.ConfigChange(entity))
-        announce = Create(paths.config_change(), change, sequential=True)
-        self._world.after(self._world.between(0, 200), lambda: self._announce(announce))
+        if not self._world.chance(UNANNOUNCED):
+            self._world.after(self._world.between(0, 200), lambda: self._announce(path.removeprefix("/config/")))
 
-    def _announce(self, announce: Create) -> None:
-        self._ensemble.operate(announce)
+    def _announce(self, entity: str) -> None:
+        change = znodes.encode_config_change(znodes.ConfigChange(entity))
+        self._ensemble.operate(Create(paths.config_change(), change, sequential=True))

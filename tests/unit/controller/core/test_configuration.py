@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.configuration import unseen
+from controller.core.deletion_memory import HeldBy
 from protocol.journal import FactType
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create, Delete, SetData, ZkError
@@ -145,12 +146,79 @@ def test_configuration_that_may_not_be_read_leaves_things_as_they_are() -> None:
     assert refusals(world, "cluster") == ["reading /config/brokers/<default>: NO_AUTH"]
 
 
-def test_value_that_is_neither_true_nor_false_counts_as_not_configured() -> None:
+def test_value_that_is_neither_true_nor_false_leaves_that_setting_as_it_is() -> None:
     world = cluster()
+    configure(world, DEFAULT, delete_topic_enable="false")
     configure(world, DEFAULT, delete_topic_enable="perhaps", unclean_leader_election_enable=" TRUE ")
-    assert world.context.delete_topic_enable
+    assert not world.context.delete_topic_enable
     assert world.context.unclean_leader_election_enable
     assert refusals(world, "cluster") == ["'perhaps' is neither true nor false"]
+    configure(world, DEFAULT)
+    assert world.context.delete_topic_enable
+
+
+# --- nobody knows whether topics may be deleted -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"{no json", znodes.encode_config({"delete.topic.enable": "perhaps"})])
+def test_who_takes_over_and_cannot_know_whether_topics_may_be_deleted_deletes_none(data: bytes) -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    configure(world, DEFAULT, delete_topic_enable="false")
+    world.crash()
+    put(world, DEFAULT, data)
+    world.mark("t")
+    world.elect()
+    assert world.exists(paths.delete_topic("t"))
+    assert world.context.marks["t"].held_by is HeldBy.PAUSED
+    assert world.context.paused is not None
+    assert "until the brokers' configuration is written again" in world.context.paused.reason
+    assert led(world, "t") is not None
+    configure(world, DEFAULT, delete_topic_enable="true")
+    assert is_gone(world, "t")
+
+
+def test_marker_held_back_for_not_knowing_is_removed_when_deletion_turns_out_to_be_disabled() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    world.crash()
+    put(world, DEFAULT, b"{no json")
+    world.mark("t")
+    world.elect()
+    configure(world, OWN, delete_topic_enable="false")
+    assert world.context.marks["t"].held_by is HeldBy.PAUSED
+    configure(world, DEFAULT)
+    assert world.context.paused is None
+    assert not world.exists(paths.delete_topic("t"))
+    assert led(world, "t") is not None
+
+
+def test_where_the_file_forbids_deletions_a_marker_is_kept_until_that_is_known_to_hold() -> None:
+    world = with_topic(cluster(world=OneController(delete_topic_enable=False)), "t", (1, 2))
+    world.crash()
+    put(world, DEFAULT, b"{no json")
+    world.mark("t")
+    world.elect()
+    assert world.exists(paths.delete_topic("t"))
+    configure(world, DEFAULT)
+    assert not world.exists(paths.delete_topic("t"))
+    assert led(world, "t") is not None
+
+
+def test_pause_that_somebody_asked_for_outlasts_the_other_one() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    world.crash()
+    put(world, DEFAULT, b"{no json")
+    world.elect()
+    world.write(Create(paths.LETHE, None), Create(paths.DELETIONS_PAUSED, None))
+    world.mark("t")
+    world.run()
+    configure(world, DEFAULT)
+    assert world.exists(paths.delete_topic("t"))
+    world.write(Delete(paths.DELETIONS_PAUSED))
+    world.run()
+    assert is_gone(world, "t")
+
+
+# --- notifications ------------------------------------------------------------------------------------------------
 
 
 def test_notification_that_cannot_be_understood_is_recorded_once_and_left_to_the_brokers() -> None:
