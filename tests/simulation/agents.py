@@ -102,18 +102,28 @@ class AgentProcess:
 
     def crash(self, *, session_expires_after_ms: int) -> None:
         """Memory is lost, the disk is kept."""
+        client = self._end("crashes")
+        if client is not None:
+            client.abandon(session_expires_after_ms)
+
+    def stop(self) -> None:
+        """As it should be: the session is closed too."""
+        client = self._end("stops")
+        if client is not None:
+            client.close()
+
+    def _end(self, how: str) -> Client | None:
         if not self.alive:
-            return
-        self._world.note(self.name, "crashes")
+            return None
+        self._world.note(self.name, how)
         self.alive = self.is_listening = False
         self._run += 1
         self._tokens.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self.client is not None:
-            self.client.abandon(session_expires_after_ms)
-        self.client = None
+        client, self.client = self.client, None
+        return client
 
     # --- registration ----------------------------------------------------------------------------------------------
 

@@ -111,6 +111,9 @@ def _topic_differences(context: Context, name: str, incarnation: Incarnation) ->
         yield f"knows the replicas of {name} as {assignments}, ZooKeeper has {incarnation.assignments}"
     for number, partition in topic.partitions.items():
         state = incarnation.states.get(number)
+        if state is None and name in context.deletions and context.deletions[name].all_acknowledged:
+            # Its znodes are being removed: some are gone, and the rest is tried again.
+            continue
         if number not in incarnation.touched and partition.leadership != state:
             yield f"knows {name}-{number} as {partition.leadership}, ZooKeeper has {state}"
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from controller.core.context import Context
 from controller.core.effects import Effect, Send, WriteZnodes
 from protocol.kafka.control import StopReplicaRequest
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete, Operation
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from tests.simulation.ledger import lasting
 from tests.simulation.settings import Knowledge
 from tests.simulation.world import Violation
@@ -30,7 +30,9 @@ def effect_is_allowed(controller: ControllerProcess, effect: Effect) -> None:
         case WriteZnodes(groups=groups):
             operations = [operation for group in groups for operation in lasting(group)]
             context, knowledge = controller.context, controller.knowledge
-            problems = itertools.chain(_writes(context, operations), _unmarks(context, knowledge, operations))
+            problems = itertools.chain(
+                _writes(context, operations), _unmarks(context, knowledge, operations), _leads(context, operations)
+            )
         case Send(request=StopReplicaRequest() as request):
             problems = itertools.chain(_deletes(controller.context, request))
         case _:
@@ -61,6 +63,22 @@ def _writes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
                 yield f"removes {path}, and knows that deletions are paused"
             case _:
                 pass
+
+
+def _leads(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
+    """Nothing is given to a broker that is shutting down."""
+    for operation in operations if context.shutting_down else ():
+        state_of = paths.state_of(operation.path)
+        if state_of is None or not isinstance(operation, Create | SetData):
+            continue
+        state, partition = znodes.decode_state(*state_of, operation.data, 0), context.partition(state_of)
+        before = None if partition is None else partition.leadership
+        led_before, isr_before = (None, ()) if before is None else (before.leader, before.isr)
+        if state is None:
+            continue
+        for broker in context.shutting_down:
+            if state.leader == broker != led_before or (broker in state.isr and broker not in isr_before):
+                yield f"gives {state_of} to broker {broker}, which is shutting down: {state}, before it was {before}"
 
 
 def _unmarks(context: Context, knowledge: Knowledge, operations: Sequence[Operation]) -> Iterator[str]:

@@ -230,7 +230,8 @@ def _leftover(cluster: Cluster, agent: AgentProcess, name: str, directory: Direc
     if kind is DirectoryKind.DELETED:
         return "it was to be removed"
     if kind is DirectoryKind.STRAY:
-        return None if incarnation.removed_by is not None else f"it was set aside, and {incarnation} lives"
+        may_be = incarnation.removed_by is not None or partition in incarnation.maimed
+        return None if may_be else f"it was set aside, and {incarnation} lives"
     if incarnation.removed_by is not None:
         return f"{incarnation} is gone"
     if agent.id not in incarnation.replicas(partition):

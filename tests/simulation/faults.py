@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from protocol.vocabulary import TopicId, TopicPartition
 from tests.simulation.disk import Directory
+from tests.simulation.leaving import Departure
 
 if TYPE_CHECKING:
     from tests.simulation.agents import AgentProcess
@@ -58,6 +59,12 @@ class Faults:
         victim = self._agent()
         if victim is not None:
             self._cluster.restart_later(victim)
+
+    def stop_agent(self) -> None:
+        """Stopped as it should be, and started again after a while."""
+        victim = self._agent()
+        if victim is not None:
+            Departure(self._cluster, victim).start()
 
     def bounce_agent(self) -> None:
         """Stopped and started so quickly that nobody sees it gone."""

@@ -222,7 +222,9 @@ def s2_deletion_was_asked_for(cluster: Cluster, agent: AgentProcess, where: str,
 def s2_living_are_not_set_aside(cluster: Cluster, where: str, directory: Directory) -> None:
     """What belongs to a living incarnation is not taken out of its sight either."""
     incarnation = None if directory.bytes_of is None else cluster.ledger.by_id.get(directory.bytes_of)
-    if incarnation is not None and incarnation.removed_by is None and not incarnation.asked:
+    if incarnation is None or directory.topic_partition.partition in incarnation.maimed:
+        return
+    if incarnation.removed_by is None and not incarnation.asked:
         raise Violation("S2", f"{where} is set aside, and {incarnation} lives")
 
 

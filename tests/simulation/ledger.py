@@ -45,6 +45,9 @@ class Incarnation:
     """(partition, leader epoch, ISR) that a leader has asked its controller for."""
     touched: dict[int, None] = field(default_factory=dict)
     """Partitions whose state was last written by somebody who is no controller."""
+    maimed: dict[int, None] = field(default_factory=dict)
+    """Partitions whose state somebody has removed by hand: where the deletion is called off they begin again as new,
+    and what a broker has of them then is another copy."""
     asked: bool = False
     """A marker was there while it lived."""
     condemned: bool = False
@@ -160,6 +163,8 @@ class Ledger:
                 state = None
         if state is None:
             incarnation.states.pop(partition, None)
+            if not by_controller:
+                incarnation.maimed[partition] = None
         else:
             incarnation.states[partition] = state
             incarnation.written[partition, state.partition_epoch] = state

@@ -94,6 +94,7 @@ FAULT_WEIGHTS = {
     "disconnect_controller": 5,
     "crash_agent": 6,
     "bounce_agent": 6,
+    "stop_agent": 6,
     "expire_agent": 8,
     "disconnect_agent": 5,
     "cut_link": 4,

@@ -15,12 +15,15 @@ from controller.core.events import BrokerRequested
 from controller.core.requests import refused
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import (
+    AllocateProducerIdsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    ControlledShutdownResponse,
     ControllerRequest,
     ControllerResponse,
 )
 from protocol.vocabulary import LeaderAndIsr
+from tests.simulation import leaving
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ class Desk:
     def __init__(self, cluster: Cluster, owner: ControllerProcess) -> None:
         self._cluster = cluster
         self._owner = owner
-        self._owed: dict[int, tuple[Link, Then]] = {}
+        self._owed: dict[int, tuple[ControllerRequest, Link, Then]] = {}
         self._last_key = 0
 
     def ask(self, request: ControllerRequest, then: Then) -> None:
@@ -56,7 +59,7 @@ class Desk:
         if not self._owner.alive:
             return
         self._last_key += 1
-        self._owed[self._last_key] = (link, then)
+        self._owed[self._last_key] = (request, link, then)
         self._owner.post(BrokerRequested(self._last_key, _as_sent(request), ALTER_PARTITION_VERSION))
 
     def reply(self, effect: Reply) -> None:
@@ -64,11 +67,20 @@ class Desk:
         owed = self._owed.pop(effect.key, None)
         if owed is None:
             raise Violation("replies", f"{self._owner.name}: request {effect.key} is answered, and nobody waits")
-        for problem in _untrue(self._cluster, effect.response):
+        request, link, then = owed
+        for problem in self._untrue(request, effect.response):
             raise Violation("replies", f"{self._owner.name} answers what is not so: {problem}")
-        link, then = owed
         if not link.is_cut and not self._cluster.world.chance(self._cluster.mix.p_answer_lost):
             link.up.send(lambda: then(effect.response))
+
+    def _untrue(self, request: ControllerRequest, response: ControllerResponse) -> Iterator[str]:
+        match response:
+            case AlterPartitionResponse():
+                yield from _untrue(self._cluster, response)
+            case ControlledShutdownResponse():
+                yield from leaving.untrue(self._cluster, self._owner, request.broker_id, response)
+            case AllocateProducerIdsResponse():
+                raise Violation("replies", f"{self._owner.name} hands out producer ids, and nobody asked for any")
 
     def dropped(self, event: BrokerRequested) -> None:
         """The queue it waited in was emptied."""
@@ -100,10 +112,8 @@ def _note(cluster: Cluster, request: AlterPartitionRequest) -> None:
             incarnation.proposed[row.partition, row.leader_epoch, row.new_isr] = None
 
 
-def _untrue(cluster: Cluster, response: ControllerResponse) -> Iterator[str]:
+def _untrue(cluster: Cluster, response: AlterPartitionResponse) -> Iterator[str]:
     """An ISR that is confirmed was written, under just that version."""
-    if not isinstance(response, AlterPartitionResponse):
-        return
     for topic in response.topics:
         incarnation = cluster.ledger.by_id.get(topic.topic_id) if topic.topic_id is not None else None
         for row in topic.partitions:
