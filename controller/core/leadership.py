@@ -215,7 +215,10 @@ def shrink(turn: Turn, task: ShrinkIsr) -> None:
         if partition is None or partition.leadership is None:
             unchanged.extend(gone)
             continue
-        shrunk = election.shrunk(partition.leadership, tuple(r.broker for r in gone), context.epoch)
+        # Strangers go first, so that the last one in sync that is left is a replica; unless only strangers go.
+        known, brokers = partition.leadership, tuple(r.broker for r in gone)
+        shrunk = election.shrunk(election.without_strangers(partition.assignment, known), brokers, context.epoch)
+        shrunk = shrunk or election.shrunk(known, brokers, context.epoch)
         if shrunk is None:
             unchanged.extend(gone)
         else:

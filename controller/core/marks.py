@@ -170,15 +170,6 @@ def _queue(turn: Turn, name: str) -> None:
     phase(turn, name, "queued", since_ms=turn.now_ms)
 
 
-def _unknown(turn: Turn) -> znodes.DeletionsPaused | None:
-    context = turn.context
-    why, before = context.dynamic.deletion_unknown, context.paused
-    if why is None:
-        return None
-    reason = f"whether topics may be deleted is not known until the brokers' configuration is written again: {why}"
-    return znodes.DeletionsPaused(turn.now_ms if before is None else before.since_ms, reason)
-
-
 # --- which are refused --------------------------------------------------------------------------------------------
 
 

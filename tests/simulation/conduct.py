@@ -42,15 +42,16 @@ def effect_is_allowed(controller: ControllerProcess, effect: Effect) -> None:
 
 
 def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: Collection[str]) -> None:
-    """Topics are queued for deletion only by a controller that takes deletion for enabled; then they are condemned."""
+    """Topics are queued for deletion only by who takes deletion for enabled; then they are condemned."""
     context = controller.context
     for name in context.deletions:
         topic = context.topics.get(name)
         if name in before or topic is None:
             continue
-        if not controller.knowledge.may_delete:
+        incarnation = cluster.ledger.by_zxid[topic.created_zxid, name]
+        if not controller.knowledge.may_delete and not incarnation.condemned:
             raise Violation("conduct", f"{controller.name} queues {name}, having read {controller.knowledge.said}")
-        cluster.ledger.by_zxid[topic.created_zxid, name].condemned = True
+        incarnation.condemned = True
 
 
 def _writes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:

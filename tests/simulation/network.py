@@ -17,6 +17,7 @@ from protocol.kafka.control import (
     Addressed,
     ControlResponse,
     LeaderAndIsrResponse,
+    StopReplicaRequest,
     StopReplicaResponse,
     UpdateMetadataResponse,
 )
@@ -61,6 +62,8 @@ class Channel:
 
     def put(self, send: Send) -> None:
         """Queue a request behind the others."""
+        if isinstance(send.request, StopReplicaRequest):
+            departures.told(self._cluster, send.broker, send.request)
         self._queue.append(send)
         self.next()
 

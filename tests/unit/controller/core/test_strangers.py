@@ -109,6 +109,14 @@ def test_replica_that_goes_offline_takes_strangers_along() -> None:
     )
 
 
+def test_last_replica_in_sync_stays_and_a_stranger_does_not() -> None:
+    context = cluster((1, 3))
+    effects = perform(context, ShrinkIsr((PartitionReplica("t", 0, BrokerId(1)),)))
+    assert write_in(effects).groups[0] == (
+        SetData(paths.partition_state("t", 0), znodes.encode_state(LeaderAndIsr(LEADER_NONE, 5, (1,), EPOCH, 7)), 7),
+    )
+
+
 def test_leader_is_elected_without_strangers() -> None:
     context = cluster((2, 3), LEADER_NONE)
     effects = perform(context, ElectLeaders((T0,)))
