@@ -122,7 +122,7 @@ async def rescued(
     data = rescue_show.data_of(seen, even_if_disabled=wish.even_if_disabled, dry_run=False)
     outlooks = [outlook(each, even_if_disabled=wish.even_if_disabled) for each in seen.found]
     worth_a_try = (Outlook.FINISHES, Outlook.WAITS, Outlook.NEEDS_WORD)
-    if wish.dry_run or not (seen.zombies or any(each in worth_a_try for each in outlooks)):
+    if wish.dry_run or not (seen.zombies or seen.turns.are_too_many or any(each in worth_a_try for each in outlooks)):
         return answer
     _refuse_what_must_not_be(seen, wish, outlooks, data)
     demand_agreement(lines, QUESTION, confirm, data)

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from adapters.config_controller import ControllerConfig, load_controller_config
 from cli.answer import Exit, Refusal
 from controller.core.config import Takeover
-from controller.core.context import Role
+from controller.core.context import Role, SetAside
 from controller.runtime.app import ControllerApp, ExitCode, application
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId
@@ -62,6 +62,17 @@ class Guest:
         """Where it tells what topics wait for."""
         assert self._app.http is not None
         return self._app.http.url
+
+    @property
+    def set_aside(self) -> tuple[SetAside, ...]:
+        """Znodes that it cannot understand, and leaves as they are; others may fall over them."""
+        context = self._app.loop.context
+        return (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
+
+    @property
+    def taken_from(self) -> BrokerId | None:
+        """Whom control was taken from; None where nobody had it, or it has not been ours yet."""
+        return self._app.loop.context.takings.latest
 
     def check(self) -> None:
         """Raises Interrupted where somebody wants it to end, Refusal where control was lost."""

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
-from adapters.broker_settings import DELETE_TOPIC_ENABLE, BrokerSettings, ask_settings
+from adapters.broker_settings import BrokerSettings, ask_settings
 from adapters.topic_admin import ActiveController, NoCluster, active_controller, list_topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.vocabulary import BrokerId, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Data, GetData
+from protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
 from survey.evidence import Evidence, Setting, Told
 from survey.examine import asker, examine
 from survey.explain import Explanation, explain_all
 from survey.views import Failure
+
+MANY_TURNS: Final = 3
+"""So many elections within seconds are no coincidence."""
+
+
+class Turns(NamedTuple):
+    """How often control changed hands, in how long a time."""
+
+    elections: int
+    within_ms: int
+
+    @property
+    def are_too_many(self) -> bool:
+        """Controllers fall over what they find, one after the other: every one of them begins and none goes on."""
+        return self.elections >= MANY_TURNS
+
+    def __str__(self) -> str:
+        return f"{self.elections} times in {self.within_ms / 1000:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +51,7 @@ class Look:
     """Of the registered brokers."""
     zombies: tuple[TopicPartition, ...]
     """What `/admin/reassign_partitions` names although there is no such topic."""
+    turns: Turns
 
     @property
     def disabled_on(self) -> tuple[BrokerId, ...]:
@@ -69,6 +93,7 @@ async def look(
     session: ZooKeeperSession, topics: Sequence[str] | None, timeout_ms: int, told: Told | None = None
 ) -> Look:
     """What there is of these topics, or (None) of all marked ones. Raises NoCluster and SessionLost."""
+    began_s, epoch = time.monotonic(), await _epoch(session)
     listed = await list_topics(session)
     evidence = await examine(session, topics, asker(timeout_ms), told=told)
     tree = evidence.survey.zookeeper
@@ -79,9 +104,30 @@ async def look(
     settings = tuple(each.result() for each in asked)
     there = frozenset(listed.names)
     zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))
-    seen = Look(evidence, (), await active_controller(session), settings, zombies)
+    turns = Turns(max(0, await _epoch(session) - epoch), int((time.monotonic() - began_s) * 1000))
+    seen = Look(evidence, (), await active_controller(session), settings, zombies, turns)
     seen = replace(seen, evidence=_with_switch(seen))
     return replace(seen, found=explain_all(seen.evidence))
+
+
+async def turns_within(session: ZooKeeperSession, limit_ms: int) -> Turns:
+    """How often control changes hands in the time to come; it is not waited longer than needed to see that."""
+    began_s, before = time.monotonic(), await _epoch(session)
+    while True:
+        elapsed_ms = int((time.monotonic() - began_s) * 1000)
+        turns = Turns(max(0, await _epoch(session) - before), elapsed_ms)
+        if elapsed_ms >= limit_ms or turns.are_too_many:
+            return turns
+        await asyncio.sleep(0.1)
+
+
+async def _epoch(session: ZooKeeperSession) -> int:
+    """Every election raises it; 0 where nothing is known of it."""
+    (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
+    try:
+        return int(decode_controller_epoch(found.data)) if isinstance(found, Data) else 0
+    except MalformedZnode:
+        return 0
 
 
 def _with_switch(seen: Look) -> Evidence:
@@ -90,5 +136,5 @@ def _with_switch(seen: Look) -> Evidence:
     evidence, disabled = seen.evidence, seen.disabled_on
     if not disabled or evidence.holds.delete_topic_enable is not None or evidence.told.is_known:
         return evidence
-    where = f"{DELETE_TOPIC_ENABLE} of broker{'s' if len(disabled) > 1 else ''} {', '.join(map(str, disabled))}"
+    where = f"the configuration of broker{'s' if len(disabled) > 1 else ''} {', '.join(map(str, disabled))}"
     return replace(evidence, holds=replace(evidence.holds, delete_topic_enable=Setting(False, where)))

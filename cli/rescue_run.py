@@ -19,7 +19,7 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
 from cli.explain_controller import asked
 from cli.rescue_control import Guest, Interrupted, Means, free_id, in_control
-from cli.rescue_look import Look, look
+from cli.rescue_look import Look, look, turns_within
 from cli.rescue_plan import Progress
 from cli.rescue_show import Control, ended
 from cli.zookeeper_access import DIGEST_VARIABLE
@@ -31,6 +31,8 @@ from survey.explain import Verdict
 POLL_S: Final = 0.25
 SUCCESSOR_LIMIT_S: Final = 15.0
 """Kafka's brokers take a free `/controller` within milliseconds; after that long, there is none of them."""
+WATCH_MS: Final = 2_000
+"""So long it is looked whether who has control afterwards keeps it."""
 
 Say = Callable[[str], None]
 
@@ -58,6 +60,7 @@ class _Course:
     taken_from: BrokerId | None = None
     taken_at_s: float | None = None
     last: Look | None = None
+    set_aside: tuple[str, ...] = ()
     interrupted: bool = False
     timed_out: bool = False
 
@@ -79,12 +82,14 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
     await in_control(means, chosen, work)
     ended_s = time.monotonic()
     after = await _successor(session, means.controller_id, is_awaited=_has_kafka(seen))
+    turns = await turns_within(session, WATCH_MS)
     last = course.last or await look(session, topics, wish.broker_timeout_ms)
     held_ms = 0 if course.taken_at_s is None else int((ended_s - course.taken_at_s) * 1000)
     return ended(
         seen,
         last,
-        Control(means.controller_id, course.taken_from, after, held_ms),
+        Control(means.controller_id, course.taken_from, after, held_ms, turns),
+        set_aside=course.set_aside,
         even_if_disabled=wish.even_if_disabled,
         interrupted=course.interrupted,
         timed_out=course.timed_out,
@@ -147,6 +152,7 @@ async def _work(
             break
         await asyncio.sleep(POLL_S)
     told = await asked(guest.url, None, wish.broker_timeout_ms)
+    course.set_aside = tuple(f"{each.path}: {each.reason}" for each in guest.set_aside)
     course.last = await look(session, topics, wish.broker_timeout_ms, told if told.is_known else None)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cli.answer import Answer, Exit, Table
-from cli.rescue_look import Look
+from cli.answer import Answer, Exit
+from cli.rescue_look import Look, Turns
 from cli.rescue_plan import Outlook, counted, outlook
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId
@@ -17,12 +17,15 @@ from survey.explain_json import explanations_to_json
 
 MAX_ROWS: Final = 50
 MAX_CAUSES: Final = 4
+_FALLING_OVER: Final = "each of Kafka's controllers falls over something that it finds, and leaves it to the next one"
 
 
 def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
     """Who is in control, what is stuck and why, and what a rescue would do about it."""
     now_ms = seen.evidence.survey.taken_at_ms
     lines = [_holder(seen)]
+    if seen.turns.are_too_many:
+        lines.append(f"Control changes hands all the time ({seen.turns}): {_FALLING_OVER}.")
     if not seen.found:
         lines.append("No topic is marked for deletion.")
     for each in seen.found[:MAX_ROWS]:
@@ -70,6 +73,8 @@ class Control:
     before: BrokerId | None
     after: BrokerId | None
     held_ms: int
+    turns: Turns
+    """What came afterwards."""
 
     @property
     def line(self) -> str:
@@ -81,14 +86,21 @@ class Control:
 def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
     """The answer to `--dry-run`, and where nothing is to be done."""
     outlooks = [outlook(each, even_if_disabled=even_if_disabled) for each in seen.found]
-    stuck = any(each is not Outlook.DONE for each in outlooks) or bool(seen.zombies)
+    stuck = any(each is not Outlook.DONE for each in outlooks) or bool(seen.zombies) or seen.turns.are_too_many
     summary = ", ".join(f"{count} {each.value}" for each, count in counted(outlooks).items())
     data = data_of(seen, even_if_disabled=even_if_disabled, dry_run=True)
     return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=Exit.NO if stuck else Exit.OK)
 
 
 def ended(
-    first: Look, last: Look, control: Control, *, even_if_disabled: bool, interrupted: bool, timed_out: bool
+    first: Look,
+    last: Look,
+    control: Control,
+    *,
+    set_aside: Sequence[str],
+    even_if_disabled: bool,
+    interrupted: bool,
+    timed_out: bool,
 ) -> Answer:
     """What has become of the topics, and what remains with its reason."""
     now_ms = last.evidence.survey.taken_at_ms
@@ -99,23 +111,24 @@ def ended(
     lines += [f"{each.topic} is gone: {_where(each)}." for each in finished[:MAX_ROWS]]
     for each in remaining[:MAX_ROWS]:
         lines += [f"{each.topic} remains:", *(f"    {line}" for line in causes(each, now_ms))]
-    rows = tuple(
-        (each.topic, each.verdict.value, sentence(c, "", now_ms).strip(), unblock(c, each.topic))
-        for each in remaining
-        for c in each.causes[:1]
-    )[:MAX_ROWS]
-    tables = (Table(("topic", "state", "it", "unblocked by"), rows, "What remains"),) if len(remaining) > 1 else ()
+    if control.turns.are_too_many:
+        lines.append(f"Control goes on changing hands ({control.turns}): {_FALLING_OVER}.")
+    if set_aside:
+        lines.append("Could not be understood, and is for a person to repair or remove:")
+        lines += [f"    {each}" for each in set_aside[:MAX_ROWS]]
     data: dict[str, JsonValue] = {
         **data_of(first, even_if_disabled=even_if_disabled, dry_run=False),
         "after": explanations_to_json(last.evidence, last.found, replicas=False),
         "finished": [each.topic for each in finished],
         "remaining": [each.topic for each in remaining],
         "interrupted": interrupted,
+        "set_aside": [*set_aside],
         "control": {
             "controller": control.ours,
             "taken_from": control.before,
             "handed_to": control.after,
             "held_ms": control.held_ms,
+            "turns_afterwards": control.turns.elections,
         },
     }
     code = Exit.OK
@@ -124,9 +137,9 @@ def ended(
         code = Exit.INTERRUPTED
     elif timed_out and remaining:
         code = Exit.TIMED_OUT
-    elif remaining or gone < len(finished):
+    elif remaining or gone < len(finished) or control.turns.are_too_many:
         code = Exit.NO
-    return Answer(data, tuple(lines), tables, code)
+    return Answer(data, tuple(lines), exit=code)
 
 
 def _is_gone(each: Explanation) -> bool:
@@ -158,6 +171,7 @@ def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, J
             "lethe": seen.holder_is_lethe,
             "answers": not seen.holder_is_silent,
         },
+        "turns": seen.turns.elections,
         "deletion_disabled_on": [*seen.disabled_on],
         "outlook": {each.topic: outlook(each, even_if_disabled=even_if_disabled).name.lower() for each in seen.found},
         "reassignments_of_nothing": [str(partition) for partition in seen.zombies],

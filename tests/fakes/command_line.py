@@ -26,11 +26,12 @@ class Ran(NamedTuple):
 class Lethe:
     """The command, against one cluster."""
 
-    def __init__(self, connect: str) -> None:
+    def __init__(self, connect: str, *, limit_s: float = LIMIT_S) -> None:
         self.connect = connect
+        self._limit_s = limit_s
 
     async def __call__(self, *arguments: str) -> Ran:
-        """Runs `lethe <arguments> --zookeeper <connect>` with nobody to answer questions; killed after LIMIT_S."""
+        """Runs `lethe <arguments> --zookeeper <connect>` with nobody to answer questions; killed after its time."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "cli", *arguments, "--zookeeper", self.connect),
             stdin=asyncio.subprocess.DEVNULL,
@@ -38,7 +39,7 @@ class Lethe:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(self._limit_s):
                 out, err = await process.communicate()
         finally:
             if process.returncode is None:

@@ -1,0 +1,147 @@
+"""Control passes from Kafka's controller to Lethe's and back while topics are being deleted, at random moments.
+
+Short by default; `LETHE_HAND_OVERS=20` has so many in each direction, and `LETHE_SEED` draws other moments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from adapters import topic_admin
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.rescue_control import Guest, Means, in_control
+from cluster.kafka_fetch import KafkaVersion
+from cluster.local import LocalCluster
+from protocol.kafka.versions import InterBrokerProtocol
+from protocol.vocabulary import BrokerId
+from survey.leftovers import leftovers
+from tests.interop.conditions import (
+    complaints,
+    controller,
+    create,
+    delete,
+    directories,
+    gone_everywhere,
+    is_known_to_all,
+    is_whole,
+    plan,
+    survey,
+    until,
+)
+from tests.interop.conftest import MakeCluster
+from tests.interop.stuck import epoch_of
+
+pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(1500)]
+
+HAND_OVERS = int(os.environ.get("LETHE_HAND_OVERS", "4"))
+SEED = os.environ.get("LETHE_SEED", "1")
+TOPICS = 50
+PER_ROUND = 2
+ROWS = [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2)]
+LETHE = BrokerId(1000)
+SETTLING_LIMIT_S = 120.0
+
+
+def crashes(cluster: LocalCluster) -> list[str]:
+    """Complaints of Kafka's controllers about themselves: an event or a failover that ended with an exception."""
+    signs = ("Error while electing", "Unexpected", "Error processing", "FATAL", "Exception")
+    return [line for line in complaints(cluster) if any(sign in line for sign in signs)]
+
+
+async def created(session: ZooKeeperSession, version: str, names: list[str]) -> None:
+    await create(session, *(plan(name, *ROWS, version=version) for name in names))
+    await until(is_known_to_all(session, 3, *names), "all brokers know the topics", SETTLING_LIMIT_S)
+    for name in names:
+        await until(is_whole(session, name, ROWS), f"{name} is whole", SETTLING_LIMIT_S)
+
+
+async def kafka_has_control(session: ZooKeeperSession) -> None:
+    async def condition() -> bool:
+        found = await controller(session)
+        return found is not None and found.admin is None
+
+    await until(condition, "one of Kafka's controllers has control")
+
+
+async def taken_for(means: Means, hold_s: float) -> BrokerId | None:
+    """Control is Lethe's for about so long; from whom it was taken, None where it was not taken in that time."""
+    found: list[BrokerId | None] = []
+
+    async def work(guest: Guest) -> None:
+        await asyncio.sleep(hold_s)
+        found.append(guest.taken_from)
+
+    await in_control(means, None, work)
+    return found[0]
+
+
+async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster: MakeCluster, version: str) -> None:
+    chance = random.Random(f"{SEED} {version}")
+    async with kafka_cluster(version, controllers=0) as cluster, cluster.session() as session:
+        ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
+        means = Means(cluster.zookeeper_connect, LETHE, ibp, "PLAINTEXT")
+        await created(session, version, ["kept"])
+        taken = 0
+        rounds = 0
+        while taken < HAND_OVERS:
+            rounds += 1
+            assert rounds <= 3 * HAND_OVERS, f"control was taken {taken} times in {rounds} rounds"
+            # The same names each time: nothing of the last ones may come back.
+            names = [f"orders-{number}" for number in range(TOPICS)]
+            await created(session, version, names)
+            before = await epoch_of(session)
+            await delete(session, *names)
+            for _ in range(PER_ROUND):
+                await asyncio.sleep(chance.uniform(0.0, 0.5))
+                taken += await taken_for(means, chance.uniform(0.05, 0.7)) is not None
+                await kafka_has_control(session)
+            await gone_everywhere(cluster, session, *names, limit_s=SETTLING_LIMIT_S)
+            assert await epoch_of(session) > before
+        await until(is_whole(session, "kept", ROWS), "what nobody wanted gone is whole")
+        assert len([each for each in directories(cluster, "kept") if not each.endswith("-delete")]) == 12
+        assert (await topic_admin.list_topics(session)).names == ("kept",), "no topic has come back"
+        assert crashes(cluster) == []
+
+
+async def test_either_controller_killed_in_the_middle_leaves_what_the_other_one_can_finish(
+    kafka_cluster: MakeCluster, version: str
+) -> None:
+    chance = random.Random(f"{SEED} {version} kill")
+    always = {"controller.takeover": "always", "controller.takeover.interval.ms": "1000"}
+    async with kafka_cluster(version, controller_properties=always) as cluster, cluster.session() as session:
+        lethe = await cluster.active_controller()
+        names = [f"orders-{number}" for number in range(TOPICS)]
+
+        await created(session, version, [*names, "kept"])
+        await delete(session, *names)
+        await asyncio.sleep(chance.uniform(0.0, 0.4))
+        await lethe.kill()
+        await kafka_has_control(session)
+        await gone_everywhere(cluster, session, *names, limit_s=SETTLING_LIMIT_S)
+
+        await created(session, version, names)
+        holder = await controller(session)
+        assert holder is not None
+        victim = cluster.kafka_broker(int(holder.broker_id))
+        await delete(session, *names)
+        await asyncio.sleep(chance.uniform(0.0, 0.4))
+        await victim.kill()
+        await lethe.start()
+        assert (await cluster.active_controller()).id == lethe.id, "control is taken from whoever has it"
+        await victim.start()
+        await gone_everywhere(cluster, session, *names, limit_s=SETTLING_LIMIT_S)
+        await lethe.stop()
+        await kafka_has_control(session)
+        await until(is_whole(session, "kept", ROWS), "kept is whole under Kafka's controller", SETTLING_LIMIT_S)
+
+        async def is_clean() -> bool:
+            seen = await survey(cluster, session)
+            return seen.is_complete and not leftovers(seen)
+
+        await until(is_clean, "the survey is clean")
+        assert (await topic_admin.list_topics(session)).names == ("kept",), "no topic has come back"
+        assert crashes(cluster) == []
