@@ -61,8 +61,8 @@ CONTROLLER: Final = (
         "loopback. With it the controller is *listed*: brokers get its address among the live brokers, and can ask it "
         "to change an ISR or to prepare their shutdown. Nobody has to authenticate. The name must be the one by which "
         "brokers look for it: `control.plane.listener.name`, or else `inter.broker.listener.name`. Without it the "
-        "controller is a guest that brokers cannot ask, as it should be in front of brokers that serve clients: those "
-        "take a listed controller for a broker.",
+        "controller is a guest that neither brokers nor clients see. Clients take a listed controller for a broker: "
+        "what they ask is passed on to one, under the listener of the same name; so name all that clients use.",
     ),
     Property(
         "advertised.listeners",
@@ -136,6 +136,32 @@ CONTROLLER: Final = (
         maximum=MAX_INT,
     ),
     Property(
+        "max.connections",
+        Kind.INTEGER,
+        "10000",
+        "How many connections of brokers and clients the controller takes at once; further ones are closed.",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "connections.max.idle.ms",
+        Kind.INTEGER,
+        "600000",
+        "A connection on which a broker or client neither sends nor reads for so long is closed.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "lethe.relay.connect.timeout.ms",
+        Kind.INTEGER,
+        "5000",
+        "How long the controller tries to reach a broker that it passes a client on to, before it tries the next.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
         "controller.socket.timeout.ms",
         Kind.INTEGER,
         "30000",
@@ -172,6 +198,9 @@ class ControllerConfig:
     takeover_interval_max_ms: int
     request_timeout_ms: int
     controller_socket_timeout_ms: int
+    max_connections: int
+    max_idle_ms: int
+    relay_connect_timeout_ms: int
     max_frame_bytes: int
     warnings: tuple[str, ...]
     """What in the configuration was not understood and not needed."""
@@ -203,6 +232,9 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         takeover_interval_max_ms=values.integer("controller.takeover.interval.max.ms"),
         request_timeout_ms=values.integer("request.timeout.ms"),
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
+        max_connections=values.integer("max.connections"),
+        max_idle_ms=values.integer("connections.max.idle.ms"),
+        relay_connect_timeout_ms=values.integer("lethe.relay.connect.timeout.ms"),
         max_frame_bytes=values.integer("socket.request.max.bytes"),
         warnings=tuple(values.warnings),
     )

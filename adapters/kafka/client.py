@@ -103,21 +103,26 @@ class KafkaConnection:
         return cast(ControlResponse, answer)
 
     async def offered_versions(self, timeout_ms: int | None = None) -> Mapping[int, VersionRange]:
-        """What the broker says that it speaks, by API key; asked once per connection. Raises as `request` does.
-
-        The newest ApiVersions is tried first. A broker that does not know it says which it knows, and is asked again.
-        """
+        """What the broker says that it speaks, by API key; asked once per connection. Raises as `request` does."""
         if self._offered is None:
-            answer = await self._api_versions(SPOKEN[ApiKey.API_VERSIONS].max, timeout_ms)
-            if answer.error == ErrorCode.UNSUPPORTED_VERSION:
-                known = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.apis}
-                # Brokers before 2.4 do not say which versions of ApiVersions they know; all know version 0.
-                version = highest_common_version(ApiKey.API_VERSIONS, known) if known else 0
-                answer = await self._api_versions(version, timeout_ms)
-            if answer.error != ErrorCode.NONE:
-                raise ProtocolError(f"{self.peer} does not tell its versions: {error_name(answer.error)}")
+            answer = await self.api_versions(timeout_ms)
             self._offered = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.apis}
         return self._offered
+
+    async def api_versions(self, timeout_ms: int | None = None) -> ApiVersionsResponse:
+        """The broker's whole answer to ApiVersions, without an error. Raises as `request` does.
+
+        The newest version is tried first. A broker that does not know it says which it knows, and is asked again.
+        """
+        answer = await self._api_versions(SPOKEN[ApiKey.API_VERSIONS].max, timeout_ms)
+        if answer.error == ErrorCode.UNSUPPORTED_VERSION:
+            known = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.apis}
+            # Brokers before 2.4 do not say which versions of ApiVersions they know; all know version 0.
+            version = highest_common_version(ApiKey.API_VERSIONS, known) if known else 0
+            answer = await self._api_versions(version, timeout_ms)
+        if answer.error != ErrorCode.NONE:
+            raise ProtocolError(f"{self.peer} does not tell its versions: {error_name(answer.error)}")
+        return answer
 
     async def _api_versions(self, version: int, timeout_ms: int | None) -> ApiVersionsResponse:
         answer = await self.request(ApiVersionsRequest("lethe", "1"), version, timeout_ms)

@@ -4,23 +4,26 @@ Theory of operation. One task per connection, all of them in one TaskGroup insid
 complete, await the handler, write the answer, go on. A second request on the same connection waits in the socket, so a
 peer that floods is slowed down by TCP and nothing is queued without limit. What a peer does wrong ends that peer's
 connection, with one line in the log that names it, and nobody else's. The APIs and versions served are a table that the
-owner gives; ApiVersions is answered from it.
+owner gives; ApiVersions is answered from it. With a relay, what is not in the table is passed on to a broker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from adapters.kafka.passage import Passage
+from adapters.kafka.relay import CHUNK_BYTES, NobodyThere, Relay
 from protocol.kafka.codec import Decoded, RequestHeader
 from protocol.kafka.connection import Buffers, ServerConnection
 from protocol.kafka.control import ApiKey
 from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
-from protocol.kafka.queries import Request, Response
+from protocol.kafka.queries import ApiVersionsRequest, Request, Response
 from protocol.kafka.versions import SPOKEN, VersionRange
 
 _LOG: Final = logging.getLogger(__name__)
@@ -66,9 +69,12 @@ class ServerLimits:
 class _Connection:
     """What the server knows about one connection."""
 
-    __slots__ = ("busy", "closing", "peer", "reader", "task", "writer")
+    __slots__ = ("busy", "closing", "listener", "lost_because", "peer", "reader", "task", "writer")
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer, listener: str) -> None:
+        self.listener = listener
+        self.lost_because: str | None = None
+        """Why it cannot go on, where that is not the peer's doing."""
         self.reader = reader
         self.writer = writer
         self.peer = peer
@@ -80,6 +86,15 @@ class _Connection:
     def abort(self) -> None:
         self.closing = True
         self.writer.transport.abort()
+
+    def lose(self, reason: str) -> None:
+        """End it for a reason of ours."""
+        self.lost_because = reason
+        self.abort()
+
+
+class _PeerClosed(Exception):
+    """The peer will send no more."""
 
 
 class KafkaServer:
@@ -99,6 +114,7 @@ class KafkaServer:
         limits: ServerLimits = ServerLimits(),
         name: str = "kafka",
         note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
+        relay: Relay | None = None,
     ) -> None:
         """`note_request` is told of every request that goes to the handler, and how many bytes it took."""
         self._handler = handler
@@ -106,29 +122,34 @@ class KafkaServer:
         self._limits = limits
         self._name = name
         self._note_request = note_request
+        self._relay = relay
         self._listeners: list[asyncio.Server] = []
         self._connections: dict[_Connection, None] = {}
         self._group: asyncio.TaskGroup | None = None
         self._stopping = asyncio.Event()
         self._started = asyncio.Event()
+        self._chunk_bytes = _CHUNK_BYTES if relay is None else CHUNK_BYTES
         self._grace_ms = 0
         self._refusing = False
 
     # --- addresses ------------------------------------------------------------------------------------------------
 
-    async def listen(self, host: str | None, port: int) -> Peer:
+    async def listen(self, host: str | None, port: int, listener: str = "") -> Peer:
         """Bind an address; None is every interface, port 0 a free port. Gives the address. Raises ListenFailed.
+
+        A relay passes those who come this way on to brokers' listeners of the same name.
 
         Connections are accepted by the kernel from now on and served as soon as `serve` runs.
         """
         try:
-            listener = await asyncio.start_server(
-                self._accept, host, port, limit=_CHUNK_BYTES, start_serving=False, backlog=128
+            accept = functools.partial(self._accept, listener)
+            server = await asyncio.start_server(
+                accept, host, port, limit=self._chunk_bytes, start_serving=False, backlog=128
             )
         except (OSError, OverflowError) as error:
             raise ListenFailed(_why_not(host, port, error)) from error
-        self._listeners.append(listener)
-        return _peer_of(listener.sockets[0].getsockname())
+        self._listeners.append(server)
+        return _peer_of(server.sockets[0].getsockname())
 
     @property
     def addresses(self) -> tuple[Peer, ...]:
@@ -200,7 +221,7 @@ class KafkaServer:
             _LOG.info("%s: closed %d connections: %s", self._name, len(closed), reason)
         return len(closed)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, listener: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = _peer_of(writer.get_extra_info("peername"))
         if self._stopping.is_set() or self._group is None:
             writer.transport.abort()
@@ -215,7 +236,7 @@ class KafkaServer:
             writer.transport.abort()
             return
         self._refusing = False
-        connection = _Connection(reader, writer, peer)
+        connection = _Connection(reader, writer, peer, listener)
         self._connections[connection] = None
         connection.task = self._group.create_task(self._run(connection), name=f"{self._name}-connection-{peer}")
 
@@ -223,7 +244,11 @@ class KafkaServer:
         peer = connection.peer
         try:
             reason = await self._converse(connection)
-            _LOG.debug("%s: closed the connection of %s: %s", self._name, peer, reason)
+            lost = connection.lost_because
+            level = logging.DEBUG if lost is None else logging.INFO
+            _LOG.log(level, "%s: closed the connection of %s: %s", self._name, peer, lost or reason)
+        except NobodyThere as error:
+            _LOG.info("%s: closed the connection of %s, which cannot be passed on: %s", self._name, peer, error)
         except ProtocolError as error:
             _LOG.warning("%s: closed the connection of %s: %s", self._name, peer, error)
         except TimeoutError:
@@ -238,22 +263,67 @@ class KafkaServer:
 
     async def _converse(self, connection: _Connection) -> str:
         """Serve one connection to its end, and say why it ended."""
-        protocol = ServerConnection(self._served, self._limits.max_request_bytes)
-        max_idle_s = self._limits.max_idle_ms / 1000
+        protocol = ServerConnection(self._served, self._limits.max_request_bytes, passes_on=self._relay is not None)
+        passage = self._passage(connection, protocol)
+        try:
+            return await self._serve(connection, protocol, passage)
+        except _PeerClosed:
+            if connection.closing:
+                return "by the server"
+            protocol.end_of_stream()
+            return "by the peer"
+        finally:
+            if passage is not None:
+                passage.close()
+
+    def _passage(self, connection: _Connection, protocol: ServerConnection) -> Passage | None:
+        group = self._group
+        if self._relay is None or group is None:
+            return None
+        name = f"{self._name}-answers-{connection.peer}"
+
+        async def more() -> None:
+            await self._receive(connection, protocol)
+
+        return Passage(
+            self._relay,
+            connection.listener,
+            protocol,
+            connection.writer,
+            more=more,
+            lost=connection.lose,
+            spawn=lambda work: group.create_task(work, name=name),
+            max_idle_ms=self._limits.max_idle_ms,
+        )
+
+    async def _receive(self, connection: _Connection, protocol: ServerConnection) -> None:
+        """Take what the peer sends next. Raises _PeerClosed where that is nothing any more."""
+        async with asyncio.timeout(self._limits.max_idle_ms / 1000):
+            data = await connection.reader.read(self._chunk_bytes)
+        if not data:
+            raise _PeerClosed
+        protocol.receive(data)
+
+    async def _serve(self, connection: _Connection, protocol: ServerConnection, passage: Passage | None) -> str:
         while not connection.closing:
+            foreign = protocol.foreign_head()
+            if foreign is not None and passage is not None:
+                await passage.forward(foreign)
+                continue
             request = protocol.next_request()
             if request is None:
-                async with asyncio.timeout(max_idle_s):
-                    data = await connection.reader.read(_CHUNK_BYTES)
-                if not data and not connection.closing:
-                    protocol.end_of_stream()
-                    return "by the peer"
-                protocol.receive(data)
+                await self._receive(connection, protocol)
                 continue
+            if passage is not None:
+                await passage.settled()
             connection.busy = True
             if isinstance(request, Decoded):
                 self._note_request(request.header.api, protocol.request_bytes)
-                answer = await self._answer(protocol, request, connection.peer)
+                answer: Buffers | Close
+                if passage is not None and isinstance(request.value, ApiVersionsRequest):
+                    answer = protocol.reply(await passage.api_versions())
+                else:
+                    answer = await self._answer(protocol, request, connection.peer)
                 if isinstance(answer, Close):
                     return answer.reason
                 await self._write(connection, answer)

@@ -40,7 +40,7 @@ from controller.core.events import External, ResignationRequested, SessionLost
 from controller.core.gauges import Gauges, gauges
 from controller.runtime.admin import AdminPages
 from controller.runtime.brokers import Channels, ChannelSettings, Connect
-from controller.runtime.listener import BrokerListener
+from controller.runtime.listener import BrokerListener, relay_for
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics, JournalView, SessionView, Sources, Tenure
 from controller.runtime.perform import Performer
@@ -231,8 +231,14 @@ class ControllerApp:
         """Where brokers ask; None for a guest."""
         if not self._config.listeners:
             return None
-        limits = ServerLimits(max_request_bytes=self._config.max_frame_bytes)
-        return BrokerListener(post, metrics, max_wait_ms=self._config.request_timeout_ms, limits=limits)
+        config = self._config
+        relay = relay_for(
+            str(config.controller_id),
+            connect_timeout_ms=config.relay_connect_timeout_ms,
+            max_answer_bytes=config.max_frame_bytes,
+        )
+        limits = ServerLimits(config.max_frame_bytes, config.max_connections, config.max_idle_ms)
+        return BrokerListener(post, metrics, relay=relay, max_wait_ms=config.request_timeout_ms, limits=limits)
 
     async def _step_down(self, loop: ControllerLoop) -> None:
         logger.info("stopping: %s", self._stop_reason)
@@ -308,7 +314,7 @@ def _sources(
             sessions.counts.lost,
             sessions.counts.failed_attempts,
         ),
-        listener_connections=None if listener is None else lambda: listener.connection_count,
+        listener=None if listener is None else listener.view,
         journal=None
         if journal is None
         else lambda: JournalView(journal.counts.written, journal.counts.lost, journal.counts.failing is not None),

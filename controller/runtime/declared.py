@@ -255,7 +255,24 @@ REQUEST_ERRORS: Final = Metric(
     f"{_REQUESTS},name=ErrorsPerSec,request=NAME,error=NAME",
 )
 LISTENER_CONNECTIONS: Final = Metric(
-    "lethe_controller_listener_connections", Kind.GAUGE, "Connections on which brokers may ask"
+    "lethe_controller_listener_connections", Kind.GAUGE, "Connections of brokers and clients"
+)
+RELAY_CONNECTIONS: Final = Metric(
+    "lethe_controller_relay_connections", Kind.GAUGE, "Connections of clients that are passed on to a broker"
+)
+RELAY_REQUESTS: Final = Metric(
+    "lethe_controller_relay_requests_total", Kind.COUNTER, "Requests of clients passed on to brokers"
+)
+RELAY_BYTES_IN: Final = Metric(
+    "lethe_controller_relay_request_bytes_total", Kind.COUNTER, "Bytes passed on from clients to brokers"
+)
+RELAY_BYTES_OUT: Final = Metric(
+    "lethe_controller_relay_answer_bytes_total", Kind.COUNTER, "Bytes passed back from brokers to clients"
+)
+RELAY_FAILURES: Final = Metric(
+    "lethe_controller_relay_failures_total",
+    Kind.COUNTER,
+    "Connections of clients closed because no broker could be reached, or theirs was lost",
 )
 
 # --- journal ------------------------------------------------------------------------------------------------------
@@ -303,8 +320,13 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
     ),
     (
         "Requests of brokers",
-        "Where `listeners` is set. `request` is ControlledShutdown or AlterPartition, `error` one of Kafka's errors.",
+        "Where `listeners` is set. `request` is one of ControlledShutdown, AlterPartition, AllocateProducerIds.",
         (REQUEST_TIME, REQUEST_ERRORS, LISTENER_CONNECTIONS),
+    ),
+    (
+        "Clients passed on to brokers",
+        "Where `listeners` is set.",
+        (RELAY_CONNECTIONS, RELAY_REQUESTS, RELAY_BYTES_IN, RELAY_BYTES_OUT, RELAY_FAILURES),
     ),
     ("Journal", "", (JOURNAL_LINES, JOURNAL_LOST, JOURNAL_FAILING)),
 )

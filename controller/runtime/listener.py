@@ -1,4 +1,4 @@
-"""Where brokers ask the controller: ControlledShutdown and AlterPartition, over Kafka's protocol.
+"""Where brokers ask the controller, over Kafka's protocol, and where clients come that take it for a broker.
 
 Theory of operation. A request becomes an event in the one queue, and the core's `Reply` to it becomes the answer. There
 is one truth: whether this process leads, and what it answers, only the core says, also while it stands by. Every
@@ -10,6 +10,12 @@ request is answered, and by one of three:
   or a closed connection, is what makes them look for the next. They are never told anything about a single partition by
   then: a verdict of a controller that is none any more would leave an ISR as it is for good;
 * this file, where the core is so busy that the request has waited for too long.
+
+To clients the controller is a broker like the others: it is told among the live ones. What they ask is passed on to a
+broker that is one (`adapters.kafka.relay`), and they are told that broker's versions. Three requests go to every
+broker, for what each has itself: they are answered as by a broker that has nothing, since passed on they would show
+another broker's twice. Who does not lead, or knows no broker, closes the connections of clients: they have other
+addresses.
 
 No more than `MAX_AT_ONCE` requests are with the core; further ones wait with their connections, each of which has one
 request in progress, so that a flood of them neither fills the queue nor holds up for long what else is in it.
@@ -26,14 +32,26 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from adapters.config_listeners import with_ports
+from adapters.kafka.relay import Relay
 from adapters.kafka.server import Close, KafkaServer, Peer, ServerLimits
 from controller.core.effects import Reply
 from controller.core.events import BrokerRequested
 from controller.core.requests import refused
+from controller.runtime.metrics import ListenerView
 from protocol.kafka.codec import RequestHeader
 from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.queries import Request, Response
+from protocol.kafka.queries import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    LogDir,
+    Request,
+    Response,
+)
 from protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -49,7 +67,7 @@ from protocol.vocabulary import Broker, Endpoint
 
 logger = logging.getLogger(__name__)
 
-SERVED: Final[Mapping[ApiKey, VersionRange]] = {
+OWN: Final[Mapping[ApiKey, VersionRange]] = {
     api: SPOKEN[api]
     for api in (
         ApiKey.CONTROLLED_SHUTDOWN,
@@ -58,6 +76,13 @@ SERVED: Final[Mapping[ApiKey, VersionRange]] = {
         ApiKey.ALLOCATE_PRODUCER_IDS,
     )
 }
+"""What a controller answers."""
+EMPTY: Final[Mapping[ApiKey, VersionRange]] = {
+    api: SPOKEN[api] for api in (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LIST_TRANSACTIONS)
+}
+"""What clients ask every broker, for what it has itself."""
+NO_LOGS: Final = "(a controller, which keeps no logs)"
+"""The one log directory of the controller: clients take an answer without any for a refusal."""
 MAX_AT_ONCE: Final = 100
 
 
@@ -80,6 +105,7 @@ class BrokerListener:
         post: Callable[[BrokerRequested], None],
         metrics: ListenerMetrics,
         *,
+        relay: Relay,
         max_wait_ms: int,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         max_at_once: int = MAX_AT_ONCE,
@@ -88,11 +114,11 @@ class BrokerListener:
         self._metrics = metrics
         self._max_wait_ms = max_wait_ms
         self._room = asyncio.Semaphore(max_at_once)
-        self._server = KafkaServer(self._handle, SERVED, limits, "controller-listener")
+        self._relay = relay
+        self._server = KafkaServer(self._handle, {**OWN, **EMPTY}, limits, "controller-listener", relay=relay)
         self._task: asyncio.Task[None] | None = None
         self._keys = itertools.count(1)
         self._unanswered: dict[int, _Unanswered] = {}
-        self._brokers: tuple[Broker, ...] = ()
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -100,7 +126,7 @@ class BrokerListener:
         """Bind them all; what brokers are to be told, with the real ports where 0 was given. Raises ListenFailed."""
         bound = []
         for endpoint in endpoints:
-            address = await self._server.listen(endpoint.host, endpoint.port)
+            address = await self._server.listen(endpoint.host, endpoint.port, endpoint.listener)
             bound.append(endpoint._replace(port=address.port))
         return with_ports(advertised, bound)
 
@@ -115,9 +141,9 @@ class BrokerListener:
         if self._task is not None:
             await asyncio.wait((self._task,))
 
-    @property
-    def connection_count(self) -> int:
-        return self._server.connection_count
+    def view(self) -> ListenerView:
+        """What metrics tell of it."""
+        return ListenerView(self._server.connection_count, self._relay.open_count, self._relay.counts)
 
     # --- answering ------------------------------------------------------------------------------------------------
 
@@ -132,13 +158,17 @@ class BrokerListener:
         for request, answer in self._unanswered.values():
             if not answer.done():
                 answer.set_result(refused(request))
+        self._relay.show(())
         self._server.close_connections(reason)
 
     def show_brokers(self, brokers: tuple[Broker, ...]) -> None:
         """Who is live now, for clients to be passed on to."""
-        self._brokers = brokers
+        self._relay.show(brokers)
 
     async def _handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        empty = _empty_answer(request)
+        if empty is not None:
+            return empty
         if not isinstance(request, ControllerRequest):
             return Close(f"{peer} asked {header.api.name}, which a controller does not answer")
         started_s = time.monotonic()
@@ -160,6 +190,24 @@ class BrokerListener:
             return await waiting.answer
         finally:
             del self._unanswered[key]
+
+
+def _empty_answer(request: Request) -> Response | None:
+    """What a broker says that has nothing of what is asked for; None for other requests."""
+    match request:
+        case ListGroupsRequest():
+            return ListGroupsResponse(ErrorCode.NONE)
+        case ListTransactionsRequest():
+            return ListTransactionsResponse(ErrorCode.NONE)
+        case DescribeLogDirsRequest():
+            return DescribeLogDirsResponse((LogDir(ErrorCode.NONE, NO_LOGS, ()),))
+        case _:
+            return None
+
+
+def relay_for(client_id: str, *, connect_timeout_ms: int, max_answer_bytes: int) -> Relay:
+    """What clients of the listener are passed on by."""
+    return Relay(OWN, EMPTY, client_id, connect_timeout_ms=connect_timeout_ms, max_answer_bytes=max_answer_bytes)
 
 
 def _name(request: ControllerRequest) -> str:

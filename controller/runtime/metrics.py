@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import Metric as Family
 
+from adapters.kafka.relay import RelayCounts
 from controller.core.events import ControllerState
 from controller.runtime import declared
 from controller.runtime.declared import Kind, Metric
@@ -74,6 +75,15 @@ class JournalView(NamedTuple):
     failing: bool
 
 
+class ListenerView(NamedTuple):
+    """The listener for brokers and clients."""
+
+    connections: int
+    relayed: int
+    """Of them, those that are passed on to a broker."""
+    counts: RelayCounts
+
+
 @dataclass(slots=True)
 class Sources:
     """Where a scrape reads what others keep. What is not given is left out."""
@@ -84,7 +94,7 @@ class Sources:
     queue_size: Callable[[], int] | None = None
     channels: Callable[[], Iterable[ChannelView]] | None = None
     session: Callable[[], SessionView] | None = None
-    listener_connections: Callable[[], int] | None = None
+    listener: Callable[[], ListenerView] | None = None
     journal: Callable[[], JournalView] | None = None
 
 
@@ -190,8 +200,14 @@ class ControllerMetrics:
             yield _single(declared.ZOOKEEPER_FAILED, session.failed_attempts)
         if sources.channels is not None:
             yield from _channels(list(sources.channels()))
-        if sources.listener_connections is not None:
-            yield _single(declared.LISTENER_CONNECTIONS, sources.listener_connections())
+        if sources.listener is not None:
+            listener = sources.listener()
+            yield _single(declared.LISTENER_CONNECTIONS, listener.connections)
+            yield _single(declared.RELAY_CONNECTIONS, listener.relayed)
+            yield _single(declared.RELAY_REQUESTS, listener.counts.requests)
+            yield _single(declared.RELAY_BYTES_IN, listener.counts.bytes_in)
+            yield _single(declared.RELAY_BYTES_OUT, listener.counts.bytes_out)
+            yield _single(declared.RELAY_FAILURES, listener.counts.failures)
             yield _summaries(declared.REQUEST_TIME, _labelled("request", self._requests_ms))
             errors = self._request_errors.items()
             rows = [({"request": request, "error": error}, count) for (request, error), count in errors]

@@ -27,6 +27,7 @@ from protocol.kafka.codec import (
 from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, ProtocolError, frame_size
+from protocol.kafka.passing import HEAD_BYTES, NEVER_PASSED_ON, RequestHead, request_head
 from protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
@@ -133,17 +134,22 @@ class ClientConnection:
 
 
 class ServerConnection:
-    """The side that answers. `served` says which APIs and versions; ApiVersions is answered from it here."""
+    """The side that answers. `served` says which APIs and versions; ApiVersions is answered from it here, unless it
+    `passes_on`: then it is given out like other requests, and what is not served may be passed on to somebody else,
+    by its raw bytes (`foreign_head`, `peek`, `take`)."""
 
-    __slots__ = ("_current", "_decoder", "_served", "request_bytes")
+    __slots__ = ("_current", "_decoder", "_passes_on", "_served", "request_bytes")
 
     def __init__(
         self,
         served: Mapping[ApiKey, VersionRange] = SPOKEN,
         max_request_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        *,
+        passes_on: bool = False,
     ) -> None:
         self._served = served
         self._decoder = FrameDecoder(max_request_bytes)
+        self._passes_on = passes_on
         self._current: RequestHeader | None = None
         self.request_bytes = 0
         """What the request given out last took on the connection, its length included."""
@@ -171,9 +177,30 @@ class ServerConnection:
                 raise
             return _framed(unsupported_api_versions(self._served, error.correlation_id))
         self._current = request.header
-        if isinstance(request.value, ApiVersionsRequest):
+        if isinstance(request.value, ApiVersionsRequest) and not self._passes_on:
             return self.reply(api_versions_response(self._served))
         return request
+
+    def foreign_head(self) -> RequestHead | None:
+        """The head of the next request where it is one to be passed on; None where it is not, or not known yet.
+
+        Raises FrameError and Malformed."""
+        if not self._passes_on or self._current is not None:
+            return None
+        self._decoder.check_size()
+        start = self._decoder.peek(HEAD_BYTES)
+        if len(start) < HEAD_BYTES:
+            return None
+        head = request_head(start)
+        return None if head.api_key in self._served or head.api_key in NEVER_PASSED_ON else head
+
+    def peek(self, count: int) -> bytes:
+        """The next raw bytes, at most so many, which stay."""
+        return self._decoder.peek(count)
+
+    def take(self, count: int) -> bytes:
+        """The next raw bytes, at most so many, to be passed on."""
+        return self._decoder.take(count)
 
     def reply(self, response: Response) -> Buffers:
         """The buffers that answer the request given out last. Raises Unencodable; RuntimeError where none is open."""

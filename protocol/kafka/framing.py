@@ -46,12 +46,7 @@ class FrameDecoder:
         """Take what arrived; `frames` gives out what is complete."""
         self._buffer += data
 
-    def next_frame(self) -> bytes | None:
-        """The next complete payload, or None until more is fed. Raises FrameError; the stream is unusable then."""
-        buffer = self._buffer
-        if len(buffer) < _SIZE.size:
-            return None
-        (size,) = _SIZE.unpack_from(buffer)
+    def _check(self, size: int) -> None:
         if size < 0:
             raise FrameError(f"frame size {size} is negative: the peer does not speak Kafka's protocol")
         if size > self._max_bytes:
@@ -59,6 +54,14 @@ class FrameDecoder:
                 f"frame of {size} bytes exceeds the limit of {self._max_bytes} bytes; "
                 f"if the peer is a Kafka peer, raise {self._limit_name}"
             )
+
+    def next_frame(self) -> bytes | None:
+        """The next complete payload, or None until more is fed. Raises FrameError; the stream is unusable then."""
+        buffer = self._buffer
+        if len(buffer) < _SIZE.size:
+            return None
+        (size,) = _SIZE.unpack_from(buffer)
+        self._check(size)
         end = _SIZE.size + size
         if len(buffer) < end:
             return None
@@ -66,6 +69,21 @@ class FrameDecoder:
             payload = bytes(view[_SIZE.size : end])
         del buffer[:end]
         return payload
+
+    def peek(self, count: int) -> bytes:
+        """The next bytes of the stream, at most so many, which stay; a frame's size comes before its payload."""
+        return bytes(self._buffer[:count])
+
+    def check_size(self) -> None:
+        """Raises FrameError where the next frame has announced a size that is not accepted."""
+        if len(self._buffer) >= _SIZE.size:
+            self._check(*_SIZE.unpack_from(self._buffer))
+
+    def take(self, count: int) -> bytes:
+        """The next bytes of the stream, at most so many, whatever frames they belong to: for who passes them on."""
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
 
     def frames(self) -> Iterator[bytes]:
         """Every payload that is complete by now."""

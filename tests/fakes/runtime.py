@@ -104,6 +104,9 @@ def controller_config(
         takeover_interval_max_ms=3_600_000,
         request_timeout_ms=request_timeout_ms,
         controller_socket_timeout_ms=socket_timeout_ms,
+        max_connections=1_000,
+        max_idle_ms=600_000,
+        relay_connect_timeout_ms=2_000,
         max_frame_bytes=100 << 20,
         warnings=(),
     )

@@ -114,7 +114,7 @@ async def test_one_that_resigns_closes_the_connections_of_brokers() -> None:
     zookeeper = FakeZooKeeper()
     async with controller(zookeeper) as app, await as_broker(app) as broker:
         await becomes(app, Role.ACTIVE)
-        await broker.offered_versions()
+        await broker.request(SHUTDOWN, 3)
         zookeeper.expire(app.loop.context.session_id)
         await reach(lambda: app.loop.context.epoch == 2)
         await ends(broker)
@@ -124,7 +124,7 @@ async def test_a_fault_closes_the_connections_of_brokers() -> None:
     zookeeper = FakeZooKeeper()
     async with controller(zookeeper) as app, await as_broker(app) as broker:
         await becomes(app, Role.ACTIVE)
-        await broker.offered_versions()
+        await broker.request(SHUTDOWN, 3)
         app.loop.fault(LookupError("planted"), "a test")
         await reach(lambda: app.loop.context.role is Role.BACKING_OFF)
         await ends(broker)

@@ -2,6 +2,7 @@ import dataclasses
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from adapters.kafka.relay import RelayCounts
 from controller.core.events import ControllerState
 from controller.core.gauges import Gauges
 from controller.runtime import declared
@@ -10,6 +11,7 @@ from controller.runtime.metrics import (
     ChannelView,
     ControllerMetrics,
     JournalView,
+    ListenerView,
     SessionView,
     Sources,
     Tenure,
@@ -31,7 +33,7 @@ def busy() -> ControllerMetrics:
         queue_size=lambda: 4,
         channels=lambda: [ChannelView(3, counts, 1.5)],
         session=lambda: SessionView(True, 2, 1, 6),
-        listener_connections=lambda: 2,
+        listener=lambda: ListenerView(2, 1, RelayCounts(3, 40, 500, 6)),
         journal=lambda: JournalView(10, 1, False),
     )
     for state in ControllerState:

@@ -1,0 +1,168 @@
+"""One client's way through the relay to a broker: see `relay` for the theory of it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Final
+
+from adapters.kafka.relay import CHUNK_BYTES, NobodyThere, Relay, Upstream
+from protocol.kafka.connection import ServerConnection
+from protocol.kafka.framing import ProtocolError
+from protocol.kafka.passing import HEAD_BYTES, MoreBytesNeeded, RequestHead, gets_answer
+from protocol.kafka.queries import ApiVersionsResponse
+
+MAX_UNANSWERED: Final = 100
+"""Requests of one client that wait for their answers; it is read no further then."""
+_ANSWER_HEAD: Final = struct.Struct(">ii")
+
+
+class Passage:
+    """Copies one client's requests to a broker, and the answers back. `close` ends it.
+
+    `more` reads from the client into the protocol and raises where there is no more; `lost` ends the client's
+    connection with a reason; `spawn` runs the copying of answers as a task.
+    """
+
+    def __init__(
+        self,
+        relay: Relay,
+        listener: str,
+        protocol: ServerConnection,
+        client: asyncio.StreamWriter,
+        *,
+        more: Callable[[], Awaitable[None]],
+        lost: Callable[[str], None],
+        spawn: Callable[[Coroutine[None, None, None]], asyncio.Task[None]],
+        max_idle_ms: int,
+    ) -> None:
+        self._relay = relay
+        self._listener = listener
+        self._protocol = protocol
+        self._client = client
+        self._more = more
+        self._lost = lost
+        self._spawn = spawn
+        self._max_idle_s = max_idle_ms / 1000
+        self._told: ApiVersionsResponse | None = None
+        self._upstream: Upstream | None = None
+        self._answers: asyncio.Task[None] | None = None
+        self._unanswered: deque[int] = deque()
+        self._progress = asyncio.Event()
+        self._ended: str | None = None
+
+    async def api_versions(self) -> ApiVersionsResponse:
+        """What the client is told. Raises NobodyThere."""
+        if self._told is None:
+            if self._upstream is None:
+                self._told = await self._relay.versions(self._listener)
+            else:
+                self._told = await self._relay.versions_of(self._upstream)
+        return self._told
+
+    async def forward(self, head: RequestHead) -> None:
+        """Copy the next request, of which the head has arrived. Raises NobodyThere, ProtocolError, OSError."""
+        answered = await self._gets_answer(head)
+        upstream = await self._open()
+        await self._until(MAX_UNANSWERED - 1)
+        if answered:
+            self._unanswered.append(head.correlation_id)
+        self._relay.counts.requests += 1
+        left = head.size + 4
+        while left:
+            piece = self._protocol.take(min(left, CHUNK_BYTES))
+            if not piece:
+                await self._more()
+                continue
+            left -= len(piece)
+            self._relay.counts.bytes_in += len(piece)
+            upstream.writer.write(piece)
+            async with asyncio.timeout(self._max_idle_s):
+                await upstream.writer.drain()
+
+    async def settled(self) -> None:
+        """Returns when everything that was passed on is answered. Raises NobodyThere where it never will be."""
+        await self._until(0)
+
+    def close(self) -> None:
+        """End it; what is not answered stays so."""
+        if self._answers is not None:
+            self._answers.cancel()
+        if self._upstream is not None:
+            self._upstream.writer.transport.abort()
+            self._relay.closed(self._upstream)
+            self._upstream = None
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    async def _gets_answer(self, head: RequestHead) -> bool:
+        looked_at = HEAD_BYTES
+        while True:
+            start = self._protocol.peek(min(head.size + 4, looked_at))
+            try:
+                return gets_answer(start, head)
+            except MoreBytesNeeded:
+                if len(start) < looked_at:
+                    await self._more()
+                looked_at += 1024
+
+    async def _open(self) -> Upstream:
+        if self._upstream is None:
+            try:
+                self._upstream = await self._relay.connect(self._listener, self._told)
+            except NobodyThere:
+                self._relay.counts.failures += 1
+                raise
+            self._answers = self._spawn(self._copy_answers(self._upstream))
+        return self._upstream
+
+    async def _until(self, at_most: int) -> None:
+        while len(self._unanswered) > at_most and self._ended is None:
+            self._progress.clear()
+            await self._progress.wait()
+        if self._ended is not None:
+            raise NobodyThere(self._ended)
+
+    # --- answers --------------------------------------------------------------------------------------------------
+
+    async def _copy_answers(self, upstream: Upstream) -> None:
+        broker = upstream.way.broker
+        try:
+            while True:
+                await self._copy_answer(upstream.reader)
+        except asyncio.IncompleteReadError as error:
+            where = "in the middle of an answer" if error.partial else "the connection"
+            self._end(f"broker {broker} closed {where}")
+        except (ProtocolError, OSError) as error:
+            self._end(f"broker {broker}: {error or 'the client did not read its answer'}")
+
+    async def _copy_answer(self, reader: asyncio.StreamReader) -> None:
+        head = await reader.readexactly(_ANSWER_HEAD.size)
+        size, correlation_id = _ANSWER_HEAD.unpack(head)
+        self._relay.check_answer(size)
+        if not self._unanswered or correlation_id != self._unanswered[0]:
+            raise ProtocolError(f"an answer with correlation id {correlation_id} came, which is not the next")
+        await self._write(head)
+        left = size - 4
+        while left:
+            piece = await reader.read(min(left, CHUNK_BYTES))
+            if not piece:
+                raise asyncio.IncompleteReadError(head, left)
+            left -= len(piece)
+            await self._write(piece)
+        self._unanswered.popleft()
+        self._progress.set()
+
+    async def _write(self, piece: bytes) -> None:
+        self._relay.counts.bytes_out += len(piece)
+        self._client.write(piece)
+        async with asyncio.timeout(self._max_idle_s):
+            await self._client.drain()
+
+    def _end(self, reason: str) -> None:
+        self._ended = reason
+        self._relay.counts.failures += 1
+        self._progress.set()
+        self._lost(reason)

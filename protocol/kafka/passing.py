@@ -1,0 +1,131 @@
+"""What must be known of a client's frames to pass them on unread, and what to tell the client beforehand.
+
+Theory of operation. A relay copies requests to a broker and its answers back, byte for byte: the correlation ids are
+the client's own, so nothing has to be decoded but where a frame ends, which API it is for, and whether an answer will
+come. One kind of request gets none: Produce with `acks=0`. A client chooses the versions of what it sends by the answer
+to its ApiVersions request; that answer is the broker's, with what the relay answers itself put in.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from protocol.kafka.codec_primitives import Malformed, read_uvarint
+from protocol.kafka.control import ApiKey
+from protocol.kafka.queries import ApiVersion, ApiVersionsResponse
+from protocol.kafka.versions import VersionRange
+
+HEAD_BYTES: Final = 12
+"""As many bytes of a request's frame, its size included, tell what `RequestHead` has."""
+PRODUCE: Final = 0
+NEVER_PASSED_ON: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
+"""What a controller orders a broker to do is meant for that broker alone."""
+
+_HEAD: Final = struct.Struct(">ihhi")
+_I16: Final = struct.Struct(">h")
+_FIRST_FLEXIBLE_PRODUCE: Final = 9
+_FIRST_TRANSACTIONAL_PRODUCE: Final = 3
+_MAX_START_BYTES: Final = 131_072
+"""Client id, tagged fields and transactional id are texts of at most 32,767 bytes each."""
+
+
+class RequestHead(NamedTuple):
+    """The first words of a request. `size` is that of the frame behind its own four bytes."""
+
+    size: int
+    api_key: int
+    version: int
+    correlation_id: int
+
+
+def request_head(start: bytes) -> RequestHead:
+    """Of a frame's first HEAD_BYTES. Raises Malformed where the frame is too short to have them all."""
+    head = RequestHead(*_HEAD.unpack_from(start))
+    if head.size < HEAD_BYTES - 4:
+        raise Malformed(f"a request of {head.size} bytes has no complete header")
+    return head
+
+
+class MoreBytesNeeded(Exception):
+    """The frame does not say it yet."""
+
+
+def gets_answer(start: bytes, head: RequestHead) -> bool:
+    """Whether an answer will follow, judged by the beginning of the frame (its size included).
+
+    Raises MoreBytesNeeded where `start` is the beginning of a longer frame and not long enough, Malformed where the
+    frame ends before it has said it.
+    """
+    if head.api_key != PRODUCE:
+        return True
+    try:
+        return _acks(start, head.version) != 0
+    except (struct.error, IndexError):
+        if len(start) >= head.size + 4:
+            raise Malformed(f"a Produce v{head.version} of {head.size} bytes is truncated") from None
+        raise MoreBytesNeeded from None
+
+
+def _acks(frame: bytes, version: int) -> int:
+    offset = _after_string(frame, HEAD_BYTES)
+    if version >= _FIRST_FLEXIBLE_PRODUCE:
+        offset = _after_tags(frame, offset)
+        length, offset = read_uvarint(frame, offset)
+        offset += max(length - 1, 0)
+    elif version >= _FIRST_TRANSACTIONAL_PRODUCE:
+        offset = _after_string(frame, offset)
+    _check(offset)
+    return int(_I16.unpack_from(frame, offset)[0])
+
+
+def _check(offset: int) -> None:
+    if offset > _MAX_START_BYTES:
+        raise Malformed(f"what stands in front of the records takes more than {_MAX_START_BYTES} bytes")
+
+
+def _after_string(frame: bytes, offset: int) -> int:
+    (length,) = _I16.unpack_from(frame, offset)
+    return offset + 2 + max(int(length), 0)
+
+
+def _after_tags(frame: bytes, offset: int) -> int:
+    count, offset = read_uvarint(frame, offset)
+    for _ in range(count):
+        _, offset = read_uvarint(frame, offset)
+        length, offset = read_uvarint(frame, offset)
+        offset += length
+        _check(offset)
+    return offset
+
+
+# --- what the client is told --------------------------------------------------------------------------------------
+
+
+def merged_versions(
+    theirs: ApiVersionsResponse,
+    own: Mapping[ApiKey, VersionRange],
+    instead: Mapping[ApiKey, VersionRange],
+) -> ApiVersionsResponse:
+    """A broker's answer to ApiVersions as one that relays to it gives it, by rising API key.
+
+    `own` APIs are offered in our versions, whether the broker has them or not. `instead` are answered by us in the
+    broker's place: offered where it offers them, in the versions that both know. What is never passed on is left out.
+    """
+    rows = {each.api_key: each for each in theirs.apis if each.api_key not in NEVER_PASSED_ON}
+    for api, (low, high) in instead.items():
+        known = rows.pop(api, None)
+        if known is not None and max(low, known.min_version) <= min(high, known.max_version):
+            rows[api] = ApiVersion(api, max(low, known.min_version), min(high, known.max_version))
+    for api, (low, high) in own.items():
+        rows[api] = ApiVersion(api, low, high)
+    return ApiVersionsResponse(
+        theirs.error,
+        tuple(rows[key] for key in sorted(rows)),
+        theirs.throttle_time_ms,
+        theirs.supported_features,
+        theirs.finalized_features_epoch,
+        theirs.finalized_features,
+        theirs.zk_migration_ready,
+    )
