@@ -109,7 +109,8 @@ def begin_reassignment(
     set_assignment(context, topic_partition, assignment)
     known = context.reassignments.get(topic_partition)
     since_ms = now_ms if known is None else known.since_ms
-    retiring = {} if known is None else known.retiring
+    # Who is wanted again is not deleted any more, whatever it was told before.
+    retiring = {} if known is None else {b: None for b in known.retiring if b not in assignment.replicas}
     context.reassignments[topic_partition] = Reassignment(since_ms, assignment, retiring=retiring)
 
 

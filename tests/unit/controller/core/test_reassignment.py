@@ -173,6 +173,22 @@ def test_a_broker_that_comes_back_before_it_has_answered_is_told_again() -> None
     assert refusals(world, "replica/orders-0-1") == []
 
 
+def test_a_replica_that_is_wanted_again_before_it_was_deleted_is_not_deleted_when_its_broker_comes_back() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(2, 3))
+    world.silent[1] = None
+    catch_up(world, "orders", 0, 1, 2, 3)
+    ask(world, orders_0=(2, 1))
+    world.take_sent()
+    world.silent.clear()
+    world.stop_broker(1)
+    world.start_broker(1)
+    world.run()
+    stops = [send.request for send in world.take_sent() if send.broker == 1]
+    assert not any(isinstance(stop, StopReplicaRequest) for stop in stops)
+    assert assignment(world, "orders") == ReplicaAssignment((2, 1, 3), (1,), (3,))
+
+
 @pytest.mark.parametrize("error", [ZkError.NO_AUTH, ZkError.NO_NODE])
 def test_only_what_was_not_announced_is_tried_again_and_nothing_whose_state_was_removed(error: ZkError) -> None:
     world = with_topic(cluster(), "orders", (1,), (1,))
