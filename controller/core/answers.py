@@ -246,7 +246,20 @@ def _asked_to_delete(
         for row in topic.partitions
         if row.delete
     )
-    return [r for r in replicas if context.replica_state(r) is ReplicaState.DELETION_STARTED]
+    return [
+        r
+        for r in replicas
+        if context.replica_state(r) is ReplicaState.DELETION_STARTED and not _is_overtaken(context, r, event.request_id)
+    ]
+
+
+def _is_overtaken(context: Context, replica: PartitionReplica, request_id: int) -> bool:
+    """The replica was announced after this request had been sent: it was meant for an earlier topic of that name, or
+    has been repeated since, and the answer to the later one is what counts. Were it held against the replica the two
+    could miss each other for ever."""
+    partition = context.partition_of(replica)
+    hosting = None if partition is None else partition.hosting.get(replica.broker)
+    return hosting is not None and hosting.request_id > request_id
 
 
 def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:

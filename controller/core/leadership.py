@@ -250,6 +250,9 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
             again.extend(replicas)
         else:
             refuse_write(turn, topic_partition, "replicas to OFFLINE", outcome)
+            if isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE:
+                # Somebody removed the state: there is no ISR to leave, and nothing that would change that.
+                offline.extend(replicas)
     if offline:
         replica_machine.finish_offline(turn, tuple(offline))
     if stale:

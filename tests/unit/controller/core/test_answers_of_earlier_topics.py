@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from controller.core.events import LeaderAndIsrAnswered
-from protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
+from controller.core.effects import Send
+from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered
+from protocol.kafka.control import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    TopicError,
+    TopicIdError,
+)
 from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import TopicId
 from protocol.zookeeper.operations import Delete
 from tests.fakes.one_controller import OneController
 
 
-def test_a_storage_error_of_the_topic_before_is_not_held_against_the_topic_after() -> None:
+def with_silent_broker() -> OneController:
     one = OneController()
     one.start_broker(1)
     one.elect()
     one.silent[1] = None
     one.create_topic("t", (1,))
     one.run()
-    asked = next(send for send in one.take_sent() if isinstance(send.request, LeaderAndIsrRequest))
-    before = one.context.topics["t"].id
+    return one
+
+
+def make_anew(one: OneController) -> None:
+    """Somebody removes the topic by hand and creates it again."""
     tree = ("partitions/0/state", "partitions/0", "partitions")
     one.write(*(Delete(f"/brokers/topics/t/{path}") for path in tree), Delete("/brokers/topics/t"))
     one.run()
@@ -25,9 +37,54 @@ def test_a_storage_error_of_the_topic_before_is_not_held_against_the_topic_after
     one.create_topic("t", (1,))
     one.run()
 
-    rows = (TopicIdError(None, before, 0, ErrorCode.KAFKA_STORAGE_ERROR),)
-    one.feed(LeaderAndIsrAnswered(asked.broker, asked.broker_epoch, asked.request_id, LeaderAndIsrResponse(0, rows)))
+
+def is_deletion(send: Send) -> bool:
+    request = send.request
+    return isinstance(request, StopReplicaRequest) and any(row.delete for t in request.topics for row in t.partitions)
+
+
+def hosts(one: OneController, asked: Send, topic_id: TopicId | None, error: ErrorCode = ErrorCode.NONE) -> None:
+    response = LeaderAndIsrResponse(ErrorCode.NONE, (TopicIdError(None, topic_id, 0, error),))
+    one.feed(LeaderAndIsrAnswered(asked.broker, asked.broker_epoch, asked.request_id, response))
+
+
+def has_deleted(one: OneController, asked: Send) -> None:
+    response = StopReplicaResponse(ErrorCode.NONE, (TopicError("t", 0, ErrorCode.NONE),))
+    one.feed(StopReplicaAnswered(asked.broker, asked.broker_epoch, asked.request_id, response))
+
+
+def test_a_storage_error_of_the_topic_before_is_not_held_against_the_topic_after() -> None:
+    one = with_silent_broker()
+    asked = next(send for send in one.take_sent() if isinstance(send.request, LeaderAndIsrRequest))
+    before = one.context.topics["t"].id
+    make_anew(one)
+
+    hosts(one, asked, before, ErrorCode.KAFKA_STORAGE_ERROR)
     one.run()
 
     assert one.context.topics["t"].id not in (None, before)
     assert not any(one.context.offline_dirs.values())
+
+
+def test_a_deletion_of_the_topic_before_says_nothing_of_the_topic_after_and_starts_no_other_round() -> None:
+    one = with_silent_broker()
+    one.mark("t")
+    one.run()
+    before = next(filter(is_deletion, one.take_sent()))
+    one.write(Delete("/admin/delete_topics/t"))
+    make_anew(one)
+    one.mark("t")
+    one.run()
+    sent = one.take_sent()
+    announced = [send for send in sent if isinstance(send.request, LeaderAndIsrRequest)][-1]
+    (after,) = filter(is_deletion, sent)
+
+    has_deleted(one, before)
+    one.run()
+    assert not any(map(is_deletion, one.take_sent()))
+
+    hosts(one, announced, one.context.topics["t"].id)
+    has_deleted(one, after)
+    one.run()
+    assert not one.context.deletions["t"].problems
+    assert one.context.deletions["t"].acknowledged_at_ms is not None
