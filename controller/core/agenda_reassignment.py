@@ -18,7 +18,10 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadReassignments:
-    """Read what `/admin/reassign_partitions` asks for."""
+    """Read what `/admin/reassign_partitions` asks for. `looked_for`: what it named when it was last written at this
+    zxid has been looked for."""
+
+    looked_for: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,10 @@ ReassignmentTask = (
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentsRead:
-    """`trimming`: only to take out what is done."""
+    """`trimming`: only to take out what is done. `looked_for`: see `ReadReassignments`."""
 
     trimming: bool
+    looked_for: int = -1
 
 
 @dataclass(frozen=True, slots=True)

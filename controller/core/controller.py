@@ -238,7 +238,7 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
         case agenda_requests.AnswerControlledShutdown():
             controlled_shutdown.answer(turn, task)
         case agenda_reassignment.ReadReassignments():
-            reassignment_requests.read(turn)
+            reassignment_requests.read(turn, task)
         case agenda_reassignment.TrimReassignments():
             reassignment_requests.trim(turn)
         case agenda_reassignment.StartReassignments():

@@ -5,13 +5,23 @@ rewritten, so that a reassignment under way can be given another target, or its 
 acts on creation only). An entry leaves the list when it is done or moot; the empty list is removed. The list is written
 expecting the version that was read, so that an entry that is added meanwhile is not lost. Entries say names only: one
 that is older than the topic that has the name now was meant for another topic, and is moot.
+
+A partition that we do not know may have been created just before it was to be moved: it is moot only when it was looked
+for after the list was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from controller.core.agenda_reassignment import ReassignmentsRead, ReassignmentsTrimmed, StartReassignments, Target
+from controller.core.agenda import ListTopics, ReadModifiedTopics, Task
+from controller.core.agenda_reassignment import (
+    ReadReassignments,
+    ReassignmentsRead,
+    ReassignmentsTrimmed,
+    StartReassignments,
+    Target,
+)
 from controller.core.context import Context
 from controller.core.turn import Turn
 from protocol.vocabulary import TopicPartition
@@ -20,10 +30,11 @@ from protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFai
 from protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
-def read(turn: Turn) -> None:
+def read(turn: Turn, task: ReadReassignments) -> None:
     """Read the list, and be told when it is created or changed."""
     path = paths.reassign_partitions()
-    turn.read((Exists(path, watch=True), GetData(path)), ReassignmentsRead(trimming=False))
+    then = ReassignmentsRead(trimming=False, looked_for=task.looked_for)
+    turn.read((Exists(path, watch=True), GetData(path)), then)
 
 
 def trim(turn: Turn) -> None:
@@ -48,6 +59,9 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
         turn.refuse("reassignments", f"reading {paths.reassign_partitions()}", f"{error}; it is removed, as Kafka does")
         _write(turn, {}, outcome.stat.version)
         return
+    if task.looked_for != outcome.stat.mzxid and (looks := _looks_for(context, asked)):
+        turn.do(*looks, ReadReassignments(looked_for=outcome.stat.mzxid))
+        return
     verdicts = {tp: _moot(context, tp, replicas, outcome.stat.mzxid) for tp, replicas in asked.items()}
     if not task.trimming:
         for topic_partition, why in verdicts.items():
@@ -59,6 +73,16 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
     left = {tp: r for tp, r in asked.items() if verdicts[tp] is None and not _is_done(context, tp, r)}
     if left != asked:
         _write(turn, left, outcome.stat.version)
+
+
+def _looks_for(context: Context, asked: Iterable[TopicPartition]) -> list[Task]:
+    """What tells whether partitions that we do not know are there by now: we may not have heard of them yet."""
+    unknown = [tp for tp in asked if context.partition(tp) is None and tp.topic not in context.set_aside_topics]
+    grown = tuple(dict.fromkeys(tp.topic for tp in unknown if tp.topic in context.topics))
+    looks: list[Task] = [ReadModifiedTopics(grown)] if grown else []
+    if any(tp.topic not in context.topics for tp in unknown):
+        looks.append(ListTopics())
+    return looks
 
 
 def _moot(
