@@ -73,6 +73,10 @@ kafka: $(STAMP) java ## fetch the real Kafka that interop tests run (KAFKA="3.9.
 interop: kafka ## the tests against real Kafka brokers and Kafka's own controller (KAFKA="3.9.1 2.5.1")
 	LETHE_KAFKA="$(KAFKA)" $(BIN)/pytest -m "$(INTEROP)" $(or $(TESTS),tests/interop) $(PYTEST)
 
+.PHONY: golden
+golden: kafka ## record what real controllers and real brokers say to each other: tests/wire, docs/wire-differences.md
+	$(BIN)/python -m tools.golden $(KAFKA)
+
 .PHONY: simulate
 simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS)

@@ -79,6 +79,8 @@ class RecordingProxy:
                 group.create_task(self._pass(upstream_reader, writer, number, False), name=f"{self.name}: replies")
         except* (OSError, asyncio.IncompleteReadError):
             pass  # either side has hung up: so does the other
+        except* asyncio.CancelledError:
+            pass  # the proxy closes; asyncio would report the task as one that nobody has asked about
         finally:
             for each in writers:
                 each.close()

@@ -43,6 +43,7 @@ PAGES: Final = (
     Page("docs/metrics.md", "tools.metrics_page:page"),
     Page("docs/state-machines.md", "tools.state_machines_page:page"),
     Page("docs/wire.md", "tools.wire_page:page"),
+    Page("docs/wire-differences.md", "tools.wire_differences_page:page"),
 )
 
 

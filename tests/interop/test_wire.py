@@ -1,0 +1,29 @@
+"""The small history of `make golden`, played again under our controller: brokers are told what Kafka's controller told
+them, but for the differences that are listed (docs/wire-differences.md).
+
+What Kafka's controller said is taken from its recording: it does not change. `make golden` records it anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.interop.conftest import fetched
+from tools import wire_recording
+from tools.wire_compare import compare
+from tools.wire_differences import DIFFERENCES
+from tools.wire_history import record
+from tools.wire_recording import VERSIONS, Who
+
+pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
+
+
+async def test_brokers_are_told_what_kafkas_controller_tells_them(version: str, tmp_path: Path) -> None:
+    if version not in VERSIONS:
+        pytest.skip(f"Kafka's controller was recorded with {' and '.join(VERSIONS)}, not with {version}")
+    recording = await record(Who.LETHE, fetched(version), tmp_path)
+    wire_recording.write(recording, tmp_path)
+    comparison = compare(wire_recording.read(Who.KAFKA, version), recording, DIFFERENCES)
+    assert not comparison.unlisted, "\n\n".join(comparison.unlisted)

@@ -1,0 +1,60 @@
+"""The file of a recording keeps every byte, and says where it is damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.kafka.control import ApiKey
+from tools.wire_recording import Exchange, Recording, Who, file_of, read, write
+
+LONG = bytes(range(200))
+
+
+def exchange(request: bytes, response: bytes | None = b"ok", phase: str = "first", broker: int = 1) -> Exchange:
+    return Exchange(phase, broker, ApiKey.UPDATE_METADATA, 8, request, response)
+
+
+RECORDING = Recording(
+    Who.LETHE,
+    "3.9.1",
+    (
+        exchange(b"\0\1" + LONG),
+        exchange(b"\0\2" + LONG, broker=2),
+        exchange(LONG[100:]),
+        exchange(b"\0\3" + LONG, None, "second"),
+        exchange(b"", b"", "second"),
+        exchange(LONG, LONG, "first"),
+    ),
+)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    path = write(RECORDING, tmp_path)
+    assert path == file_of(Who.LETHE, "3.9.1", tmp_path)
+    assert read(Who.LETHE, "3.9.1", tmp_path) == RECORDING
+
+
+def test_what_frames_share_is_kept_once(tmp_path: Path) -> None:
+    size = write(RECORDING, tmp_path).stat().st_size
+    assert size < sum(len(each.request) for each in RECORDING.exchanges) * 2
+    assert '["AAI=", 3, 200]' in file_of(Who.LETHE, "3.9.1", tmp_path).read_text()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "{}\n", '{"kafka": "3.9.1", "controller": "kafka"}\n{"broker": 1}\n', '{"kafka": 1, "controller": "me"}\n'],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
+    path = file_of(Who.KAFKA, "3.9.1", tmp_path)
+    path.write_text(damage)
+    with pytest.raises(ValueError, match=r"kafka-3\.9\.1\.jsonl is no recording that `make golden` has written"):
+        read(Who.KAFKA, "3.9.1", tmp_path)
+
+
+def test_a_reference_to_a_line_that_is_not_there_is_damage(tmp_path: Path) -> None:
+    path = write(RECORDING, tmp_path)
+    path.write_text(path.read_text().replace('["AAI=", 3, 200]', '["AAI=", 77, 200]'))
+    with pytest.raises(ValueError, match="no recording"):
+        read(Who.LETHE, "3.9.1", tmp_path)

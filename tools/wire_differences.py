@@ -1,0 +1,223 @@
+"""The differences between what Kafka's controller says to its brokers and what ours says, each with its reason.
+
+A difference that is not in this table fails the tests, and so does one in the table that is found no more. The rules
+take it out as narrowly as they can: whatever else is different in the same request stays, and is then unlisted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from protocol.kafka.control import ApiKey
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import LEADER_DURING_DELETE, LEADER_NONE
+from tools.wire_compare import Difference, Pair
+from tools.wire_said import Row, Said, Stream
+
+_IN_THE_MIDDLE: Final = "control changes hands in the middle of it"
+_AT_THE_END: Final = "the dead broker returns"
+_EPOCHS: Final = ("leader_epoch", "partition_epoch")
+Rewrite = Callable[[str, Row, Row], Row]
+"""Takes the partition, what Kafka says of it and what we say; returns what Kafka would say without the difference."""
+
+
+def added_replica_told_once(stream: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
+    """Of two LeaderAndIsr of Kafka's that make this broker a replica the first goes, where the second was refused for
+    its equal epoch; the answer of the first stays."""
+    for at, first in enumerate(kafka):
+        if first.api is not ApiKey.LEADER_AND_ISR or not _adds(first, stream.broker):
+            continue
+        for again, second in enumerate(kafka[at + 1 :], at + 1):
+            refused = dict.fromkeys(second.about, ErrorCode.STALE_CONTROLLER_EPOCH.value)
+            if second.answer == {"error": 0, **refused} and _but(second, "is_new") == _but(first, "is_new"):
+                kafka = [*kafka[:again], replace(second, answer=first.answer), *kafka[again + 1 :]]
+                return kafka[:at] + kafka[at + 1 :], lethe
+    return kafka, lethe
+
+
+def isr_told_before_the_end(_: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
+    """An UpdateMetadata of ours goes that Kafka has not and that says nothing but the ISR from which the request behind
+    it goes on."""
+    for at, each in enumerate(lethe[:-1]):
+        told, behind = each.about, lethe[at + 1].about
+        if (
+            each.api is ApiKey.UPDATE_METADATA
+            and each not in kafka
+            and told
+            and all(_epoch(behind.get(name, {})) == _epoch(row) + 1 for name, row in told.items())
+        ):
+            return kafka, lethe[:at] + lethe[at + 1 :]
+    return kafka, lethe
+
+
+def stopped_with_the_new_epoch(_: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
+    """StopReplica without deletion carries the epoch after the replica has left the ISR, not before."""
+
+    def rewrite(_: str, theirs: Row, ours: Row) -> Row:
+        is_it = not ours["delete"] and 0 <= theirs["leader_epoch"] == ours["leader_epoch"] - 1
+        return {**theirs, "leader_epoch": ours["leader_epoch"]} if is_it else theirs
+
+    return _paired(ApiKey.STOP_REPLICA, kafka, lethe, rewrite), lethe
+
+
+def doomed_keep_their_state(_: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
+    """What Kafka says of a partition that is being deleted has a later controller epoch, and, in a LeaderAndIsr without
+    a leader, a higher leader epoch."""
+    doomed = _tombstoned(lethe)
+
+    def led(partition: str, theirs: Row, ours: Row) -> Row:
+        is_it = partition in doomed and theirs["leader"] == ours["leader"] == LEADER_NONE
+        return _lowered(theirs, ours, *_EPOCHS, "controller_epoch") if is_it else theirs
+
+    def known(_: str, theirs: Row, ours: Row) -> Row:
+        is_it = theirs["leader"] == ours["leader"] == LEADER_DURING_DELETE
+        return _lowered(theirs, ours, "controller_epoch") if is_it else theirs
+
+    kafka = _paired(ApiKey.LEADER_AND_ISR, kafka, lethe, led)
+    return _paired(ApiKey.UPDATE_METADATA, kafka, lethe, known), lethe
+
+
+def deleted_without_the_dead(stream: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
+    """After control has changed hands we stop and delete where we can, Kafka when the dead broker is back: StopReplica
+    about what is being deleted goes, where only the one or only the other sends any."""
+    doomed = _tombstoned(lethe)
+    if stream.phase == _IN_THE_MIDDLE and not _stops(kafka):
+        lethe = [
+            each for each in lethe if each.api is not ApiKey.STOP_REPLICA or not each.about.keys() <= doomed.keys()
+        ]
+    if stream.phase == _AT_THE_END and not _stops(lethe):
+        kafka = [
+            each for each in kafka if each.api is not ApiKey.STOP_REPLICA or not each.about.keys() <= doomed.keys()
+        ]
+    return kafka, lethe
+
+
+def doomed_not_told_on_arrival(_: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
+    """The first UpdateMetadata to a broker that has come back names what is being deleted, in Kafka before 2.8."""
+    if not (kafka and lethe and kafka[0].api is lethe[0].api is ApiKey.UPDATE_METADATA):
+        return kafka, lethe
+    later = _tombstoned(kafka[1:])
+    about = {
+        name: row
+        for name, row in kafka[0].about.items()
+        if row["leader"] != LEADER_DURING_DELETE or name in lethe[0].about or name not in later
+    }
+    return [replace(kafka[0], about=about), *kafka[1:]], lethe
+
+
+DIFFERENCES: Final = (
+    Difference(
+        "An added replica is announced once",
+        "tells a broker twice that it has a new replica: with the LeaderAndIsr to all replicas that begins a "
+        "reassignment, and again on its own. The broker refuses the second for its equal leader epoch (before 2.7 the "
+        "first does not call the replica new).",
+        "tells the brokers that have the partition first, and the new one once, as new.",
+        "The second changes nothing where it is refused. That the replica is called new from the beginning is what "
+        "KAFKA-10314 asks for.",
+        "0016-reassignments.md",
+        added_replica_told_once,
+    ),
+    Difference(
+        "A removed replica is stopped under the epoch after it",
+        "puts StopReplica into the batch before it takes the replica out of the ISR, with the leader epoch from before "
+        "that write.",
+        "sends it when the write is done, with the leader epoch that was written.",
+        "Requests leave when the outcome of a write is known. Brokers stop a replica under any epoch that is higher "
+        "than the one they know, and 2.6 to 3.3 refuse an equal one, so that the higher one is the safer.",
+        None,
+        stopped_with_the_new_epoch,
+    ),
+    Difference(
+        "The ISR change that ends a reassignment is told to all (before 2.7)",
+        "watches the state znode of every partition that is being reassigned, and goes on as soon as the leader has "
+        "written the ISR.",
+        "goes on when the leader tells of it in `/isr_change_notification`, some seconds later, and tells all brokers "
+        "of that ISR first.",
+        "A watch for every partition that moves costs a round trip each; the leader tells of every change anyway. What "
+        "is told is true, and brokers get the final state right behind it.",
+        None,
+        isr_told_before_the_end,
+    ),
+    Difference(
+        "The state of what is being deleted stays as it was",
+        "takes each replica out of the ISR when it stops it for deletion, and raises the leader epoch each time. Where "
+        "there is nothing to take out it puts its own epoch in front of what it read. A broker that comes back "
+        "meanwhile gets these epochs.",
+        "leaves the state znodes of such topics alone, and names no leader in LeaderAndIsr by itself.",
+        "The writes decide nothing and cost more than all the rest of a deletion.",
+        "0004-no-isr-rewrite-for-doomed-replicas.md",
+        doomed_keep_their_state,
+    ),
+    Difference(
+        "A new controller deletes where it can, whoever is dead",
+        "begins no deletion after a change of control while a broker with a replica is dead; it waits for that broker.",
+        "deletes the replicas of the brokers that live at once.",
+        "A dead broker holds up nothing but its own replicas.",
+        "0009-deletion-starts-on-live-replicas.md",
+        deleted_without_the_dead,
+    ),
+    Difference(
+        "A broker that comes back is not told first of what is being deleted (before 2.8)",
+        "names topics that are being deleted, with the leader -2, in the first UpdateMetadata to a broker that comes "
+        "back. Since 2.8 it leaves them out.",
+        "leaves them out towards brokers of all versions.",
+        "The broker knows nothing of them at that moment, and the tombstone follows before it is asked to delete.",
+        None,
+        doomed_not_told_on_arrival,
+    ),
+)
+
+
+def _paired(api: ApiKey, kafka: list[Said], lethe: list[Said], rewrite: Rewrite) -> list[Said]:
+    """Kafka's, where the n-th request of that kind is rewritten by our n-th; only partitions that both name."""
+    ours = iter([each for each in lethe if each.api is api])
+    found = []
+    for each in kafka:
+        other = next(ours, None) if each.api is api else None
+        if other is not None:
+            about: Mapping[str, Row] = {
+                name: rewrite(name, row, other.about[name]) if name in other.about else row
+                for name, row in each.about.items()
+            }
+            found.append(replace(each, about=about))
+        else:
+            found.append(each)
+    return found
+
+
+def _tombstoned(said: list[Said]) -> dict[str, None]:
+    """Partitions that UpdateMetadata takes out of caches."""
+    return {
+        name: None
+        for each in said
+        if each.api is ApiKey.UPDATE_METADATA
+        for name, row in each.about.items()
+        if row["leader"] == LEADER_DURING_DELETE
+    }
+
+
+def _stops(said: list[Said]) -> bool:
+    return any(each.api is ApiKey.STOP_REPLICA for each in said)
+
+
+def _lowered(theirs: Row, ours: Row, *names: str) -> Row:
+    """With our values, where none of theirs is lower."""
+    if any(theirs[name] < ours[name] for name in names):
+        return theirs
+    return {**theirs, **{name: ours[name] for name in names}}
+
+
+def _adds(said: Said, broker: int) -> bool:
+    return bool(said.about) and all(broker in row["adding"] for row in said.about.values())
+
+
+def _but(said: Said, name: str) -> dict[str, Row]:
+    return {partition: {key: row[key] for key in row if key != name} for partition, row in said.about.items()}
+
+
+def _epoch(row: Row) -> int:
+    found = row.get("partition_epoch", row.get("zk_version", -1))
+    assert isinstance(found, int)
+    return found

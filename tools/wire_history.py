@@ -1,0 +1,368 @@
+"""One small history of a cluster, played the same way under Kafka's controller and under ours: what it is, in phases.
+
+Each phase begins when nothing passes between controller and brokers any more, and ends when ZooKeeper says what was to
+be reached and every live broker was told of it; so that what is recorded in a phase belongs to it, however slow the
+machine is. Topics have the ids that are given here, or none where that version of Kafka knows none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from adapters import topic_admin
+from adapters.partition_admin import request_election, request_reassignment
+from adapters.topic_alter import Change, TopicNow, change_topics, read_topics
+from adapters.zookeeper.interface import ZooKeeperSession
+from cluster.kafka_fetch import KafkaDistribution
+from protocol.kafka.codec import decode_request
+from protocol.kafka.control import Addressed, ApiKey, UpdateMetadataPartition, UpdateMetadataRequest
+from protocol.kafka.errors import ErrorCode
+from protocol.topic_plans import TopicPlan
+from protocol.vocabulary import TopicId, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Children, Data, Delete, Exists, GetChildren, GetData, Present
+from protocol.zookeeper.znodes import decode_controller
+from tools.wire_cluster import (
+    BROKERS,
+    CONTROLLER,
+    START_LIMIT_S,
+    RecordedCluster,
+    RecordingFailed,
+    recorded_cluster,
+    until,
+)
+from tools.wire_recording import Exchange, Recording, Who
+
+FIRST_WITH_ALTER_PARTITION: Final = (2, 7, 0)
+FIRST_WITH_TOPIC_IDS: Final = (2, 8, 0)
+FIRST_WITH_PRODUCER_IDS: Final = (3, 0, 0)
+_PAUSE_LIMIT_S: Final = 7.0
+"""Shorter than the timeout of sessions: who is stopped must not lose its own."""
+_IDS: Final = {
+    "orders": uuid.UUID("6f1c2f0e-8d3a-4b57-9a3e-0c1d2e3f4a5b"),
+    "payments": uuid.UUID("1d7b4c6a-55e2-4f0b-8a94-b3c2d1e0f9a8"),
+}
+
+Leadership = tuple[int, tuple[int, ...]]
+"""Leader and ISR, the latter sorted."""
+
+
+class History:
+    """Plays it. Its public coroutines are the phases, in their order; the docstring of each says what happens."""
+
+    def __init__(self, cluster: RecordedCluster, session: ZooKeeperSession) -> None:
+        self.cluster: Final = cluster
+        self._session = session
+
+    async def play(self) -> None:
+        """All of it. Raises RecordingFailed."""
+        for name, phase in PHASES.items():
+            await self.cluster.begin(name)
+            await phase(self)
+        await self.cluster.quiet()
+
+    # --- the phases -----------------------------------------------------------------------------------------------
+
+    async def the_first_broker_joins(self) -> None:
+        """The controller has been alone so far."""
+        await self._start(1)
+
+    async def the_second_broker_joins(self) -> None:
+        """Next to the first."""
+        await self._start(2)
+
+    async def a_topic_is_created(self) -> None:
+        """`orders`, two partitions on both brokers, each led by another."""
+        await self._create("orders", (1, 2), (2, 1))
+        await self._reached(orders=[(1, (1, 2)), (2, (1, 2))])
+
+    async def another_topic_is_created(self) -> None:
+        """`payments`, one partition without a second replica."""
+        await self._create("payments", (1,))
+        await self._reached(payments=[(1, (1,))])
+
+    async def an_idempotent_producer_comes(self) -> None:
+        """It gets its id from a broker, which since 3.0 has a block of them from the controller."""
+        await until(lambda: _gets_producer_id(self.cluster), "broker 1 had no producer id")
+        if self.cluster.kafka.version >= FIRST_WITH_PRODUCER_IDS:
+
+            async def is_answered() -> bool:
+                return any(e.api is ApiKey.ALLOCATE_PRODUCER_IDS and e.response for e in self.cluster.exchanges())
+
+            await until(is_answered, "no broker got a block of producer ids")
+
+    async def a_partition_is_added(self) -> None:
+        """A third one of `orders`."""
+
+        def plan(now: TopicNow) -> Change:
+            return Change(now, {2: (1, 2)})
+
+        changes = [plan(now) for now in await read_topics(self._session, ["orders"])]
+        _, outcomes = await change_topics(self._session, changes, plan)
+        _demand(outcome.problem for outcome in outcomes)
+        await self._reached(orders=[(1, (1, 2)), (2, (1, 2)), (1, (1, 2))])
+
+    async def a_leader_is_killed(self) -> None:
+        """Broker 1, which leads three of four partitions; one of them has nobody else."""
+        await self.cluster.brokers[1].kill()
+        await self._reached(orders=[(2, (2,)), (2, (2,)), (2, (2,))], payments=[(-1, (1,))])
+
+    async def it_comes_back(self) -> None:
+        """And into every ISR."""
+        async with self._isr_change():
+            await self._start(1)
+            await self._reached(orders=[(2, (1, 2)), (2, (1, 2)), (2, (1, 2))], payments=[(1, (1,))])
+
+    async def preferred_replicas_are_elected(self) -> None:
+        """Of all partitions of `orders`, of which one is led by its preferred replica."""
+        partitions = [TopicPartition("orders", number) for number in range(3)]
+        _demand([(await request_election(self._session, partitions)).problem])
+        await self._reached(orders=[(1, (1, 2)), (2, (1, 2)), (1, (1, 2))])
+
+    async def a_replica_is_added(self) -> None:
+        """Broker 2 gets one of `payments`, by reassignment."""
+        async with self._isr_change():
+            await self._reassign((1, 2))
+            await self._reached(payments=[(1, (1, 2))])
+
+    async def a_replica_is_removed(self) -> None:
+        """That of broker 1, which leads."""
+        await self._reassign((2,))
+        await self._reached(payments=[(2, (2,))])
+
+    async def a_broker_is_shut_down(self) -> None:
+        """Broker 2 asks for leave, and gets it although it has the only replica of `payments`."""
+        if await self.cluster.brokers[2].stop() not in (0, 143):
+            raise RecordingFailed("broker 2 was not shut down in good order")
+        await self._reached(orders=[(1, (1,)), (1, (1,)), (1, (1,))], payments=[(-1, (2,))])
+
+    async def it_is_started_again(self) -> None:
+        """And is in every ISR again."""
+        async with self._isr_change():
+            await self._start(2)
+            await self._reached(orders=[(1, (1, 2)), (1, (1, 2)), (1, (1, 2))], payments=[(2, (2,))])
+
+    async def control_is_given_up_and_taken_again(self) -> None:
+        """`/controller` is removed while no other than the controller can stand."""
+        await self._change_hands()
+
+    async def a_topic_is_deleted(self) -> None:
+        """`payments`, whose only replica is on broker 2."""
+        await self._delete("payments")
+        await self._gone("payments")
+
+    async def a_topic_is_deleted_while_a_broker_is_dead(self) -> None:
+        """Broker 2 is killed, and then `orders` is marked: broker 1 deletes its replicas."""
+        await self.cluster.brokers[2].kill()
+        await self._reached(orders=[(1, (1,)), (1, (1,)), (1, (1,))])
+        await self.cluster.quiet()
+        await self._delete("orders")
+
+        async def is_deleted_there() -> bool:
+            return any(e.api is ApiKey.STOP_REPLICA and _deletes(e) and e.response for e in self._told_since())
+
+        await until(is_deleted_there, "broker 1 was not asked to delete")
+
+    async def control_changes_hands_in_the_middle_of_it(self) -> None:
+        """As before, while only broker 1 lives."""
+        await self._change_hands()
+
+    async def the_dead_broker_returns(self) -> None:
+        """And the deletion is finished."""
+        await self._start(2)
+        await self._gone("orders")
+
+    # --- what phases do -------------------------------------------------------------------------------------------
+
+    async def _change_hands(self) -> None:
+        others = [broker for broker in self.cluster.brokers.values() if broker.is_running]
+        for each in others:
+            each.pause()
+        try:
+            await self._session.multi([Delete(paths.CONTROLLER)])
+            await until(self.has_control, "the controller did not take control again", _PAUSE_LIMIT_S)
+            # They are sent something, and will answer when they go on.
+            await until(self._all_told, "the controller did not tell the brokers that it leads", _PAUSE_LIMIT_S)
+        finally:
+            for each in others:
+                each.resume()
+
+    @asynccontextmanager
+    async def _isr_change(self) -> AsyncIterator[None]:
+        """Leaves when the controller has read what leaders tell through ZooKeeper of an ISR that has changed meanwhile.
+        They do so seconds after they have written it; since 2.7 they ask the controller instead."""
+        if self.cluster.kafka.version >= FIRST_WITH_ALTER_PARTITION:
+            yield
+            return
+        is_told = asyncio.Event()
+        async with self.cluster.session(lambda _: is_told.set()) as session:
+            await session.read([GetChildren(paths.ISR_CHANGE_NOTIFICATION, watch=True)])
+            yield
+
+            async def is_read() -> bool:
+                (found,) = await session.read([GetChildren(paths.ISR_CHANGE_NOTIFICATION)])
+                return is_told.is_set() and isinstance(found, Children) and not found.names
+
+            await until(is_read, "the change of the ISR was not told, or not read")
+
+    async def _start(self, number: int) -> None:
+        await self.cluster.brokers[number].start(START_LIMIT_S)
+
+        async def is_told() -> bool:
+            return any(e.api is ApiKey.UPDATE_METADATA and e.response for e in self._told_since(number))
+
+        await until(is_told, f"broker {number} was told of no broker")
+
+    async def _create(self, name: str, *assignment: tuple[int, ...]) -> None:
+        has_ids = self.cluster.kafka.version >= FIRST_WITH_TOPIC_IDS
+        plan = TopicPlan(name, TopicId(_IDS[name]) if has_ids else None, assignment)
+        _demand(outcome.problem for outcome in await topic_admin.create_topics(self._session, [plan]))
+
+    async def _reassign(self, replicas: tuple[int, ...]) -> None:
+        wanted = {TopicPartition("payments", 0): replicas}
+        _demand([(await request_reassignment(self._session, wanted, may_merge=False)).problem])
+
+        async def is_taken() -> bool:
+            (left,) = await self._session.read([Exists(paths.REASSIGN_PARTITIONS)])
+            return not isinstance(left, Present)
+
+        await until(is_taken, "the reassignment did not end")
+
+    async def _delete(self, name: str) -> None:
+        _demand(outcome.problem for outcome in await topic_admin.mark_for_deletion(self._session, [name]))
+
+    async def _gone(self, name: str) -> None:
+        async def is_gone() -> bool:
+            found = await self._session.read([Exists(paths.topic(name)), Exists(paths.delete_topic(name))])
+            return not any(isinstance(each, Present) for each in found)
+
+        await until(is_gone, f"topic {name} was not deleted")
+
+    async def has_control(self) -> bool:
+        """Whether `/controller` names our controller."""
+        (found,) = await self._session.read([GetData(paths.CONTROLLER)])
+        return isinstance(found, Data) and decode_controller(found.data).broker_id == CONTROLLER
+
+    async def _all_told(self) -> bool:
+        live = {number for number, broker in self.cluster.brokers.items() if broker.is_running}
+        return {each.broker for each in self._told_since()} == live
+
+    # --- what phases wait for -------------------------------------------------------------------------------------
+
+    def _told_since(self, number: int | None = None) -> list[Exchange]:
+        """What brokers, or one of them, were told in this phase."""
+        found = self.cluster.exchanges(BROKERS if number is None else (number,))
+        return [each for each in found if each.phase == self.cluster.phase]
+
+    async def _reached(self, **topics: Sequence[Leadership]) -> None:
+        """Waits until ZooKeeper has these leaderships, and every live broker was told of them."""
+        wanted = {
+            TopicPartition(name, number): state
+            for name, states in topics.items()
+            for number, state in enumerate(states)
+        }
+
+        async def is_reached() -> bool:
+            states = await topic_admin.read_states(self._session, list(wanted))
+            found = {p: (s.leader, tuple(sorted(s.isr))) for p, s in states.items() if s is not None}
+            if found != wanted:
+                return False
+            live = [number for number, broker in self.cluster.brokers.items() if broker.is_running]
+            known = [_known(self.cluster.exchanges((number,))) for number in live]
+            return all(
+                s is not None and all(k.get(p) == (s.leader_epoch, s.partition_epoch) for k in known)
+                for p, s in states.items()
+            )
+
+        try:
+            await until(is_reached, "")
+        except RecordingFailed:
+            states = await topic_admin.read_states(self._session, list(wanted))
+            raise RecordingFailed(f"wanted {wanted}, found {states}") from None
+
+
+async def _gets_producer_id(cluster: RecordedCluster) -> bool:
+    """Asks broker 1 for one with InitProducerId v0, without a transaction: this request is nobody's but a client's, so
+    that the codec has no need of it. False where the broker has none yet and wants to be asked again."""
+    reader, writer = await asyncio.open_connection(*await cluster.address(1))
+    try:
+        request = struct.pack(">hhih4shi", 22, 0, 1, 4, b"test", -1, 60_000)
+        writer.write(struct.pack(">i", len(request)) + request)
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        *_, error = struct.unpack_from(">iih", await reader.readexactly(size))
+        return bool(error == ErrorCode.NONE)
+    finally:
+        writer.close()
+
+
+def _known(exchanges: Sequence[Exchange]) -> Mapping[TopicPartition, tuple[int, int]]:
+    """Leader epoch and partition epoch of what UpdateMetadata told a broker last."""
+    known: dict[TopicPartition, tuple[int, int]] = {}
+    for each in exchanges:
+        if each.api is ApiKey.UPDATE_METADATA:
+            value = decode_request(each.request).value
+            assert isinstance(value, Addressed)
+            assert isinstance(value.request, UpdateMetadataRequest)
+            for topic in value.request.topics:
+                for row in topic.partitions:
+                    known[TopicPartition(topic.topic, row.partition)] = _epochs(row)
+    return known
+
+
+def _epochs(row: UpdateMetadataPartition) -> tuple[int, int]:
+    return row.leader_epoch, row.zk_version
+
+
+def _deletes(exchange: Exchange) -> bool:
+    value = decode_request(exchange.request).value
+    assert isinstance(value, Addressed)
+    topics = value.request.topics
+    return any(getattr(row, "delete", False) for topic in topics for row in topic.partitions)
+
+
+def _demand(problems: Iterable[str | None]) -> None:
+    for problem in problems:
+        if problem is not None:
+            raise RecordingFailed(problem)
+
+
+PHASES: Final[Mapping[str, Callable[[History], Awaitable[None]]]] = {
+    phase.__name__.replace("_", " "): phase
+    for phase in (
+        History.the_first_broker_joins,
+        History.the_second_broker_joins,
+        History.a_topic_is_created,
+        History.another_topic_is_created,
+        History.an_idempotent_producer_comes,
+        History.a_partition_is_added,
+        History.a_leader_is_killed,
+        History.it_comes_back,
+        History.preferred_replicas_are_elected,
+        History.a_replica_is_added,
+        History.a_replica_is_removed,
+        History.a_broker_is_shut_down,
+        History.it_is_started_again,
+        History.control_is_given_up_and_taken_again,
+        History.a_topic_is_deleted,
+        History.a_topic_is_deleted_while_a_broker_is_dead,
+        History.control_changes_hands_in_the_middle_of_it,
+        History.the_dead_broker_returns,
+    )
+}
+
+
+async def record(who: Who, kafka: KafkaDistribution, work_dir: Path) -> Recording:
+    """Plays the history and returns everything that passed between the controller and the two brokers. Raises
+    RecordingFailed, and what starting a cluster raises."""
+    async with recorded_cluster(who, kafka, work_dir) as cluster, cluster.session() as session:
+        await cluster.controller.start(START_LIMIT_S)
+        history = History(cluster, session)
+        await until(history.has_control, "the controller did not take control")
+        await history.play()
+        return Recording(who, str(kafka.version), tuple(cluster.exchanges()))

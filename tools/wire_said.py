@@ -1,0 +1,230 @@
+"""What recorded requests say, in a form in which two recordings can be compared.
+
+Two runs of one history are never the same bytes. What has to differ is given names here: a broker's epoch becomes the
+number of its incarnation, a port "its own", a topic id that travels without a name the name. Whatever is a set to its
+reader is sorted: partitions in a request, live brokers. Everything else is kept, also what brokers answered.
+
+What is left out: the greeting of a connection, whose number depends on how often one breaks; a request that got no
+answer, of which nobody knows whether it arrived; and what is said to a broker after it has asked for leave, which it
+may hear or not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from protocol.kafka.codec import decode_request, decode_response
+from protocol.kafka.control import (
+    Addressed,
+    ApiKey,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    Node,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from protocol.kafka.to_controller import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from protocol.vocabulary import Broker, TopicId
+from tools.wire_recording import Exchange, Recording
+
+Json = Any
+Row = Mapping[str, Json]
+_TOLD: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
+
+
+class Stream(NamedTuple):
+    """Requests whose order is certain: those of one phase between the controller and one broker, in one direction."""
+
+    phase: str
+    broker: int
+    asks: bool
+    """True where the broker asks the controller."""
+
+    def __str__(self) -> str:
+        return f"{self.phase}: broker {self.broker} {'asks' if self.asks else 'is told'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One request and its answer."""
+
+    api: ApiKey
+    version: int
+    head: Row
+    """What it says once: the controller's epoch, live brokers, ..."""
+    about: Mapping[str, Row] = field(default_factory=dict)
+    """What it says of each partition."""
+    answer: Row = field(default_factory=dict)
+    """`error`, and what was answered of each partition."""
+
+    @property
+    def name(self) -> str:
+        """`LeaderAndIsr v7`."""
+        return f"{''.join(part.capitalize() for part in self.api.name.split('_'))} v{self.version}"
+
+    def lines(self) -> list[str]:
+        """As text, a line for each thing that may differ."""
+        found = [f"{self.name} {_text(self.head)}"]
+        found += [f"    {partition}: {_text(row)}" for partition, row in sorted(self.about.items())]
+        return [*found, f"    answered: {_text(self.answer)}"]
+
+    def joined(self, later: Said) -> Said | None:
+        """The one request that says what this one and the next one say; None where that is not the same: they
+        contradict each other, or say different things of the cluster."""
+        if (self.api, self.version, self.head) != (later.api, later.version, later.head):
+            return None
+        about, answer = _united(self.about, later.about), _united(self.answer, later.answer)
+        if about is None or answer is None or self.api not in (*_TOLD, ApiKey.ALTER_PARTITION):
+            return None
+        return replace(self, about=about, answer=answer)
+
+
+def streams(recording: Recording) -> dict[Stream, list[Said]]:
+    """What was said, by stream. Raises ProtocolError where a frame cannot be read."""
+    reader = _Reader(recording.exchanges)
+    found: dict[Stream, list[Said]] = {}
+    leaving: dict[tuple[str, int], None] = {}
+    for each in recording.exchanges:
+        said = reader.said(each)
+        if said is None or (not (asks := each.api not in _TOLD) and (each.phase, each.broker) in leaving):
+            continue
+        if each.api is ApiKey.CONTROLLED_SHUTDOWN:
+            leaving[each.phase, each.broker] = None
+        found.setdefault(Stream(each.phase, each.broker, asks), []).append(said)
+    return found
+
+
+def joined(said: Iterable[Said]) -> list[Said]:
+    """The same with fewer requests: neighbours of one kind that can be one are one."""
+    found: list[Said] = []
+    for each in said:
+        both = found[-1].joined(each) if found else None
+        if both is None:
+            found.append(each)
+        else:
+            found[-1] = both
+    return found
+
+
+class _Reader:
+    """Reads exchanges in their order; remembers what has been given a name."""
+
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        self._topics: dict[TopicId, str] = {}
+        self._incarnations: dict[int, list[int]] = {}
+        self._ports: dict[tuple[int, str], int] = {}
+        for each in exchanges:
+            value = decode_request(each.request).value
+            request = value.request if isinstance(value, Addressed) else value
+            if isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest):
+                self._topics |= {topic.topic_id: topic.topic for topic in request.topics if topic.topic_id is not None}
+
+    def said(self, exchange: Exchange) -> Said | None:
+        """What the exchange says; None where it is left out."""
+        if exchange.response is None or exchange.api is ApiKey.API_VERSIONS:
+            return None
+        header, value = decode_request(exchange.request)
+        _, response = decode_response(exchange.api, exchange.version, exchange.response)
+        request: object = value.request if isinstance(value, Addressed) else value
+        epoch: int | None = getattr(value, "broker_epoch", None)
+        head: dict[str, Json] = {"client": header.client_id, "incarnation": self._incarnation(exchange.broker, epoch)}
+        head |= {name: getattr(request, name) for name in _SAID_ONCE if hasattr(request, name)}
+        if isinstance(request, UpdateMetadataRequest):
+            head["live brokers"] = sorted(self._broker(broker) for broker in request.live_brokers)
+        if isinstance(request, LeaderAndIsrRequest):
+            head["live leaders"] = sorted(self._node(node) for node in request.live_leaders)
+        return Said(exchange.api, exchange.version, head, self._about(request), self._answer(response))
+
+    def _about(self, request: object) -> dict[str, Row]:
+        if isinstance(request, ControlledShutdownRequest | AllocateProducerIdsRequest):
+            return {}
+        assert isinstance(
+            request, LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | AlterPartitionRequest
+        )
+        found: dict[str, Row] = {}
+        for topic in request.topics:
+            topic_id: TopicId | None = getattr(topic, "topic_id", None)
+            for row in topic.partitions:
+                fields = {name: _plain(value) for name, value in row._asdict().items() if name != "partition"}
+                found[f"{self._name(topic.topic, topic_id)}-{row.partition}"] = {**fields, "id": topic_id is not None}
+        return found
+
+    def _answer(self, response: object) -> Row:
+        match response:
+            case LeaderAndIsrResponse(error=error, partitions=partitions):
+                named = {f"{self._name(row.topic, row.topic_id)}-{row.partition}": row.error for row in partitions}
+                return {"error": error, **dict(sorted(named.items()))}
+            case StopReplicaResponse(error=error, partitions=stopped):
+                return {"error": error, **{f"{row.topic}-{row.partition}": row.error for row in sorted(stopped)}}
+            case UpdateMetadataResponse(error=error):
+                return {"error": error}
+            case ControlledShutdownResponse(error=error, remaining=remaining):
+                return {"error": error, "remaining": sorted(f"{row.topic}-{row.partition}" for row in remaining)}
+            case AlterPartitionResponse(error=error, topics=topics):
+                rows = {
+                    f"{self._name(topic.topic, topic.topic_id)}-{row.partition}": _plain(row[1:])
+                    for topic in topics
+                    for row in topic.partitions
+                }
+                return {"error": error, **dict(sorted(rows.items()))}
+            case AllocateProducerIdsResponse(error=error, first_id=first_id, id_count=count):
+                return {"error": error, "first": first_id, "count": count}
+            case _:
+                raise TypeError(f"an answer of type {type(response).__name__} is not known here")
+
+    def _name(self, topic: str | None, topic_id: TopicId | None) -> str:
+        if topic is not None:
+            return topic
+        return str(topic_id) if topic_id is None else self._topics.get(topic_id, str(topic_id))
+
+    def _incarnation(self, broker: int, epoch: int | None) -> int | None:
+        if epoch is None:
+            return None
+        known = self._incarnations.setdefault(broker, [])
+        if epoch not in known:
+            known.append(epoch)
+        return known.index(epoch) + 1
+
+    def _broker(self, broker: Broker) -> str:
+        endpoints = [
+            f"{each.listener}={each.protocol.name}://{each.host}:{self._port(broker.id, each.listener, each.port)}"
+            for each in broker.endpoints
+        ]
+        return " ".join([str(broker.id), *sorted(endpoints), f"rack={broker.rack}"])
+
+    def _node(self, node: Node) -> str:
+        return f"{node.id} {node.host}:{self._port(node.id, '', node.port)}"
+
+    def _port(self, member: int, listener: str, port: int) -> str:
+        """A member's port is another one in each run, but the same from the beginning to the end."""
+        return "its own" if self._ports.setdefault((member, listener), port) == port else "another"
+
+
+_SAID_ONCE: Final = ("controller_id", "controller_epoch", "broker_id")
+
+
+def _plain(value: Json) -> Json:
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _united(one: Row, other: Row) -> Row | None:
+    """Both; None where they contradict each other."""
+    if any(one[key] != other[key] for key in one if key in other):
+        return None
+    return {**one, **other}
+
+
+def _text(row: Row) -> str:
+    return json.dumps(row, sort_keys=True)
