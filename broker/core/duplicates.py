@@ -13,6 +13,7 @@ The LeaderAndIsr that would open the replica decides, by the topic id that it na
     none has it, and one is in a failed log dir     KAFKA_STORAGE_ERROR
     none has it, and nobody counts on their bytes   all are set aside, one is made anew
     all but one are blank                           that one is judged as if it were alone, the blank ones are set aside
+    all that hold something have other ids          INCONSISTENT_TOPIC_ID, as for one alone
     otherwise, also where no id is named            KAFKA_STORAGE_ERROR; without a leader INCONSISTENT_TOPIC_ID
 
 With an error nothing is touched. KAFKA_STORAGE_ERROR makes the controller take the replica for one in a failed log
@@ -78,7 +79,7 @@ def decide(
         _bring_forward(state, topic_partition, failed)
     elif requested is not None and not counts_on_bytes:
         _bring_forward(state, topic_partition, next((each for each in every if _is_blank(each)), every[0]))
-    elif len(held) > 1:
+    elif len(held) > 1 and not all(is_anothers(each, requested) for each in held):
         return _undecided(topic_partition, held)
     elif held:
         _bring_forward(state, topic_partition, held[0])

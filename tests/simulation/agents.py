@@ -246,8 +246,17 @@ class AgentProcess:
                     self.client.multi((Create(path, data, sequential=True),), Writer(self.name), lambda _: None)
             case Halt():
                 self._cluster.restart_later(self)
+            case Record(fact) if "several directories" in str(fact.data.get("why")):
+                self._world.after(self._world.between(1_000, 5_000), lambda: self._mend_duplicates(run))
             case Record():
                 pass
+
+    def _mend_duplicates(self, run: int) -> None:
+        """Somebody has read what the agent says of directories that nobody can tell from each other."""
+        if run == self._run:
+            self._world.note(self.name, "has directories moved away that it cannot tell from each other")
+            self._cluster.restart_later(self)
+            self.disk.repair()
 
     def _on_disk(self, operations: tuple[DiskOperation, ...], run: int) -> None:
         if run != self._run:

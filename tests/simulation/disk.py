@@ -102,12 +102,19 @@ class Disk:
 
     def repair(self) -> None:
         """Log directories work again. Where a replica lies in one that failed and, under the same topic id, in another
-        one too, the repairer moves the former away, as the agent and Kafka ask for: nobody else can decide that."""
+        one too, the repairer moves the former away, as the agent and Kafka ask for: nobody else can decide that. So
+        does who has restored a backup beside a replica, or who finds several of them."""
         for log_dir in self.broken:
             for name, each in list(self.log_dirs[log_dir].items()):
                 elsewhere = (names.get(name) for other, names in self.log_dirs.items() if other != log_dir)
                 if any(there is not None and there.topic_id == each.topic_id is not None for there in elsewhere):
                     del self.log_dirs[log_dir][name]
+        for topic_partition in {each.topic_partition: None for _, _, each in self.directories()}:
+            name = str(topic_partition)
+            holders = [names for names in self.log_dirs.values() if name in names]
+            for names in sorted(holders, key=lambda names: not names[name].foreign)[: len(holders) - 1]:
+                if names[name].foreign:
+                    del names[name]
         self.broken.clear()
         self.refused_something = False
 

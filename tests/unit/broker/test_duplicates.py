@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.unit.broker.driver import ME, A, B, Driver, Entry, FakeDisk, X, Y, be
 
 T0 = TopicPartition("t", 0)
 OTHER = 2
+Z = TopicId(UUID(int=0xC3))
 BLANK = Entry(None, 0, 0)
 UNREADABLE = Entry(None, 7, 4, id_readable=False)
 
@@ -178,6 +180,15 @@ def test_a_single_one_besides_blank_ones_is_judged_as_if_it_were_alone() -> None
     driver = two(BLANK, held(X))
     assert opened(driver, become(topic_id=Y)) == ErrorCode.INCONSISTENT_TOPIC_ID
     assert driver.disk.performed == []
+
+
+def test_two_of_other_incarnations_are_as_inconsistent_as_one() -> None:
+    driver = two(held(X), held(Y))
+    assert opened(driver, become(topic_id=Z)) == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert driver.disk.performed == []
+    driver.update(tombstone(topic_id=Z))
+    assert stopped(driver, stop()) == ErrorCode.NONE
+    assert (where(driver, X), where(driver, Y)) == (["stray"], ["stray"])
 
 
 def test_an_order_that_does_not_concern_this_broker_decides_nothing() -> None:
