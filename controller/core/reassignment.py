@@ -80,7 +80,7 @@ def start(turn: Turn, task: StartReassignments) -> None:
         if _would_lose_records(partition, after):
             why = "no replica that stays is in sync: those that would go are the only ones with every record"
             turn.refuse(f"partition/{target.topic_partition}", f"reassigning it to {list(target.replicas)}", why)
-            retry_later(turn)
+            context.reassignments[target.topic_partition].held_target = target.replicas
             continue
         by_topic.setdefault(target.topic_partition.topic, []).append(target)
     if by_topic:
@@ -89,7 +89,8 @@ def start(turn: Turn, task: StartReassignments) -> None:
 
 
 def _would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
-    """A target that is given up loses its replicas at once, and with them what only they have."""
+    """A target that is given up loses its replicas at once, and with them what only they have. Never so for a partition
+    that is not being moved."""
     isr = () if partition.leadership is None else partition.leadership.isr
     return bool(isr) and not any(replica in after.replicas for replica in isr)
 
@@ -159,15 +160,22 @@ def progress(turn: Turn, task: ProgressReassignments) -> None:
     complete: list[TopicPartition] = []
     waiting: list[TopicPartition] = []
     retiring: list[TopicPartition] = []
+    released: list[Target] = []
     for topic_partition in asked:
         partition = context.partition(topic_partition)
         known = context.reassignments.get(topic_partition)
         if partition is None or known is None or context.is_queued(topic_partition.topic):
             continue
-        if known.is_led:
+        target = known.held_target
+        if target is not None and not _would_lose_records(partition, partition.assignment.reassign_to(target)):
+            known.held_target = None
+            released.append(Target(topic_partition, target))
+        elif known.is_led:
             retiring.append(topic_partition)
         else:
             (complete if _has_arrived(context, topic_partition, partition) else waiting).append(topic_partition)
+    if released:
+        turn.do(StartReassignments(tuple(released)))
     if retiring:
         turn.do(FinishReassignments(tuple(retiring)))
     if complete:

@@ -63,6 +63,9 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
         turn.do(*looks, ReadReassignments(looked_for=outcome.stat.mzxid))
         return
     verdicts = {tp: _moot(context, tp, replicas, outcome.stat.mzxid) for tp, replicas in asked.items()}
+    for topic_partition, known in context.reassignments.items():
+        if asked.get(topic_partition) != known.held_target:
+            known.held_target = None
     if not task.trimming:
         for topic_partition, why in verdicts.items():
             if why is not None:

@@ -52,6 +52,8 @@ class Reassignment:
     """As the topic's znode has it until the reassignment is done: all that may hold a replica."""
     is_announced: bool = False
     """The replicas have been told where it goes."""
+    held_target: tuple[int, ...] | None = None
+    """Another target that is asked for, and that would lose records as long as the ISR is what it is."""
     is_led: bool = False
     """A target replica leads, and the others have been taken out of service."""
     retiring: dict[int, None] = field(default_factory=dict)

@@ -89,7 +89,9 @@ def untrue(
         if name not in context.topics or context.is_queued(name) or not incarnation.readable:
             continue
         for partition, state in incarnation.states.items():
-            if len(incarnation.replicas(partition)) < 2 or partition in incarnation.touched:
+            assignment = incarnation.assignments.get(partition)
+            if assignment is None or len(assignment.target) < 2 or partition in incarnation.touched:
+                # Who is the only one to stay has nobody to hand over to, also while others are still on their way out.
                 continue
             if state.leader == broker and RemainingPartition(name, partition) not in response.remaining:
                 yield f"broker {broker} may go, and it leads {name}-{partition}"
