@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -47,5 +49,23 @@ def run_daemon(
         config = load(file, os.environ)
     except ConfigError as error:
         raise Refusal(f"the configuration cannot be used:\n{error}", Exit.USAGE) from error
-    preload()
+    with without_hypothesis():
+        preload()
     return Answer(None, exit=Exit(uvloop.run(run(config))))
+
+
+@contextmanager
+def without_hypothesis() -> Iterator[None]:
+    """Lets imports in the block find no hypothesis, unless it is imported already.
+
+    kio's types introduce themselves to hypothesis where it is installed, as it is where Lethe is developed; in a
+    directory that is new to it, that takes a second and 200 MB, of which a daemon has no use.
+    """
+    hidden = "hypothesis" not in sys.modules
+    if hidden:
+        sys.modules["hypothesis"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["hypothesis"]
