@@ -86,7 +86,11 @@ demo: $(STAMP) java ## ZooKeeper, controllers and agents on this machine: create
 	@$(BIN)/lethe demo $(DEMO)
 
 .PHONY: bench
-bench: $(STAMP) ## micro benchmarks of the core
+bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md (35 min; BENCH=--quick, BENCH="--help")
+	$(BIN)/python -m benchmarks.against_kafka $(BENCH)
+
+.PHONY: bench-parts
+bench-parts: $(STAMP) ## micro benchmarks of the core and the wire (BENCH=core)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 .PHONY: docs

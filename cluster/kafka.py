@@ -28,6 +28,17 @@ from protocol.zookeeper.operations import Exists, Present
 HEAP_MB: Final = 256
 CONTROLLED_SHUTDOWN_LIMIT_S: Final = 60.0
 """Three tries of the shutdown that a broker asks its controller for, and the closing of its logs."""
+SMALL_AND_QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Starts fast and takes little: what tests want of a JVM."""
+AS_RELEASED: Final = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+)
+"""The flags of Kafka's own start scripts: what production brokers run with."""
 _MAIN_CLASS: Final = "kafka.Kafka"
 _STARTED: Final = "started (kafka.server.KafkaServer)"
 _LISTENS: Final = re.compile(r"Awaiting socket connections on (?:\S*/)?([\w.]+):(\d+)\.")
@@ -85,14 +96,20 @@ def internal_topics(brokers: int) -> dict[str, str]:
     }
 
 
-def kafka_command(java: str, classpath: str, directory: Path, heap_mb: int, arguments: Sequence[str]) -> list[str]:
+def kafka_command(
+    java: str,
+    classpath: str,
+    directory: Path,
+    heap_mb: int,
+    arguments: Sequence[str],
+    jvm_flags: Sequence[str] = SMALL_AND_QUICK,
+) -> list[str]:
     """Runs one of Kafka's main classes: the first of the arguments, then its own. Logs go where `_LOGGING` says."""
     return [
         java,
         f"-Xmx{heap_mb}m",
         f"-Xms{min(heap_mb, 64)}m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
+        *jvm_flags,
         "-Xshare:auto",
         "-Djava.awt.headless=true",
         f"-Dlog4j.configuration=file:{directory / 'log4j.properties'}",
@@ -117,6 +134,7 @@ class KafkaBroker(Member):
         open_session: OpenSession,
         *,
         heap_mb: int = HEAP_MB,
+        jvm_flags: Sequence[str] = SMALL_AND_QUICK,
     ) -> None:
         """`properties` must say `zookeeper.connect`; `open_session` opens a session there. Raises JavaUnusable."""
         self.kafka: Final = kafka
@@ -134,7 +152,7 @@ class KafkaBroker(Member):
         self._open_session = open_session
         arguments = (_MAIN_CLASS, str(self.config_file))
         command = kafka_command(
-            java_executable("a Kafka broker"), kafka.classpath, directory.resolve(), heap_mb, arguments
+            java_executable("a Kafka broker"), kafka.classpath, directory.resolve(), heap_mb, arguments, jvm_flags
         )
         super().__init__(
             number, directory, ChildProcess(f"broker {number}", command, log_file=directory / "broker.log")

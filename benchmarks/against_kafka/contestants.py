@@ -1,0 +1,50 @@
+"""The two controllers, each a process of its own that is started for its turn and stopped after it.
+
+Kafka's is a broker of Kafka as it is released, without replicas, in a JVM with the settings of Kafka's own start
+scripts: whoever runs Kafka in ZooKeeper mode runs its controller like that. It is a live broker as well, so it tells
+itself what it tells the agents. Ours is `lethe controller` as a guest, with its default settings and its journal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from cluster.daemons import ControllerDaemon, Member
+from cluster.kafka import AS_RELEASED, KafkaBroker, OpenSession, internal_topics
+from cluster.kafka_fetch import KafkaDistribution
+
+KAFKA: Final = "kafka"
+LETHE: Final = "lethe"
+CONTESTANTS: Final = (KAFKA, LETHE)
+KAFKA_ID: Final = 1000
+LETHE_ID: Final = 1001
+KAFKA_HEAP_MB: Final = 1024
+"""`KAFKA_HEAP_OPTS` of Kafka's start script."""
+
+
+def make(
+    name: str, directory: Path, common: Mapping[str, str], kafka: KafkaDistribution, open_session: OpenSession
+) -> Member:
+    """A controller that has not been started. `common` are properties that both understand."""
+    if name == LETHE:
+        return ControllerDaemon(LETHE_ID, directory, common)
+    properties = {**common, **internal_topics(3), "auto.create.topics.enable": "false"}
+    return KafkaBroker(
+        kafka, KAFKA_ID, directory, 1, properties, open_session, heap_mb=KAFKA_HEAP_MB, jvm_flags=AS_RELEASED
+    )
+
+
+def broker_id(name: str) -> int:
+    """What `/controller` names while that one leads."""
+    return LETHE_ID if name == LETHE else KAFKA_ID
+
+
+def complaints(member: Member) -> list[str]:
+    """Lines with which it reported something worse than a warning."""
+    if isinstance(member, KafkaBroker):
+        return member.errors()
+    lines = member.log_file.read_text(errors="replace").splitlines() if member.log_file.exists() else []
+    return [line for line in lines if re.search(r"\b(ERROR|CRITICAL)\b", line)]

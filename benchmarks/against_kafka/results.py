@@ -1,0 +1,150 @@
+"""What a run has found, as a JSON document, and medians of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from benchmarks.against_kafka.contestants import KAFKA, LETHE
+from benchmarks.against_kafka.measure import Turn
+from cluster.java import java_executable
+
+Document = dict[str, Any]
+_ROOT: Final = Path(__file__).parents[2]
+
+
+def document(turns: Sequence[Turn], kafka: str) -> Document:
+    """Everything measured, with the machine and the versions it was measured on."""
+    return {
+        "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": _machine(),
+        "versions": _versions(kafka),
+        "turns": [asdict(turn) for turn in turns],
+    }
+
+
+def write(found: Document, path: Path) -> None:
+    """As a JSON file that people can read."""
+    path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def read(path: Path) -> Document:
+    """What `write` wrote."""
+    found: Document = json.loads(path.read_text())
+    return found
+
+
+# --- medians ------------------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """One phase of one workload, of one controller: medians over its rounds."""
+
+    seconds: float
+    fastest: float
+    slowest: float
+    rounds: int
+    zookeeper_requests: float
+    bytes_per_partition: float
+    control_requests: float
+    cpu_s: float
+
+
+def workloads(found: Document) -> list[str]:
+    """In the order in which they were run."""
+    return list(dict.fromkeys(turn["workload"] for turn in found["turns"]))
+
+
+def phases(found: Document, workload: str) -> list[str]:
+    """Of that workload, in order."""
+    named = (phase["phase"] for turn in found["turns"] if turn["workload"] == workload for phase in turn["phases"])
+    return list(dict.fromkeys(named))
+
+
+def row(found: Document, workload: str, phase: str, contestant: str) -> Row | None:
+    """None where that was not measured."""
+    each = [
+        measured
+        for turn in found["turns"]
+        if (turn["workload"], turn["contestant"]) == (workload, contestant)
+        for measured in turn["phases"]
+        if measured["phase"] == phase
+    ]
+    if not each:
+        return None
+    seconds = [measured["seconds"] for measured in each]
+    return Row(
+        statistics.median(seconds),
+        min(seconds),
+        max(seconds),
+        len(each),
+        statistics.median(measured["zookeeper_requests"] for measured in each),
+        statistics.median(measured["control_bytes"] / measured["partitions"] for measured in each),
+        statistics.median(measured["control_requests"] for measured in each),
+        statistics.median(measured["cpu_s"] for measured in each),
+    )
+
+
+def ratio(found: Document, workload: str, phase: str) -> float | None:
+    """Kafka's median time by ours."""
+    kafka, lethe = (row(found, workload, phase, name) for name in (KAFKA, LETHE))
+    return None if kafka is None or lethe is None else kafka.seconds / lethe.seconds
+
+
+def peak_mb(found: Document, workload: str, contestant: str) -> float | None:
+    """The most memory in any round."""
+    peaks = [
+        turn["peak_mb"] for turn in found["turns"] if (turn["workload"], turn["contestant"]) == (workload, contestant)
+    ]
+    return max(peaks, default=None)
+
+
+# --- where --------------------------------------------------------------------------------------------------------
+
+
+def _machine() -> dict[str, str]:
+    memory = re.search(r"^MemTotal:\s+(\d+) kB$", _text("/proc/meminfo"), re.MULTILINE)
+    model = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
+    return {
+        "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
+        "memory": f"{int(memory[1]) / 2**20:.0f} GB" if memory else "unknown",
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _versions(kafka: str) -> dict[str, str]:
+    java = subprocess.run([java_executable("the benchmark"), "-version"], capture_output=True, text=True, check=False)
+    said = re.search(r'version "([^"]+)"', java.stderr)
+    return {
+        "Kafka": kafka,
+        "Lethe": _commit(),
+        "Python": platform.python_version(),
+        "Java": said[1] if said else "unknown",
+        "ZooKeeper": "3.9, as PySpark brings it",
+    }
+
+
+def _commit() -> str:
+    try:
+        said = subprocess.run(
+            ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return said.stdout.strip()
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
