@@ -109,6 +109,16 @@ CONTROLLER: Final = (
         "intervals). Never from another Lethe controller, nor from a KRaft controller.",
     ),
     Property(
+        "controller.takeover.grace.ms",
+        Kind.INTEGER,
+        "5000",
+        "How long Kafka's controller is left to finish what it is at and to notice that control was taken from it, "
+        "before its writes are refused. One that is refused in the middle of a change never leads properly again.",
+        unit="milliseconds",
+        minimum=0,
+        maximum=MAX_INT,
+    ),
+    Property(
         "controller.takeover.interval.ms",
         Kind.INTEGER,
         "60000",
@@ -194,6 +204,7 @@ class ControllerConfig:
     leader_imbalance_check_interval_ms: int
     leader_imbalance_per_broker_percentage: int
     takeover: Takeover
+    takeover_grace_ms: int
     takeover_interval_ms: int
     takeover_interval_max_ms: int
     request_timeout_ms: int
@@ -228,6 +239,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         leader_imbalance_check_interval_ms=values.integer("leader.imbalance.check.interval.seconds") * 1000,
         leader_imbalance_per_broker_percentage=values.integer("leader.imbalance.per.broker.percentage"),
         takeover=_takeover(values),
+        takeover_grace_ms=values.integer("controller.takeover.grace.ms"),
         takeover_interval_ms=values.integer("controller.takeover.interval.ms"),
         takeover_interval_max_ms=values.integer("controller.takeover.interval.max.ms"),
         request_timeout_ms=values.integer("request.timeout.ms"),

@@ -27,6 +27,8 @@ FIRST_ID: Final = 1000
 SESSION_TIMEOUT_MS: Final = 6_000
 """So long nobody controls the cluster where this process is killed."""
 ELECTION_LIMIT_S: Final = 20.0
+"""Beside the time that who has control is left."""
+GRACE_MS: Final = 5_000
 POLL_S: Final = 0.05
 
 
@@ -38,6 +40,8 @@ class Means:
     controller_id: BrokerId
     ibp: InterBrokerProtocol
     listener: str
+    grace_ms: int = GRACE_MS
+    """How long who has control is left to finish what it is at."""
     digest: str | None = None
     """`user:password` for ZooKeeper."""
 
@@ -54,8 +58,9 @@ def free_id(taken: Collection[int]) -> BrokerId:
 class Guest:
     """The controller that is at work, as the rescue sees it."""
 
-    def __init__(self, app: ControllerApp) -> None:
+    def __init__(self, app: ControllerApp, grace_ms: int) -> None:
         self._app = app
+        self._grace_ms = grace_ms
 
     @property
     def url(self) -> str:
@@ -85,7 +90,7 @@ class Guest:
     async def elected(self) -> BrokerId | None:
         """Waits until the cluster is loaded; whom control was taken from, None where nobody had it. Raises Interrupted,
         and Refusal where control cannot be had."""
-        deadline = time.monotonic() + ELECTION_LIMIT_S
+        deadline = time.monotonic() + ELECTION_LIMIT_S + self._grace_ms / 1000
         while self._app.loop.context.role is not Role.ACTIVE:
             context = self._app.loop.context
             if self._app.is_stopping:
@@ -117,7 +122,7 @@ async def in_control(means: Means, only_topics: frozenset[str] | None, work: Cal
             try:
                 if running.done():
                     raise Refusal("the controller of the rescue could not start", Exit.FAULT)
-                result = await work(Guest(app))
+                result = await work(Guest(app, means.grace_ms))
             finally:
                 app.stop("the rescue is over")
     except ExceptionGroup as errors:
@@ -143,6 +148,7 @@ def _configuration(means: Means) -> ControllerConfig:
         "KAFKA_AUTO_LEADER_REBALANCE_ENABLE": "false",
         "KAFKA_CONTROLLER_SOCKET_TIMEOUT_MS": "10000",
         "KAFKA_CONTROLLER_TAKEOVER": Takeover.ONCE.value,
+        "KAFKA_CONTROLLER_TAKEOVER_GRACE_MS": str(means.grace_ms),
     }
     if means.digest is not None:
         values |= {"KAFKA_ZOOKEEPER_SET_ACL": "true", "LETHE_ZOOKEEPER_DIGEST": means.digest}

@@ -103,7 +103,8 @@ def _means(wish: Wish, seen: Look) -> Means:
     if wish.controller_id is not None and wish.controller_id in known:
         raise Refusal(f"--controller-id {wish.controller_id} is a broker's: choose one that no broker has", Exit.USAGE)
     number = free_id(known) if wish.controller_id is None else BrokerId(wish.controller_id)
-    return Means(wish.connect, number, ibp, listener.upper(), os.environ.get(DIGEST_VARIABLE) or None)
+    digest = os.environ.get(DIGEST_VARIABLE) or None
+    return Means(wish.connect, number, ibp, listener.upper(), digest=digest)
 
 
 def _protocol(seen: Look) -> InterBrokerProtocol:

@@ -41,7 +41,12 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "controller",
                     _CONTROLLER,
                     (
-                        Key("what", Kind.TEXT, "`elected`, `active` (everything is loaded) or `resigned`"),
+                        Key(
+                            "what",
+                            Kind.TEXT,
+                            "`taken` (from another one, the epoch not raised yet), `elected`, `active` (everything is "
+                            "loaded) or `resigned`",
+                        ),
                         _EPOCH,
                         Key("taken_from", Kind.ID, "the controller that held control until then", optional=True),
                         Key("reason", Kind.TEXT, "why it resigned", optional=True),

@@ -45,6 +45,8 @@ class CoreConfig:
     max_operations_per_group: int = 800
     """A topic whose znodes are more than this is removed in several multis, the topic's own znode in the last."""
     takeover: Takeover = Takeover.NEVER
+    takeover_grace_ms: int = 5_000
+    """After `/controller` was taken the epoch is raised so much later, when who had it has noticed."""
     takeover_interval_ms: int = 60_000
     """Between two takings of control; doubles up to `takeover_interval_max_ms`."""
     takeover_interval_max_ms: int = 3_600_000

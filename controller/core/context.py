@@ -54,6 +54,8 @@ class Role(enum.Enum):
     """After a fault: not standing until a timer fires."""
     REFUSED = "refused"
     """The cluster must not be controlled by us; `refusal` says why. `/controller` is still watched."""
+    TAKING = "taking control"
+    """Holds `/controller`, and leaves its former holder time to notice before the epoch is raised."""
     LOADING = "loading"
     """Elected; reading the cluster."""
     ACTIVE = "active"
@@ -176,6 +178,11 @@ class Context:
     def is_leading(self) -> bool:
         """We hold `/controller`, as far as we know."""
         return self.role in _LEADING
+
+    @property
+    def holds_controller(self) -> bool:
+        """`/controller` is ours, as far as we know, whether or not we lead already."""
+        return self.is_leading or self.role is Role.TAKING
 
     def is_live(self, broker: int) -> bool:
         """Registered and not shutting down."""

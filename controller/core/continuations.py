@@ -32,6 +32,13 @@ class ElectionWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerTaken:
+    """After the multi that puts our `/controller` in the place of another's; the epoch is not raised yet."""
+
+    epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
 class GivenUp:
     reason: str
 
@@ -116,6 +123,7 @@ Continuation = (
     ElectionLookedUp
     | EpochNodeCreated
     | ElectionWritten
+    | ControllerTaken
     | GivenUp
     | NotificationsListed
     | StatesRead

@@ -20,7 +20,7 @@ from protocol.back_off import BackOff
 from protocol.journal import FactType
 from protocol.vocabulary import NO_BROKER
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Delete
+from protocol.zookeeper.operations import ANY_VERSION, Check, Delete
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 SETTLED_AFTER_MS = 60_000
@@ -48,7 +48,9 @@ def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
         )
         if turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
             context.faults_in_a_row = 0
+    if context.holds_controller:
         context.role = at_rest(context)
+    context.takings.going_on = None
     refuse_all(turn)
     turn.emit(DisconnectBrokers(reason))
     for broker in context.brokers:
@@ -101,6 +103,14 @@ def retire(turn: Turn, reason: str) -> None:
     context.retired = True
     if context.is_leading:
         turn.do(GiveUp(reason))
+        return
+    if context.role is Role.TAKING:
+        # Ours for as long as nobody was elected since.
+        group = (
+            Check(paths.controller_epoch(), context.takings.epoch_version),
+            Delete(paths.controller(), ANY_VERSION),
+        )
+        turn.write([group], GivenUp(reason), fenced=False)
         return
     context.timers.pop(StandAgain(), None)
     if context.role in (Role.STANDING_BY, Role.BACKING_OFF):

@@ -39,6 +39,7 @@ from controller.core import (
     residence,
     resigning,
     strangers,
+    takeover,
     tenure,
     unreadable,
 )
@@ -151,6 +152,9 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
     outcomes = event.outcomes
     if isinstance(then, continuations.ElectionWritten):
         tenure.election_written(turn, then, outcomes[0])
+        return
+    if isinstance(then, continuations.ControllerTaken):
+        takeover.taken(turn, then, outcomes[0])
         return
     unknown = next((outcome for outcome in outcomes if isinstance(outcome, GroupUnknown)), None)
     if unknown is not None:

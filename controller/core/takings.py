@@ -9,13 +9,19 @@ from protocol.vocabulary import BrokerId
 
 @dataclass(slots=True)
 class Takings:
-    """See `takeover`, which alone changes the first two."""
+    """See `takeover`."""
 
     count: int = 0
     """How often, until the latest was so long ago that they are forgotten."""
     last_ms: int | None = None
     """When control was taken last."""
     latest: BrokerId | None = None
-    """From whom control was taken last."""
+    """From whom the last tenure that began so was taken."""
     going_on: BrokerId | None = None
-    """Whose `/controller` the election that is being written removes, until it is known what came of that."""
+    """Whose `/controller` was removed, or may have been, and whose epoch is not raised yet."""
+    epoch_version: int = 0
+    """Of `/controller_epoch`, as it was when that was removed."""
+    raising: int | None = None
+    """The version from which we have tried to raise it."""
+    due_ms: int = 0
+    """When it is raised."""

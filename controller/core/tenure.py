@@ -30,17 +30,16 @@ from protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.json_fields import INT32_MAX
 from protocol.zookeeper.operations import (
+    Check,
     Create,
     Data,
-    Delete,
     Exists,
     GetData,
     Present,
     ReadOutcome,
     SetData,
-    ZkError,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, GroupUnknown
+from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 _IN_MIGRATION = "/migration exists: this cluster is being migrated to KRaft, or was"
 
@@ -81,7 +80,7 @@ def stand(turn: Turn) -> None:
 def stand_again(turn: Turn) -> None:
     """The time of backing off is over, control may be taken, or a refused cluster is looked at again."""
     context = turn.context
-    if context.role in (Role.REFUSED, Role.STANDING_BY):
+    if context.role in (Role.REFUSED, Role.STANDING_BY, Role.TAKING):
         turn.do(Stand())
     elif context.role is Role.BACKING_OFF:
         context.role = at_rest(context) if context.session_id else Role.NO_SESSION
@@ -120,7 +119,9 @@ def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome, migration:
         holder, kraft = znode.broker_id, znode.kraft_epoch > 0
     context.active_controller = holder
     if controller.stat.ephemeral_owner == context.session_id:
-        if not context.is_leading:
+        if context.takings.going_on is not None:
+            _finish_taking(turn, epoch, migration)
+        elif not context.is_leading:
             _find_own_election(turn, epoch)
         return
     context.takings.going_on = None
@@ -143,11 +144,30 @@ def _take_in_time(turn: Turn, controller: Data, epoch: ReadOutcome, migration: R
         turn.set_timer(StandAgain(), due_ms)
     elif isinstance(migration, Present):
         _refuse_cluster(turn, _IN_MIGRATION)
-    elif isinstance(epoch, Data):
-        turn.context.takings.going_on = turn.context.active_controller
-        _be_elected(turn, epoch, instead_of=controller)
-    else:
+    elif not isinstance(epoch, Data):
         turn.refuse("cluster", "taking control", f"{paths.controller_epoch()} is not there to be checked")
+    elif (number := _next_epoch(turn, epoch)) is not None:
+        takeover.take(turn, controller, epoch, ControllerEpoch(number - 1), _own_znode(turn))
+
+
+def _finish_taking(turn: Turn, epoch: ReadOutcome, migration: ReadOutcome) -> None:
+    """`/controller` is ours, and its former holder has had time to notice, or has not yet."""
+    takings = turn.context.takings
+    if isinstance(migration, Present):
+        step_back(turn, _IN_MIGRATION)
+    elif not isinstance(epoch, Data):
+        step_back(turn, f"{paths.controller()} is ours, and {paths.controller_epoch()} is gone")
+    elif takings.raising is not None and epoch.stat.version == takings.raising + 1:
+        _find_own_election(turn, epoch)
+    elif turn.now_ms < takings.due_ms:
+        takeover.wait(turn)
+    elif (number := _next_epoch(turn, epoch)) is not None:
+        takings.raising = epoch.stat.version
+        data = znodes.encode_controller_epoch(number)
+        group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, epoch.stat.version))
+        turn.write([group], ElectionWritten(number), fenced=False)
+    else:
+        step_back(turn, f"{paths.controller()} is ours, and {paths.controller_epoch()} cannot be raised")
 
 
 def _find_own_election(turn: Turn, epoch: ReadOutcome) -> None:
@@ -177,30 +197,39 @@ def _refuse_cluster(turn: Turn, why: str) -> None:
     turn.set_timer(StandAgain(), turn.now_ms + turn.context.config.stand_back_off_max_ms)
 
 
-def _be_elected(turn: Turn, epoch: ReadOutcome, instead_of: Data | None = None) -> None:
-    """Create `/controller` and raise the epoch, in the place of who holds it where one is given."""
-    context = turn.context
+def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
     if not isinstance(epoch, Data):
         turn.write(
             [(Create(paths.controller_epoch(), znodes.encode_controller_epoch(0)),)], EpochNodeCreated(), fenced=False
         )
         return
-    number = _readable_epoch(turn, epoch)
-    if number is None:
+    new_epoch = _next_epoch(turn, epoch)
+    if new_epoch is None:
         return
-    if number >= INT32_MAX:
-        # Nobody reaches it by elections, and no request can carry the next one.
-        _refuse_cluster(turn, f"{paths.controller_epoch()} holds {number}, after which there is no epoch")
-        return
-    new_epoch = ControllerEpoch(number + 1)
-    znode = znodes.ControllerZnode(context.config.controller_id, turn.now_ms, admin=context.config.admin)
-    version = 2 if context.config.ibp.has_kraft_controller_epoch else 1
     group = (
-        *(() if instead_of is None else (Delete(paths.controller(), instead_of.stat.version),)),
-        Create(paths.controller(), znodes.encode_controller(znode, version=version), ephemeral=True),
+        _own_znode(turn),
         SetData(paths.controller_epoch(), znodes.encode_controller_epoch(new_epoch), epoch.stat.version),
     )
     turn.write([group], ElectionWritten(new_epoch), fenced=False)
+
+
+def _own_znode(turn: Turn) -> Create:
+    config = turn.context.config
+    znode = znodes.ControllerZnode(config.controller_id, turn.now_ms, admin=config.admin)
+    version = 2 if config.ibp.has_kraft_controller_epoch else 1
+    return Create(paths.controller(), znodes.encode_controller(znode, version=version), ephemeral=True)
+
+
+def _next_epoch(turn: Turn, epoch: Data) -> ControllerEpoch | None:
+    """The epoch of a tenure that begins now; None where there can be none, and the cluster is refused."""
+    number = _readable_epoch(turn, epoch)
+    if number is None:
+        return None
+    if number >= INT32_MAX:
+        # Nobody reaches it by elections, and no request can carry the next one.
+        _refuse_cluster(turn, f"{paths.controller_epoch()} holds {number}, after which there is no epoch")
+        return None
+    return ControllerEpoch(number + 1)
 
 
 def epoch_node_created(turn: Turn, outcome: GroupOutcome) -> None:
@@ -211,8 +240,6 @@ def epoch_node_created(turn: Turn, outcome: GroupOutcome) -> None:
 def election_written(turn: Turn, task: ElectionWritten, outcome: GroupOutcome) -> None:
     """Won, or look again: somebody else was quicker, or our reply was lost."""
     context = turn.context
-    if context.takings.going_on is not None and isinstance(outcome, GroupDone | GroupUnknown):
-        takeover.note_taken(context, turn.now_ms)
     if isinstance(outcome, GroupDone) and outcome.stats[-1] is not None:
         context.active_controller = context.config.controller_id
         _won(turn, task.new_epoch, EpochVersion(outcome.stats[-1].version))
@@ -220,12 +247,9 @@ def election_written(turn: Turn, task: ElectionWritten, outcome: GroupOutcome) -
         _look_again(turn, outcome)
 
 
-_OVERTAKEN = (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION)
-
-
 def _look_again(turn: Turn, outcome: GroupOutcome) -> None:
     """Somebody else's write explains some errors; for the others looking at once would only fail again at once."""
-    if isinstance(outcome, GroupFailed) and outcome.error not in _OVERTAKEN:
+    if isinstance(outcome, GroupFailed) and outcome.error not in takeover.OVERTAKEN:
         step_back(turn, f"standing for election failed with {outcome.error.name}")
     else:
         turn.do(Stand())

@@ -88,6 +88,7 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         control_listener=config.control_plane_listener or config.inter_broker_listener,
         endpoints=endpoints,
         takeover=config.takeover,
+        takeover_grace_ms=config.takeover_grace_ms,
         takeover_interval_ms=config.takeover_interval_ms,
         takeover_interval_max_ms=config.takeover_interval_max_ms,
     )
@@ -244,9 +245,9 @@ class ControllerApp:
         logger.info("stopping: %s", self._stop_reason)
         try:
             async with asyncio.timeout(STEP_DOWN_LIMIT_S) as self._patience:
-                if loop.context.is_leading:
+                if loop.context.holds_controller:
                     loop.post(ResignationRequested(self._stop_reason, for_good=True))
-                while loop.context.is_leading:
+                while loop.context.holds_controller:
                     await loop.changed()
         except TimeoutError:
             logger.warning("/controller could not be given up in good order; it goes with the session")

@@ -127,6 +127,7 @@ class OneController:
         max_operations_per_group: int = 800,
         takeover: Takeover = Takeover.NEVER,
         endpoints: tuple[Endpoint, ...] = (),
+        takeover_grace_ms: int = 0,
         only_topics: frozenset[str] | None = None,
     ) -> None:
         self.zookeeper = ZooKeeperModel()
@@ -141,6 +142,7 @@ class OneController:
                 max_operations_per_group=max_operations_per_group,
                 takeover=takeover,
                 endpoints=endpoints,
+                takeover_grace_ms=takeover_grace_ms,
                 only_topics=only_topics,
             )
         )

@@ -100,6 +100,7 @@ def controller_config(
         leader_imbalance_check_interval_ms=300_000,
         leader_imbalance_per_broker_percentage=10,
         takeover=Takeover.NEVER,
+        takeover_grace_ms=100,
         takeover_interval_ms=60_000,
         takeover_interval_max_ms=3_600_000,
         request_timeout_ms=request_timeout_ms,

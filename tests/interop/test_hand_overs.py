@@ -6,8 +6,10 @@ Short by default; `LETHE_HAND_OVERS=20` has so many in each direction, and `LETH
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
+from typing import NamedTuple
 
 import pytest
 
@@ -36,6 +38,8 @@ from tests.interop.conftest import MakeCluster
 from tests.interop.stuck import epoch_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(1500)]
+
+logger = logging.getLogger(__name__)
 
 HAND_OVERS = int(os.environ.get("LETHE_HAND_OVERS", "4"))
 SEED = os.environ.get("LETHE_SEED", "1")
@@ -67,16 +71,28 @@ async def kafka_has_control(session: ZooKeeperSession) -> None:
     await until(condition, "one of Kafka's controllers has control")
 
 
-async def taken_for(means: Means, hold_s: float) -> BrokerId | None:
-    """Control is Lethe's for about so long; from whom it was taken, None where it was not taken in that time."""
-    found: list[BrokerId | None] = []
+async def marked(session: ZooKeeperSession) -> int:
+    """So many topics are still to be deleted."""
+    return len((await topic_admin.list_topics(session)).marked)
 
-    async def work(guest: Guest) -> None:
+
+class HandOver(NamedTuple):
+    """Control went to Lethe and back; `left` are the topics that were still to be deleted at each of the two."""
+
+    taken_from: BrokerId | None
+    left: tuple[int, int]
+
+
+async def taken_for(means: Means, session: ZooKeeperSession, hold_s: float) -> HandOver:
+    """Control is taken, and given up so long after it has become effective."""
+
+    async def work(guest: Guest) -> HandOver:
+        taken_from = await guest.elected()
+        at_first = await marked(session)
         await asyncio.sleep(hold_s)
-        found.append(guest.taken_from)
+        return HandOver(taken_from, (at_first, await marked(session)))
 
-    await in_control(means, None, work)
-    return found[0]
+    return await in_control(means, None, work)
 
 
 async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster: MakeCluster, version: str) -> None:
@@ -85,11 +101,8 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
         means = Means(cluster.zookeeper_connect, LETHE, ibp, "PLAINTEXT")
         await created(session, version, ["kept"])
-        taken = 0
-        rounds = 0
-        while taken < HAND_OVERS:
-            rounds += 1
-            assert rounds <= 3 * HAND_OVERS, f"control was taken {taken} times in {rounds} rounds"
+        done: list[HandOver] = []
+        while len(done) < HAND_OVERS:
             # The same names each time: nothing of the last ones may come back.
             names = [f"orders-{number}" for number in range(TOPICS)]
             await created(session, version, names)
@@ -97,10 +110,14 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
             await delete(session, *names)
             for _ in range(PER_ROUND):
                 await asyncio.sleep(chance.uniform(0.0, 0.5))
-                taken += await taken_for(means, chance.uniform(0.05, 0.7)) is not None
+                done.append(await taken_for(means, session, chance.uniform(0.0, 0.3)))
                 await kafka_has_control(session)
             await gone_everywhere(cluster, session, *names, limit_s=SETTLING_LIMIT_S)
             assert await epoch_of(session) > before
+        left = " ".join(f"{each.left[0]}>{each.left[1]}" for each in done)
+        logger.info("Kafka %s, seed %s, topics left when control came and went: %s", version, SEED, left)
+        assert all(each.taken_from is not None for each in done)
+        assert any(each.left[0] for each in done), "control was taken in the middle"
         await until(is_whole(session, "kept", ROWS), "what nobody wanted gone is whole")
         assert len([each for each in directories(cluster, "kept") if not each.endswith("-delete")]) == 12
         assert (await topic_admin.list_topics(session)).names == ("kept",), "no topic has come back"

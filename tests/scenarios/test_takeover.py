@@ -68,8 +68,10 @@ def test_golden_story_of_control_taken_in_one_multi_that_checks_the_tenure() -> 
     assert len(writes[0].groups) == 1, "all of it or nothing"
     assert world.take_story() == text("""
         * SessionEstablished
+        zk check /controller_epoch at version 1
         zk delete /controller
         zk create /controller (ephemeral)
+        zk check /controller at version 0
         zk set /controller_epoch at version 1: 2
         -> 1,2 UpdateMetadata brokers 1,2
         * ControllerDeleted
@@ -186,6 +188,126 @@ def test_taking_that_zookeeper_refuses_backs_off() -> None:
     world.elect()
     assert role(world) is Role.BACKING_OFF
     assert elections(world) == []
+
+
+# --- the time that is left to who had it ---------------------------------------------------------------------------
+
+GRACE_MS = 5_000
+
+
+def taking() -> OneController:
+    """`/controller` is ours since a moment, and 7 may not know yet."""
+    world = OneController(takeover=Takeover.ONCE, takeover_grace_ms=GRACE_MS)
+    world.start_broker(1)
+    usurp(world)
+    world.elect()
+    assert role(world) is Role.TAKING
+    world.take_story()
+    return world
+
+
+def epoch_of(world: OneController) -> tuple[int, int]:
+    found = world.read(paths.controller_epoch())
+    assert found is not None
+    return znodes.decode_controller_epoch(found.data), found.stat.version
+
+
+def test_writes_of_the_former_holder_take_effect_until_the_time_is_over() -> None:
+    world = taking()
+    assert epoch_of(world) == (1, 1), "its fence still holds: what it has begun it ends"
+    assert world.sent == []
+    assert world.recorded(FactType.ELECTION)[-1].data == {"what": "taken", "epoch": 1, "taken_from": 7}
+    world.create_topic("orders", (1,))
+    world.advance(GRACE_MS - 1)
+    assert role(world) is Role.TAKING
+    assert not world.context.is_leading
+    assert world.take_story() == "", "nothing is written, and nobody asked for anything"
+    world.advance(1)
+    assert role(world) is Role.ACTIVE
+    assert epoch_of(world) == (2, 2)
+    assert elections(world) == [(2, 7)]
+    assert led(world, "orders") == (1, 0, (1,))
+
+
+def test_control_that_is_taken_from_us_meanwhile_is_lost_like_any_other() -> None:
+    world = taking()
+    usurp(world)
+    world.run()
+    assert role(world) is Role.STANDING_BY
+    world.advance(GRACE_MS)
+    assert role(world) is Role.STANDING_BY
+    assert epoch_of(world) == (2, 2), "the other one's"
+    assert elections(world) == []
+
+
+def test_controller_deleted_meanwhile_is_won_by_whoever_is_quickest() -> None:
+    world = taking()
+    world.write(Delete(paths.controller()))
+    world.run()
+    assert role(world) is Role.ACTIVE
+    assert elections(world) == [(2, None)]
+
+
+def test_giving_up_for_good_meanwhile_removes_controller_and_touches_nobodys() -> None:
+    world = taking()
+    world.feed(events.ResignationRequested("interrupted", for_good=True))
+    world.run()
+    assert role(world) is Role.RETIRED
+    assert not world.exists(paths.controller())
+    late = taking()
+    before_first_write(late, lambda: usurp(late))
+    late.feed(events.ResignationRequested("interrupted", for_good=True))
+    late.run()
+    assert role(late) is Role.RETIRED
+    assert late.exists(paths.controller()), "that is another one's by now"
+
+
+def test_session_lost_meanwhile_leaves_nothing() -> None:
+    world = taking()
+    world.zookeeper.close_session(world.session)
+    world.feed(events.SessionLost("expired"))
+    world.run()
+    assert role(world) is Role.NO_SESSION
+    assert not world.exists(paths.controller())
+    usurp(world)
+    world.elect()
+    world.advance(10_000_000)
+    assert role(world) is Role.STANDING_BY
+    assert elections(world) == []
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_reply_to_the_raised_epoch_lost_is_found_out_by_looking(loss: Loss) -> None:
+    world = taking()
+    lost: list[WriteZnodes] = []
+
+    def lose(effect: WriteZnodes) -> Loss | None:
+        lost.append(effect)
+        return loss if len(lost) == 1 else None
+
+    world.losing = lose
+    world.advance(GRACE_MS)
+    assert role(world) is Role.ACTIVE
+    assert epoch_of(world) == (2, 2)
+    assert elections(world) == [(2, 7)]
+    assert world.renewals == []
+
+
+def test_epoch_written_by_hand_meanwhile_is_raised_from_what_it_says_now() -> None:
+    world = taking()
+    world.write(SetData(paths.controller_epoch(), b"40", ANY_VERSION))
+    world.advance(GRACE_MS)
+    assert role(world) is Role.ACTIVE
+    assert world.context.epoch == 41
+
+
+def test_migration_that_begins_meanwhile_ends_the_taking() -> None:
+    world = taking()
+    world.write(Create(paths.migration(), b"{}"))
+    world.advance(GRACE_MS)
+    assert not world.exists(paths.controller())
+    world.advance(60_000)
+    assert role(world) is Role.REFUSED
 
 
 # --- how often ----------------------------------------------------------------------------------------------------

@@ -103,6 +103,7 @@ class ControllerProcess:
                 auto_leader_rebalance_enable=False,
                 max_operations_per_group=mix.max_operations_per_group,
                 takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,
+                takeover_grace_ms=200,
                 takeover_interval_ms=300,
             )
         )

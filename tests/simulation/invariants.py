@@ -17,7 +17,7 @@ from protocol.kafka.control import Addressed, ControlResponse
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Delete, Operation, SetData
+from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -110,14 +110,15 @@ def s5_write_is_current(writer: Writer, operations: Sequence[Operation], epoch_v
     first = operations[0]
     if isinstance(first, Create) and first.path == paths.CONTROLLER_EPOCH:
         return
-    if any(isinstance(operation, Create) and operation.path == paths.CONTROLLER for operation in operations):
-        *others, last = operations
-        raises = isinstance(last, SetData) and (last.path, last.version) == (
-            paths.CONTROLLER_EPOCH,
-            epoch_version_before,
-        )
-        if not raises or any(operation.path != paths.CONTROLLER for operation in others):
-            raise Violation("S5", f"{writer.name} becomes controller without raising the epoch that it has read")
+    touched = {operation.path for operation in operations}
+    if paths.CONTROLLER in touched and touched <= {paths.CONTROLLER, paths.CONTROLLER_EPOCH}:
+        checked = [
+            operation.version
+            for operation in operations
+            if operation.path == paths.CONTROLLER_EPOCH and isinstance(operation, Check | SetData)
+        ]
+        if checked != [epoch_version_before]:
+            raise Violation("S5", f"{writer.name} takes or gives control in a tenure that it has not read")
         return
     if writer.epoch_version != epoch_version_before:
         raise Violation(

@@ -19,7 +19,8 @@ def load(lines: str, tmp_path: Path) -> ControllerConfig:
 
 
 def test_nobody_is_robbed_unless_that_is_configured(tmp_path: Path) -> None:
-    assert load("", tmp_path).takeover is Takeover.NEVER
+    config = load("", tmp_path)
+    assert (config.takeover, config.takeover_grace_ms) == (Takeover.NEVER, 5_000)
 
 
 @pytest.mark.parametrize(
