@@ -42,6 +42,7 @@ AS_RELEASED: Final = (
 _MAIN_CLASS: Final = "kafka.Kafka"
 _STARTED: Final = "started (kafka.server.KafkaServer)"
 _LISTENS: Final = re.compile(r"Awaiting socket connections on (?:\S*/)?([\w.]+):(\d+)\.")
+_COMPLAINT: Final = re.compile(r"^\[[^]]*\] (?:ERROR|FATAL) .*(?:\n[^\[\s].*)?", re.MULTILINE)
 _SMALL: Final = {
     "listeners": ANY_PORT,
     "background.threads": "4",
@@ -203,10 +204,10 @@ class KafkaBroker(Member):
 
     def errors(self) -> list[str]:
         """Lines of all runs with which it complained as a controller or about one: ERROR and FATAL in `controller.log`
-        and `state-change.log`."""
+        and `state-change.log`, each with the exception that goes with it, if any."""
         found = []
         for path in (self.controller_log, self.state_change_log):
             if path.exists():
-                lines = path.read_text(errors="replace").splitlines()
-                found += [f"{path.name}: {line}" for line in lines if re.match(r"\[[^]]*\] (ERROR|FATAL) ", line)]
+                text = path.read_text(errors="replace")
+                found += [f"{path.name}: {line.replace(chr(10), ': ')}" for line in _COMPLAINT.findall(text)]
         return found

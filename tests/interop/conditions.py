@@ -7,9 +7,8 @@ import json
 import shutil
 import time
 import uuid
+import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
-
-import pytest
 
 from adapters import topic_admin
 from adapters.zookeeper.interface import ZooKeeperSession
@@ -124,14 +123,21 @@ def is_unknown_to_all(session: ZooKeeperSession, *topics: str) -> Callable[[], A
     return condition
 
 
+_HARMLESS = (
+    # How Kafka words it when a replica that is to be deleted is announced without a leader, on purpose: decision 0022.
+    "cannot become follower since the new leader -1 is unavailable",
+    # A controller ends the thread that speaks with a broker when that broker leaves, in the middle of a request or not.
+    ": java.lang.InterruptedException",
+)
+
+
 def complaints(cluster: LocalCluster) -> list[str]:
-    """What real brokers have found wrong with a controller, or as one. Left out is how Kafka words it when a replica
-    that is to be deleted is announced without a leader, which is on purpose (decision 0022)."""
+    """What real brokers have found wrong with a controller, or as one."""
     return [
         f"broker {broker.id}: {error}"
         for broker in cluster.kafka_brokers
         for error in broker.errors()
-        if "cannot become follower since the new leader -1 is unavailable" not in error
+        if not any(words in error for words in _HARMLESS)
     ]
 
 
@@ -184,22 +190,17 @@ async def gone_everywhere(
         return seen.is_complete and not leftovers(seen)
 
     await until(is_clean, "the survey is clean", limit_s)
-    if has_kcat():
-        for broker in cluster.kafka_brokers:
-            if broker.is_running:
-                assert not set(topics) & await kcat_topics(cluster, broker.id)
+    for broker in cluster.kafka_brokers:
+        if broker.is_running:
+            assert not set(topics) & (await kcat_topics(cluster, broker.id) or set())
 
 
-def has_kcat() -> bool:
-    """Whether Debian's kcat, a client that shares no code with ours or Kafka's, is installed."""
-    return shutil.which("kcat") is not None
-
-
-needs_kcat = pytest.mark.skipif(not has_kcat(), reason="kcat is not installed (Debian: apt-get install kcat)")
-
-
-async def kcat_topics(cluster: LocalCluster, broker: int) -> set[str]:
-    """Topics that `kcat -L` lists, asking that broker."""
+async def kcat_topics(cluster: LocalCluster, broker: int) -> set[str] | None:
+    """Topics that `kcat -L` lists, asking that broker. It is a client that shares no code with ours or Kafka's;
+    where it is not installed nothing is seen, and the test's summary says so."""
+    if shutil.which("kcat") is None:
+        warnings.warn("not looked at with kcat, which is not installed (Debian: apt-get install kcat)", stacklevel=2)
+        return None
     host, port = await cluster.kafka_broker(broker).listener()
     process = await asyncio.create_subprocess_exec(
         "kcat", "-b", f"{host}:{port}", "-L", "-J", "-m", "20", stdout=asyncio.subprocess.PIPE

@@ -104,6 +104,13 @@ async def test_the_life_of_a_topic(kafka_cluster: MakeCluster, version: str) -> 
         assert (await topic_admin.list_topics(session)).marked == tuple(sorted(["orders", *names]))
         await cluster.broker(1).start()
         await gone_everywhere(cluster, session, "orders", *names)
+
+        # The name is used again at once, by another topic.
+        await create(session, plan("orders", *REPLICAS, version=version))
+        await until(lead(1, 2, 3), "the new topic has leaders")
+        await until(is_known_to_all(session, 4, "orders"), "all brokers know the new topic")
+        assert (await lethe("topics", "delete", "--topic", "orders")).code == 0
+        await gone_everywhere(cluster, session, "orders")
         assert complaints(cluster) == []
         holder = await controller(session)
         assert holder is not None

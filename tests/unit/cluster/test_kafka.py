@@ -69,10 +69,10 @@ async def test_its_address_and_its_start_are_read_from_its_log(broker: KafkaBrok
 def test_its_complaints_are_told(broker: KafkaBroker) -> None:
     assert broker.errors() == []
     broker.controller_log.write_text("[2020] INFO fine (k)\n[2020] ERROR [Controller id=3] not fine (k)\n\tat k.K\n")
-    broker.state_change_log.write_text("[2020] FATAL lost (k)\n")
+    broker.state_change_log.write_text("[2020] FATAL lost (k)\njava.io.IOException: no\n\tat k.K\n[2020] INFO x (k)\n")
     assert broker.errors() == [
         "controller.log: [2020] ERROR [Controller id=3] not fine (k)",
-        "state-change.log: [2020] FATAL lost (k)",
+        "state-change.log: [2020] FATAL lost (k): java.io.IOException: no",
     ]
 
 
