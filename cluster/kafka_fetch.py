@@ -41,6 +41,11 @@ _UNREACHABLE: Final = re.compile(
     r"|Host \S+ not found|Server access error|SSLHandshake|Network is unreachable"
 )
 
+_TOOL_PACKAGES: Final = (
+    *("org/apache/kafka/tools", "org/apache/kafka/tools/consumer", "org/apache/kafka/tools/consumer/group"),
+    *("kafka/admin", "kafka/tools"),
+)
+
 Progress = Callable[[str], None]
 """Told what goes on, a sentence at a time; must not block."""
 
@@ -93,9 +98,7 @@ class KafkaDistribution:
     def tool(self, name: str) -> str:
         """The main class of a command-line tool: `TopicCommand`, `ConsoleProducer`, ... Kafka has moved them from one
         package to another over the years. Raises KafkaUnavailable where this version has none of that name."""
-        wanted = {
-            f"{package}/{name}.class": None for package in ("org/apache/kafka/tools", "kafka/admin", "kafka/tools")
-        }
+        wanted = {f"{package}/{name}.class": None for package in _TOOL_PACKAGES}
         for pattern in ("kafka-tools-[0-9]*.jar", f"kafka_{SCALA}-[0-9]*.jar"):
             for jar in self.jars.glob(pattern):
                 with zipfile.ZipFile(jar) as archive:

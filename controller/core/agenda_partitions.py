@@ -40,12 +40,13 @@ class ElectLeaders:
 
     Partitions without leadership and those of queued topics are left out. Who has a leader afterwards is seen in the
     context. `unclean_topics`, with the offline strategy only: their configuration has been read and allows a leader
-    from outside the ISR; None: not read yet.
+    from outside the ISR; None: not read yet. `fresh`: what memory knows has been read just now.
     """
 
     partitions: Partitions
     unclean_topics: tuple[str, ...] | None = None
     strategy: Strategy = Strategy.OFFLINE
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

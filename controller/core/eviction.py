@@ -12,9 +12,9 @@ Whose ids these are is written down in ZooKeeper before anybody is told of them 
 controller knows the ids of its predecessors. An id under which a broker is registered is a broker's, whatever it was.
 
 The choice: a broker that has no replica of the partition, of a rack that has none if possible, with the fewest replicas
-of the topics at hand; among equals they take turns, beginning at a place that depends on the topic's name. Where every
-broker has one already the controller's id stays, as the last one: the number of replicas that somebody wanted is not
-forgotten, and the next broker gets it.
+of the topics at hand (for a preferred replica, with the fewest preferred ones); among equals they take turns, beginning
+at a place that depends on the topic's name. Where every broker has one already the controller's id stays, as the last
+one: the number of replicas that somebody wanted is not forgotten, and the next broker gets it.
 """
 
 from __future__ import annotations
@@ -50,14 +50,16 @@ class Landlord:
         self._racks = {broker.id: broker.rack for broker in self._brokers}
         self._residents = frozenset(residents)
         self._load: Counter[int] = Counter()
+        self._preferred: Counter[int] = Counter()
 
     def concerns(self, replicas: Iterable[int]) -> bool:
         """Whether a controller is among them."""
         return not self._residents.isdisjoint(replicas)
 
-    def note(self, replicas: Iterable[int]) -> None:
-        """These replicas exist."""
+    def note(self, replicas: Sequence[int]) -> None:
+        """These replicas of one partition exist, the preferred one first."""
         self._load.update(replicas)
+        self._preferred.update(replicas[:1])
 
     def rehouse(self, replicas: Sequence[int], start: int) -> tuple[int, ...]:
         """The replicas with brokers in the places of controllers; where there is none left, the controller at the end.
@@ -69,20 +71,27 @@ class Landlord:
         for replica in replicas:
             chosen = replica
             if replica in self._residents:
-                found = self._best({*staying, *placed}, start)
+                found = self._best({*staying, *placed}, start, is_preferred=not placed)
                 if found is None:
                     waiting.append(replica)
                     continue
                 chosen = found
                 self._load[chosen] += 1
+                self._preferred[chosen] += not placed
             placed.append(chosen)
         return (*placed, *waiting)
 
-    def _best(self, taken: set[int], start: int) -> int | None:
+    def _best(self, taken: set[int], start: int, *, is_preferred: bool) -> int | None:
         used = {rack for broker, rack in self._racks.items() if broker in taken and rack is not None}
         count = len(self._brokers)
         free = (
-            (broker.rack in used, self._load[broker.id], (index - start) % count, broker.id)
+            (
+                broker.rack in used,
+                self._preferred[broker.id] if is_preferred else 0,
+                self._load[broker.id],
+                (index - start) % count,
+                broker.id,
+            )
             for index, broker in enumerate(self._brokers)
             if broker.id not in taken
         )

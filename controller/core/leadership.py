@@ -2,8 +2,10 @@
 
 Memory is tried first: what is written is computed from the leadership known here, expecting the version it was read
 under. Only where ZooKeeper has another version (a leader of an old protocol writes its ISR itself) is the state read
-again and the computation repeated; Kafka reads before every write and ends in the same states. Memory changes only
-when a write is known to have succeeded, and brokers are told after that.
+again and the computation repeated; Kafka reads before every write and ends in the same states. Where memory knows
+nobody who could lead and leaders write their ISRs themselves (before 2.7), the state is read before that is believed:
+they tell of it only seconds later, and one that has died never will. Memory changes only when a write is known to have
+succeeded, and brokers are told after that.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ def elect(turn: Turn, task: ElectLeaders) -> None:
     elected: list[Elected] = []
     undecided: list[TopicPartition] = []
     leaderless: list[TopicPartition] = []
+    doubtful: list[TopicPartition] = []
+    believed = task.fresh or unclean is not None or context.config.ibp.has_alter_partition
     for topic_partition in task.partitions:
         partition = context.partition(topic_partition)
         if partition is None or partition.leadership is None or context.is_queued(topic_partition.topic):
@@ -77,15 +81,22 @@ def elect(turn: Turn, task: ElectLeaders) -> None:
             case Elected():
                 chosen.append(topic_partition)
                 elected.append(result)
+            case NoLeader() if not believed:
+                doubtful.append(topic_partition)
             case NoLeader(unclean_would_help=True) if unclean is None:
                 undecided.append(topic_partition)
             case NoLeader():
                 leaderless.append(topic_partition)
     turn.refuse_partitions(leaderless, _WHAT[task.strategy], _WHY_NOT[task.strategy])
+    if doubtful and not chosen:
+        read_again(turn, doubtful, ElectLeaders(tuple(doubtful), strategy=task.strategy, fresh=True))
+        return
+    if doubtful:
+        turn.do(ElectLeaders(tuple(doubtful), strategy=task.strategy))
     if undecided:
         topics = tuple(dict.fromkeys(topic_partition.topic for topic_partition in undecided))
         if chosen:
-            turn.do(ElectLeaders(tuple(undecided)))
+            turn.do(ElectLeaders(tuple(undecided), fresh=True))
         else:
             turn.read((GetData(paths.config_topic(t)) for t in topics), UncleanConfigsRead(tuple(undecided), topics))
             return

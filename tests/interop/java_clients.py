@@ -1,0 +1,52 @@
+"""Kafka's own command-line clients, as anybody runs them, each in a small JVM."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from cluster.java import java_executable
+from cluster.kafka import kafka_command
+from cluster.kafka_fetch import KafkaDistribution
+
+HEAP_MB = 96
+LIMIT_S = 180.0
+LOGGING = """\
+log4j.rootLogger=WARN, errors
+log4j.appender.errors=org.apache.log4j.ConsoleAppender
+log4j.appender.errors.Target=System.err
+log4j.appender.errors.layout=org.apache.log4j.SimpleLayout
+"""
+
+
+@asynccontextmanager
+async def running(
+    kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The tool with its three streams; killed where it still runs at the end. Its errors go to a file of its name."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "log4j.properties").write_text(LOGGING)
+    java = java_executable("Kafka's tools")
+    command = kafka_command(java, kafka.classpath, directory, HEAP_MB, (kafka.tool(tool), *arguments))
+    with (directory / f"{tool}.err").open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors, env=dict(os.environ)
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+async def run(kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path) -> str:
+    """What the tool prints; it must succeed."""
+    async with running(kafka, tool, arguments, directory) as process, asyncio.timeout(LIMIT_S):
+        output, _ = await process.communicate()
+    errors = (directory / f"{tool}.err").read_text(errors="replace")
+    assert process.returncode == 0, f"{tool} ended with {process.returncode}:\n{output.decode()}\n{errors}"
+    return output.decode()
