@@ -114,7 +114,9 @@ def _topic_differences(context: Context, name: str, incarnation: Incarnation) ->
         if state is None and name in context.deletions and context.deletions[name].all_acknowledged:
             # Its znodes are being removed: some are gone, and the rest is tried again.
             continue
-        if number not in incarnation.touched and partition.leadership != state:
+        # What leaders write of a topic that is being deleted matters to nobody.
+        unknown = incarnation.foreign if name in context.deletions else incarnation.touched
+        if number not in unknown and partition.leadership != state:
             yield f"knows {name}-{number} as {partition.leadership}, ZooKeeper has {state}"
 
 

@@ -33,6 +33,7 @@ def effect_is_allowed(controller: ControllerProcess, effect: Effect) -> None:
             problems = itertools.chain(
                 _writes(context, operations), _unmarks(context, knowledge, operations), _leads(context, operations)
             )
+            problems = itertools.chain(problems, _believes(context, operations))
         case Send(request=StopReplicaRequest() as request):
             problems = itertools.chain(_deletes(controller.context, request))
         case _:
@@ -80,6 +81,18 @@ def _leads(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
         for broker in context.shutting_down:
             if state.leader == broker != led_before or (broker in state.isr and broker not in isr_before):
                 yield f"gives {state_of} to broker {broker}, which is shutting down: {state}, before it was {before}"
+
+
+def _believes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
+    """What is about to be written is not remembered as if it were written already."""
+    for operation in operations:
+        state_of = paths.state_of(operation.path)
+        if state_of is None or not isinstance(operation, SetData):
+            continue
+        state, partition = znodes.decode_state(*state_of, operation.data, 0), context.partition(state_of)
+        known = None if partition is None or state is None else partition.leadership
+        if known is not None and known._replace(partition_epoch=0) == state:
+            yield f"remembers for {state_of} what it is about to write: {state}"
 
 
 def _unmarks(context: Context, knowledge: Knowledge, operations: Sequence[Operation]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from broker.core.naming import DirectoryKind
 from broker.core.replica import ReplicaState
 from protocol.kafka.control import Addressed, ControlResponse
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr
+from protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation.disk import Directory, kind_of
@@ -87,9 +87,17 @@ def topic_znode_is_kept(cluster: Cluster, writer: Writer, incarnation: Incarnati
             continue
         if not cluster.ledger.wishes.was_made(incarnation, partition):
             raise Violation("znode", f"{where}: {partition} has {after}, it was {before}, and nobody wanted that")
+        if incarnation.name not in cluster.ledger.marked and _is_given_up(before, after):
+            raise Violation("znode", f"{where}: {partition} has {after}, it was {before}, and nobody has it deleted")
         state = incarnation.states.get(partition)
         if state is not None and not any(broker in after.replicas for broker in state.isr):
             raise Violation("S6", f"{where}: {partition} has {after}, and all in sync are gone, they were {state.isr}")
+
+
+def _is_given_up(before: ReplicaAssignment, after: ReplicaAssignment) -> bool:
+    """Nothing moves any more, and the partition has arrived nowhere."""
+    arrived = (frozenset(before.target), frozenset(before.origin))
+    return before.is_being_reassigned and not after.is_being_reassigned and frozenset(after.replicas) not in arrived
 
 
 def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations: Iterable[Operation]) -> None:

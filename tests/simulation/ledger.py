@@ -43,7 +43,9 @@ class Incarnation:
     """What each partition's state has been, by (partition, version of the znode)."""
     proposed: dict[tuple[int, int, tuple[int, ...]], None] = field(default_factory=dict)
     """(partition, leader epoch, ISR) that a leader has asked its controller for."""
-    touched: dict[int, None] = field(default_factory=dict)
+    touched: dict[int, str] = field(default_factory=dict)
+    """Partitions whose state was last written by somebody who is no controller and has not told the controller."""
+    foreign: dict[int, None] = field(default_factory=dict)
     """Partitions whose state was last written by somebody who is no controller."""
     maimed: dict[int, None] = field(default_factory=dict)
     """Partitions whose state somebody has removed by hand: where the deletion is called off they begin again as new,
@@ -114,11 +116,13 @@ class Ledger:
         if path.startswith("/brokers/topics/"):
             state_of = paths.state_of(path)
             if state_of is not None:
-                self._state(operation, *state_of, by_controller=by_controller)
+                self._state(writer, operation, *state_of, by_controller=by_controller)
             elif (name := paths.topic_of(path)) is not None:
                 self._topic(writer, operation, name, zxid)
         elif (name := paths.deleted_topic_of(path)) is not None:
             self._marker(operation, name)
+        elif isinstance(operation, Create) and paths.parent_of(path) == paths.isr_change_notifications():
+            self._told(writer, operation)
         elif path == paths.REASSIGN_PARTITIONS:
             self.wishes.book(operation, self.living, by_controller=by_controller)
 
@@ -148,13 +152,15 @@ class Ledger:
             incarnation.topic_id = znode.topic_id
             self.by_id[znode.topic_id] = incarnation
 
-    def _state(self, operation: Operation, name: str, partition: int, *, by_controller: bool) -> None:
+    def _state(self, writer: str, operation: Operation, name: str, partition: int, *, by_controller: bool) -> None:
         incarnation = self.living.get(name)
         if incarnation is None:
             return
         incarnation.touched.pop(partition, None)
+        incarnation.foreign.pop(partition, None)
         if not by_controller:
-            incarnation.touched[partition] = None
+            incarnation.foreign[partition] = None
+            incarnation.touched[partition] = writer
         match operation:
             case Create(data=data):
                 state = znodes.decode_state(name, partition, data, 0)
@@ -170,6 +176,13 @@ class Ledger:
         else:
             incarnation.states[partition] = state
             incarnation.written[partition, state.partition_epoch] = state
+
+    def _told(self, writer: str, operation: Create) -> None:
+        """A leader says whose ISRs it has written."""
+        for name, partition in znodes.decode_isr_change(operation.path, operation.data):
+            incarnation = self.living.get(name)
+            if incarnation is not None and incarnation.touched.get(partition) == writer:
+                del incarnation.touched[partition]
 
     def _marker(self, operation: Operation, name: str) -> None:
         match operation:

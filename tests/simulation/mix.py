@@ -71,11 +71,19 @@ OPERATOR_WEIGHTS = {
     "delete_controller": 2,
     "touch_epoch": 1,
     "expand_isr": 4,
+    "delete_behind_back": 4,
     "resign": 1,
 }
 THEMES = {
-    "expansion": {"expand": 8, "expand_blindly": 6, "expand_and_mark": 2},
-    "reassignment": {"reassign": 8, "cancel_reassignment": 4, "withdraw_reassignment": 1, "write_nonsense": 1},
+    "expansion": {"expand": 8, "expand_blindly": 12, "expand_and_mark": 2},
+    "reassignment": {
+        "reassign": 8,
+        "cancel_reassignment": 4,
+        "move_and_expand": 4,
+        "mark_for_a_moment": 6,
+        "withdraw_reassignment": 1,
+        "write_nonsense": 1,
+    },
     "election": {"prefer": 4},
     "pause": {"pause": 2, "resume": 6},
     "configuration": {
@@ -117,7 +125,7 @@ def draw(random: Random) -> Mix:
         return {name: weight for name, weight in weights.items() if name in _ALWAYS or random.random() < odds}
 
     def themes() -> tuple[str, ...]:
-        return tuple(theme for theme in ENABLED if random.random() < 0.5) if random.random() < 0.6 else ()
+        return tuple(theme for theme in ENABLED if random.random() < 0.5) if random.random() < 0.7 else ()
 
     calm = random.random() < 0.1
     network_ms, zookeeper_ms = random.choice(_LATENCIES), random.choice(_LATENCIES[:3])

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 TRIES = 3
 LARGEST_TOPIC = 5
 THINKING_MS = (0, 400)
+LOOK_EVERY_MS = 5
+LOOKS = 200
 GARBAGE = (b"{", b"", b'{"version":1,"partitions":[{"topic":"t0"}]}', b"[]")
 
 Targets = dict[TopicPartition, tuple[int, ...]]
@@ -91,6 +93,20 @@ class Movers:
         if targets:
             self._ask_for(targets, keep=self._world.chance(0.7))
 
+    def move_and_expand(self) -> None:
+        """Move a partition and add others at the same time: whoever writes the topic's znode last must not win."""
+        name = self._pick([name for name in self._readable() if name not in self._ledger.marked])
+        if name is None:
+            return
+        incarnation = self._ledger.living[name]
+        self._ask_for({TopicPartition(name, 0): self._brokers(self._world.between(1, 3))}, keep=True)
+
+        def grow() -> None:
+            if self._ledger.living.get(name) is incarnation and incarnation.readable:
+                self._do(self._grown(incarnation))
+
+        self._world.after(self._moment(), grow)
+
     def cancel_reassignment(self) -> None:
         """Want partitions that move back where they came from."""
         moving = {
@@ -101,6 +117,27 @@ class Movers:
         }
         if moving:
             self._ask_for(moving, keep=self._world.chance(0.5))
+
+    def mark_for_a_moment(self) -> None:
+        """Have a topic moved, have it deleted as soon as it moves, and think better of it at once."""
+        name = self._pick([name for name in self._readable() if name not in self._ledger.marked])
+        if name is not None:
+            self._ask_for({TopicPartition(name, 0): self._brokers(self._world.between(1, 3))}, keep=True)
+            self._mark_when_moving(self._ledger.living[name], LOOKS)
+
+    def _mark_when_moving(self, incarnation: Incarnation, looks: int) -> None:
+        name = incarnation.name
+        if self._ledger.living.get(name) is not incarnation or name in self._ledger.marked or not looks:
+            return
+        if incarnation.is_settled:
+            self._world.after(LOOK_EVERY_MS, lambda: self._mark_when_moving(incarnation, looks - 1))
+            return
+
+        def unmark() -> None:
+            self._do(Delete(paths.delete_topic(name)))
+
+        self._do(Create(paths.delete_topic(name), None))
+        self._world.after(self._moment(), unmark)
 
     def withdraw_reassignment(self) -> None:
         """Remove the request by hand; what has begun goes on."""
@@ -147,6 +184,10 @@ class Movers:
             self._put(paths.PREFERRED_REPLICA_ELECTION, data)
 
     # --- parts -----------------------------------------------------------------------------------------------------
+
+    def _moment(self) -> int:
+        """About as long as a controller takes to read and write something."""
+        return self._world.between(1, 6 * self._cluster.mix.zookeeper_ms[1] + 4)
 
     def _readable(self) -> list[str]:
         return [name for name, incarnation in self._ledger.living.items() if incarnation.readable]

@@ -66,6 +66,19 @@ class Operators:
         if name is not None:
             self._do(deletion_operation(name))
 
+    def delete_behind_back(self) -> None:
+        """Have a topic deleted while a broker that has no replica of it is registered nowhere, and serves on."""
+        agents = [agent for agent in self._cluster.agents.values() if agent.alive and agent.client is not None]
+        if not agents:
+            return
+        agent = agents[self._world.between(0, len(agents) - 1)]
+        living = self._ledger.living
+        name = self._pick([n for n, each in living.items() if each.readable and agent.id not in each.brokers])
+        if name is not None and agent.client is not None:
+            agent.client.lose(self._world.between(1_000, 6_000))
+            if name not in self._ledger.marked:
+                self._do(deletion_operation(name))
+
     def mark_unknown(self) -> None:
         """Mark a name that no topic has."""
         name = self._pick([name for name in self._names if self._is_free(name)])

@@ -68,6 +68,8 @@ class Desk:
         if owed is None:
             raise Violation("replies", f"{self._owner.name}: request {effect.key} is answered, and nobody waits")
         request, link, then = owed
+        if not self._owner.context.is_leading and effect.response != refused(_as_sent(request)):
+            raise Violation("replies", f"{self._owner.name} does not lead, and answers {effect.response}")
         for problem in self._untrue(request, effect.response):
             raise Violation("replies", f"{self._owner.name} answers what is not so: {problem}")
         if not link.is_cut and not self._cluster.world.chance(self._cluster.mix.p_answer_lost):

@@ -1,0 +1,257 @@
+"""Bugs in how a cluster is led: tenures, writes, brokers, leaders, ISRs, configuration, reassignments.
+
+See `planted` for what they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from controller.core import (
+    brokers,
+    configuration,
+    controlled_shutdown,
+    election,
+    expansion,
+    leadership,
+    notifications,
+    reassignment_end,
+    requests,
+    results,
+)
+from controller.core.agenda_partitions import ElectLeaders, LeadersElected, UncleanConfigsRead
+from controller.core.agenda_reassignment import EndReassignments, ReassignmentsEnded, RetireReplicas
+from controller.core.agenda_requests import (
+    ConfigurationRead,
+    ControlShutdown,
+    DeleteNotifications,
+    Notification,
+    NotificationsRead,
+)
+from controller.core.context import Context
+from controller.core.continuations import BrokersRead
+from controller.core.effects import Reply
+from controller.core.events import BrokerRequested, ZnodesWritten
+from controller.core.mutation import set_leadership, set_replica_state
+from controller.core.transitions import ReplicaState
+from controller.core.turn import Turn
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.to_controller import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlledShutdownResponse,
+)
+from protocol.vocabulary import LEADER_NONE, ControllerEpoch, LeaderAndIsr
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import ANY_VERSION, Data, Operation, ReadOutcome, SetData
+from protocol.zookeeper.packing import GroupDone, GroupUnknown
+from protocol.zookeeper.znodes import TopicZnode, encode_topic
+from tests.simulation.planting import everywhere, method
+
+
+def fence_off() -> AbstractContextManager[object]:
+    """A controller writes without checking that it still is one."""
+    write = Turn.write
+
+    def unfenced(self: Turn, groups: Sequence[tuple[Operation, ...]], then: Any, *, fenced: bool = True) -> None:
+        write(self, groups, then, fenced=False)
+
+    return method(Turn, "write", unfenced)
+
+
+def bounce_unnoticed() -> AbstractContextManager[object]:
+    """A broker that is registered under a higher epoch counts as the one that was known."""
+    read = brokers.read
+
+    def deaf(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
+        known = turn.context.brokers
+        seen = [
+            o._replace(stat=o.stat._replace(czxid=known[b].epoch)) if isinstance(o, Data) and b in known else o
+            for b, o in zip(task.ids, outcomes, strict=True)
+        ]
+        read(turn, task, seen)
+
+    return everywhere(read, deaf)
+
+
+def unknown_taken_for_done() -> AbstractContextManager[object]:
+    """A write whose reply was lost counts as one that was done."""
+    written = results._written
+
+    def hopeful(turn: Turn, then: Any, event: ZnodesWritten) -> None:
+        outcomes = tuple(GroupDone((), ()) if isinstance(o, GroupUnknown) else o for o in event.outcomes)
+        written(turn, then, replace(event, outcomes=outcomes))
+
+    return everywhere(written, hopeful)
+
+
+def last_in_sync_dropped() -> AbstractContextManager[object]:
+    """The last replica in sync leaves the ISR like any other."""
+
+    def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], epoch: ControllerEpoch) -> LeaderAndIsr | None:
+        isr = tuple(broker for broker in current.isr if broker not in gone)
+        leader = LEADER_NONE if current.leader in gone else current.leader
+        if (leader, isr) == (current.leader, current.isr):
+            return None
+        return current._replace(leader=leader, leader_epoch=current.leader_epoch + 1, isr=isr, controller_epoch=epoch)
+
+    return everywhere(election.shrunk, shrunk)
+
+
+def always_unclean() -> AbstractContextManager[object]:
+    """A replica that lacks records may lead, whatever the configuration says."""
+
+    def allowed(turn: Turn, task: UncleanConfigsRead, outcomes: Sequence[ReadOutcome]) -> None:
+        turn.do(ElectLeaders(task.partitions, task.topics))
+
+    return everywhere(leadership.configs_read, allowed)
+
+
+def znode_written_over() -> AbstractContextManager[object]:
+    """A topic's znode is written whatever somebody has written there meanwhile."""
+
+    def over(context: Context, name: str, znode: TopicZnode) -> Operation:
+        return SetData(paths.topic(name), encode_topic(znode), ANY_VERSION)
+
+    return everywhere(expansion.set_topic, over)
+
+
+def memory_before_outcome() -> AbstractContextManager[object]:
+    """Leaders count as elected before the write that says so has succeeded."""
+    write = Turn.write
+
+    def hasty(self: Turn, groups: Sequence[tuple[Operation, ...]], then: Any, *, fenced: bool = True) -> None:
+        if isinstance(then, LeadersElected):
+            for topic_partition, state in zip(then.partitions, then.leadership, strict=True):
+                set_leadership(self.context, topic_partition, state)
+        write(self, groups, then, fenced=fenced)
+
+    return method(Turn, "write", hasty)
+
+
+def verdict_after_tenure() -> AbstractContextManager[object]:
+    """Who is no controller any more judges the ISRs that it is asked for: all it knows is that they are not its own."""
+    received = requests.received
+
+    def judge(turn: Turn, event: BrokerRequested) -> None:
+        if turn.context.is_leading or not isinstance(event.request, AlterPartitionRequest):
+            received(turn, event)
+            return
+        topics = tuple(
+            AlteredTopic(
+                topic.topic,
+                topic.topic_id,
+                tuple(AlteredPartition(row.partition, ErrorCode.FENCED_LEADER_EPOCH) for row in topic.partitions),
+            )
+            for topic in event.request.topics
+        )
+        turn.emit(Reply(event.key, AlterPartitionResponse(ErrorCode.NONE, topics)))
+
+    return everywhere(received, judge)
+
+
+def done_after_tenure() -> AbstractContextManager[object]:
+    """ISRs that were to be written when the tenure ended are confirmed as if they had been."""
+    refuse_all = requests.refuse_all
+
+    def confirm(turn: Turn) -> None:
+        for key, asked in list(turn.context.unanswered.items()):
+            if isinstance(asked.request, AlterPartitionRequest):
+                turn.reply(key, AlterPartitionResponse(ErrorCode.NONE, _confirmed(asked.request)))
+        refuse_all(turn)
+
+    return everywhere(refuse_all, confirm)
+
+
+def _confirmed(request: AlterPartitionRequest) -> tuple[AlteredTopic, ...]:
+    return tuple(
+        AlteredTopic(
+            topic.topic,
+            topic.topic_id,
+            tuple(
+                AlteredPartition(
+                    row.partition,
+                    ErrorCode.NONE,
+                    request.broker_id,
+                    row.leader_epoch,
+                    row.new_isr,
+                    row.recovery_state,
+                    row.partition_epoch + 1,
+                )
+                for row in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+
+
+def let_go_at_once() -> AbstractContextManager[object]:
+    """A broker that asks to be relieved is told to go before anything is done about what it leads."""
+
+    def begin(turn: Turn, task: ControlShutdown) -> None:
+        turn.reply(task.key, ControlledShutdownResponse(ErrorCode.NONE))
+
+    return everywhere(controlled_shutdown.begin, begin)
+
+
+def given_to_who_leaves() -> AbstractContextManager[object]:
+    """A broker that is shutting down may lead as long as it is there."""
+    return method(Context, "is_live", lambda self, broker: broker in self.brokers)
+
+
+def notification_deleted_unread() -> AbstractContextManager[object]:
+    """What leaders say of their ISRs is deleted, and the states are not read."""
+    were_read = notifications.were_read
+
+    def unread(turn: Turn, task: NotificationsRead, outcomes: Sequence[ReadOutcome]) -> None:
+        if task.kind is Notification.ISR_CHANGE:
+            turn.do(DeleteNotifications(task.paths))
+        else:
+            were_read(turn, task, outcomes)
+
+    return everywhere(were_read, unread)
+
+
+def configuration_not_followed() -> AbstractContextManager[object]:
+    """The configuration is read at the takeover and never again."""
+    return everywhere(configuration.changed, lambda turn, changes: None)
+
+
+def unreadable_taken_for_unset() -> AbstractContextManager[object]:
+    """Who takes over and cannot read whether topics may be deleted goes by its own file."""
+    was_read = configuration.was_read
+
+    def careless(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
+        was_read(turn, task, outcomes)
+        turn.context.dynamic = turn.context.dynamic._replace(deletion_unknown=None)
+
+    return everywhere(was_read, careless)
+
+
+def move_ended_unmarked() -> AbstractContextManager[object]:
+    """A deletion ends the reassignment of its topic without looking whether the marker is still there."""
+    with_all = reassignment_end._with_all_replicas
+
+    def cancel(turn: Turn, task: EndReassignments) -> None:
+        context = turn.context
+        names = [name for name in task.topics if name in context.topics and not context.is_queued(name)]
+        if names:
+            groups = [(with_all(context, name),) for name in names]
+            turn.write(groups, ReassignmentsEnded(tuple(names), task.loading))
+
+    return everywhere(reassignment_end.cancel, cancel)
+
+
+def removed_replicas_forgotten() -> AbstractContextManager[object]:
+    """What a reassignment takes out of an assignment is told nothing."""
+
+    def forget(turn: Turn, task: RetireReplicas) -> None:
+        for replica in task.replicas:
+            set_replica_state(turn.context, replica, ReplicaState.NON_EXISTENT)
+
+    return everywhere(reassignment_end.retire, forget)

@@ -1,0 +1,169 @@
+"""Bugs in how topics go: markers, tombstones, acknowledgements, znodes, pauses.
+
+See `planted` for what they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from controller.core import answers, deletion, expansion, pausing, removal
+from controller.core.agenda_deletion import MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
+from controller.core.batching import RequestBatch
+from controller.core.context import Context, Outstanding
+from controller.core.events import StopReplicaAnswered
+from controller.core.topic import Topic
+from controller.core.transitions import ReplicaState
+from controller.core.turn import Turn
+from protocol.kafka.control import StopReplicaRequest
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.vocabulary import (
+    PartitionReplica,
+    TopicPartition,
+)
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Delete, ReadOutcome
+from protocol.zookeeper.znodes import TopicZnode
+from tests.simulation.planting import everywhere, method
+
+
+def any_stop_answer_counts() -> AbstractContextManager[object]:
+    """The answer to a StopReplica that deletes nothing is taken for the acknowledgement of a deletion."""
+
+    def asked(context: Context, event: StopReplicaAnswered, request: StopReplicaRequest) -> list[PartitionReplica]:
+        replicas = (
+            PartitionReplica(topic.topic, row.partition, event.broker)
+            for topic in request.topics
+            if context.is_queued(topic.topic)
+            for row in topic.partitions
+        )
+        return [r for r in replicas if context.replica_state(r) is ReplicaState.DELETION_STARTED]
+
+    return everywhere(answers._asked_to_delete, asked)
+
+
+def answers_unmatched() -> AbstractContextManager[object]:
+    """An answer counts for the request of its kind that was sent to the broker last, whichever it answers."""
+
+    def settle(context: Context, event: answers.Answer) -> Outstanding | None:
+        kind = type(event).__name__.removesuffix("Answered")
+        for request_id, outstanding in reversed(context.outstanding.items()):
+            if outstanding.broker == event.broker and type(outstanding.request).__name__ == f"{kind}Request":
+                return context.outstanding.pop(request_id)
+        return None
+
+    return everywhere(answers._settle, settle)
+
+
+def tombstone_unanswered() -> AbstractContextManager[object]:
+    """A topic's znodes go although brokers have not confirmed that their caches have lost it."""
+    return everywhere(deletion._tombstone_is_settled, lambda turn, name, found: True)
+
+
+@contextmanager
+def no_evidence() -> Iterator[None]:
+    """Doomed topics are not announced, and an answer without an error proves their deletion."""
+    announce = RequestBatch.add_leader_and_isr
+
+    def unless_doomed(self: RequestBatch, to: Sequence[int], topic_partition: TopicPartition, *, is_new: bool) -> None:
+        if not self._context.is_queued(topic_partition.topic):
+            announce(self, to, topic_partition, is_new=is_new)
+
+    def verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:
+        return None if error == ErrorCode.NONE else error_name(error)
+
+    with method(RequestBatch, "add_leader_and_isr", unless_doomed), everywhere(answers._verdict, verdict):
+        yield
+
+
+@contextmanager
+def marker_first() -> Iterator[None]:
+    """The marker goes before the topic's znodes, in a write of its own."""
+    remove, roots = removal.remove, removal._roots
+    begun: dict[int, None] = {}
+
+    def in_two(turn: Turn, task: RemoveTopics) -> None:
+        if id(task) in begun:
+            remove(turn, task)
+            return
+        again = RemoveTopics(task.topics)
+        begun[id(again)] = None
+        kept.append(again)
+        turn.write([(Delete(paths.delete_topic(name)),) for name in task.topics], MarkersRemoved(task.topics))
+        turn.do(again)
+
+    kept: list[RemoveTopics] = []
+    with everywhere(remove, in_two), everywhere(roots, lambda name: roots(name)[:2]):
+        yield
+
+
+def never_retried() -> AbstractContextManager[object]:
+    """What made a topic wait may change: it waits on."""
+    resume = deletion.resume
+    return everywhere(resume, lambda turn, task: resume(turn, replace(task, unblock=False)))
+
+
+def missed_round_forgotten() -> AbstractContextManager[object]:
+    """A replica whose turn came while others were outstanding waits for those that have gone since."""
+    resume = deletion.resume
+
+    def forget(turn: Turn, task: ResumeDeletions) -> None:
+        resume(turn, task)
+        for each in turn.context.deletions.values():
+            each.round_is_due = False
+
+    return everywhere(resume, forget)
+
+
+def confirmed_broker_awaited() -> AbstractContextManager[object]:
+    """A topic waits for a broker that has gone, though it had confirmed the deletion."""
+    fail = deletion.fail
+
+    def wait(turn: Turn, task: Any) -> None:
+        for replica in task.replicas:
+            if replica.topic in turn.context.deletions:
+                turn.context.deletions[replica.topic].ineligible = True
+        fail(turn, task)
+        turn.do(ResumeDeletions(()))
+
+    return everywhere(fail, wait)
+
+
+def expanded_while_deleted() -> AbstractContextManager[object]:
+    """Partitions that are added to a topic that is being deleted come into service."""
+    take_in = expansion._take_in
+
+    def anyway(turn: Turn, name: str, topic: Topic, znode: TopicZnode) -> list[TopicPartition]:
+        deletion = turn.context.deletions.pop(name, None)
+        added = take_in(turn, name, topic, znode)
+        if deletion is not None:
+            turn.context.deletions[name] = deletion
+        return added
+
+    return everywhere(take_in, anyway)
+
+
+def pause_ignored() -> AbstractContextManager[object]:
+    """What is queued already goes on though deletions are paused."""
+    resume = deletion.resume
+
+    def on(turn: Turn, task: ResumeDeletions) -> None:
+        paused, turn.context.paused = turn.context.paused, None
+        resume(turn, task)
+        turn.context.paused = paused
+
+    return everywhere(resume, on)
+
+
+def pause_unknown_after_failover() -> AbstractContextManager[object]:
+    """A new controller does not ask whether deletions are paused before it goes on with them."""
+    read = pausing.pause_read
+
+    def unasked(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
+        if not task.loading:
+            read(turn, task, outcomes)
+
+    return everywhere(read, unasked)
