@@ -77,6 +77,17 @@ interop: kafka ## the tests against real Kafka brokers and Kafka's own controlle
 golden: kafka ## record what real controllers and real brokers say to each other: tests/wire, docs/wire-differences.md
 	$(BIN)/python -m tools.golden $(KAFKA)
 
+.PHONY: hand-overs
+hand-overs: kafka ## control to and fro between Kafka and Lethe, often (HAND_OVERS=20, SEED=1, KAFKA="3.9.1 2.5.1")
+	LETHE_HAND_OVERS=$(or $(HAND_OVERS),20) LETHE_SEED=$(or $(SEED),1) LETHE_KAFKA="$(KAFKA)" \
+		$(BIN)/pytest -m interop tests/interop/test_hand_overs.py tests/interop/test_old_controllers.py $(PYTEST)
+
+.PHONY: rescue-page
+rescue-page: kafka ## rescue real Kafka (KAFKA="3.9.1 2.5.1") and write docs/rescue.md
+	rm -rf build/rescue
+	LETHE_RESCUE_STORIES=build/rescue LETHE_KAFKA="$(KAFKA)" $(BIN)/pytest -m interop tests/interop/test_rescue.py $(PYTEST)
+	$(BIN)/python -m tools.rescue_page build/rescue
+
 .PHONY: simulate
 simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS)

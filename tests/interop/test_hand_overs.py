@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes,
 
 logger = logging.getLogger(__name__)
 
-HAND_OVERS = int(os.environ.get("LETHE_HAND_OVERS", "4"))
+HAND_OVERS = int(os.environ.get("LETHE_HAND_OVERS", "2"))
 SEED = os.environ.get("LETHE_SEED", "1")
 TOPICS = 50
 PER_ROUND = 2
@@ -110,7 +110,7 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
             await delete(session, *names)
             for _ in range(PER_ROUND):
                 await asyncio.sleep(chance.uniform(0.0, 0.5))
-                done.append(await taken_for(means, session, chance.uniform(0.0, 0.3)))
+                done.append(await taken_for(means, session, chance.uniform(0.0, 1.0)))
                 await kafka_has_control(session)
             await gone_everywhere(cluster, session, *names, limit_s=SETTLING_LIMIT_S)
             assert await epoch_of(session) > before
@@ -124,6 +124,7 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
         assert crashes(cluster) == []
 
 
+@pytest.mark.slow
 async def test_either_controller_killed_in_the_middle_leaves_what_the_other_one_can_finish(
     kafka_cluster: MakeCluster, version: str
 ) -> None:

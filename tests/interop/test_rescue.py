@@ -105,6 +105,7 @@ async def test_a_deletion_interrupted_between_two_znodes_makes_every_controller_
         story.finish()
 
 
+@pytest.mark.slow
 async def test_a_topic_znode_that_nobody_understands_holds_up_every_deletion(
     kafka_cluster: MakeCluster, version: str
 ) -> None:
@@ -134,6 +135,7 @@ async def test_a_topic_znode_that_nobody_understands_holds_up_every_deletion(
         story.finish()
 
 
+@pytest.mark.slow
 async def test_a_broker_that_does_not_return_is_named_and_its_topics_wait_for_it(
     kafka_cluster: MakeCluster, version: str
 ) -> None:
@@ -196,6 +198,7 @@ async def _nothing_living(cluster: LocalCluster, *topics: str) -> bool:
     return not any(living(cluster, topic) for topic in topics)
 
 
+@pytest.mark.slow
 async def test_a_frozen_controller_is_replaced_and_its_own_replicas_are_waited_for(
     kafka_cluster: MakeCluster, version: str
 ) -> None:
@@ -234,6 +237,7 @@ async def test_a_frozen_controller_is_replaced_and_its_own_replicas_are_waited_f
         story.finish()
 
 
+@pytest.mark.slow
 async def test_deletion_switched_off_is_respected_unless_somebody_says_otherwise(
     kafka_cluster: MakeCluster, version: str
 ) -> None:

@@ -1,0 +1,48 @@
+"""The page of rescues, from stories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import rescue_page
+
+STORIES = [
+    {
+        "title": "A broker that does not return",
+        "version": version,
+        "steps": [
+            {"what": "Told", "text": "broker 4 was killed"},
+            {"what": "For 10 s nothing moves", "text": "dead: marker\n" + "x" * 300},
+            {"what": "$ lethe rescue --yes", "text": "dead remains\n(exit code 1)"},
+        ],
+    }
+    for version in ("2.5.1", "3.9.1")
+]
+
+
+def test_the_newest_version_is_told_and_the_others_are_named() -> None:
+    text = rescue_page.page(STORIES)
+    assert text.count("## A broker that does not return") == 1
+    assert "Kafka 3.9.1. Kafka 2.5.1 went the same way." in text
+    assert "\nBroker 4 was killed.\n" in text
+    assert "    $ lethe rescue --yes\n    dead remains\n    (exit code 1)\n" in text
+    assert max(map(len, text.splitlines())) <= 4 + rescue_page.WIDTH + 2
+
+
+def test_stories_have_an_order() -> None:
+    first, last = rescue_page.ORDER[0], rescue_page.ORDER[-1]
+    stories = [{"title": title, "version": "3.9.1", "steps": []} for title in ("Another", last, first)]
+    text = rescue_page.page(stories)
+    assert text.index(f"## {first}") < text.index(f"## {last}") < text.index("## Another")
+
+
+def test_nothing_is_written_where_there_is_nothing_to_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "rescue.md"
+    monkeypatch.setattr(rescue_page, "PAGE", page)
+    assert rescue_page.main([str(tmp_path)]) == 1
+    assert not page.exists()
+    assert "no stories" in capsys.readouterr().err

@@ -1,0 +1,115 @@
+"""Writes docs/rescue.md from stories that tests/interop/test_rescue.py has left: real brokers, real output.
+
+    LETHE_RESCUE_STORIES=DIR pytest -m interop tests/interop/test_rescue.py
+    python -m tools.rescue_page DIR
+
+`make rescue-page` does both.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "rescue.md"
+WIDTH: Final = 200
+ORDER: Final = (
+    "A deletion interrupted between two znodes",
+    "A topic znode that nobody understands",
+    "A broker that does not return",
+    "A controller that is frozen",
+    "Deletion is switched off",
+)
+"""Stories in the order in which they are told; others follow."""
+
+INTRODUCTION: Final = """\
+# Rescuing a cluster whose deletions hang
+
+<!-- Written by `make rescue-page` from runs against real brokers. Do not edit. -->
+
+    lethe rescue --zookeeper zk1:2181/kafka --dry-run
+    lethe rescue --zookeeper zk1:2181/kafka
+    lethe rescue --zookeeper zk1:2181/kafka --topic orders --topic invoices --yes --json
+
+The cluster may be any in ZooKeeper mode, with Kafka's own controller at work, wedged, or gone; nothing has to be
+installed on it. The command first says what is stuck and why. Then, if you agree (`--yes`, or an answer at the
+terminal), it
+
+1. takes `/controller`, leaves the one who had it five seconds to notice, and raises the epoch;
+2. finishes the deletions whose brokers are there and answer: half-deleted topics too, those in the middle of a
+   reassignment (which is ended), markers without topics, entries of `/admin/reassign_partitions` that name nothing;
+3. hands control back when nothing more is to be expected, in every case: done, timed out, failed, Ctrl-C;
+4. says what remains, why, and what would unblock it.
+
+While it has control, clients produce and consume as before. ISR changes, new producer ids and controlled shutdowns of
+brokers wait: so restart no broker meanwhile. With `--topic` only these topics are deleted; the markers of the others
+stay, and so do their data.
+
+| exit code | |
+|---|---|
+| 0 | nothing is stuck any more |
+| 1 | something remains, or was refused: the output says why (with `--dry-run`: something is stuck) |
+| 2 | bad usage, or nobody could be asked: give `--yes` |
+| 3 | ZooKeeper could not be reached, control could not be taken, or it was lost |
+| 4 | deletions were still going on when `--timeout-ms` was over |
+| 130 | interrupted; control was handed back |
+
+What it will not do: delete what nobody has marked; answer for a broker that is away (its replica may come back under
+a name that somebody else uses by then: start the broker, or an empty one with its id); delete where
+`delete.topic.enable=false`, unless you name each topic and add `--even-if-disabled`; take control from one of Lethe's
+own controllers; repair a znode that cannot be understood. Why: [decisions/0036](decisions/0036-rescue.md).
+
+The rest of this page is what happened on real clusters: each situation was first watched for some seconds under
+Kafka's own controller, during which nothing moved. `tests/interop/test_rescue.py` sets them up.
+"""
+
+
+def page(stories: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the page; of several versions the newest one's stories are told, and the others named."""
+    newest = max(_number(story["version"]) for story in stories)
+    told = [story for story in stories if _number(story["version"]) == newest]
+    told.sort(key=lambda story: ORDER.index(story["title"]) if story["title"] in ORDER else len(ORDER))
+    parts = [INTRODUCTION]
+    for story in told:
+        others = sorted(
+            each["version"]
+            for each in stories
+            if each["title"] == story["title"] and each["version"] != story["version"]
+        )
+        also = f" Kafka {', '.join(others)} went the same way." if others else ""
+        parts.append(f"\n## {story['title']}\n\nKafka {story['version']}.{also}\n")
+        parts += [_step(step) for step in story["steps"]]
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def _step(step: Mapping[str, str]) -> str:
+    what, text = step["what"], step["text"]
+    if what.startswith("$ "):
+        text = f"{what}\n{text}"
+        what = ""
+    elif what == "Told":
+        return f"\n{text[0].upper()}{text[1:]}.\n"
+    heading = f"\n{what}:\n" if what else ""
+    lines = [line if len(line) <= WIDTH else f"{line[:WIDTH]} …" for line in text.splitlines()]
+    return heading + "\n" + "\n".join(f"    {line}".rstrip() for line in lines) + "\n"
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes the page; 1 where there are no stories."""
+    stories = [json.loads(path.read_text()) for each in arguments for path in sorted(Path(each).glob("*.json"))]
+    if not stories:
+        sys.stderr.write(f"no stories in {', '.join(arguments) or 'nothing'}: see the docstring of this module\n")
+        return 1
+    PAGE.write_text(page(stories), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
