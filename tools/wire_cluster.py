@@ -85,6 +85,7 @@ class RecordedCluster:
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "advertised.listeners": self._advertised(number),
             "auto.create.topics.enable": "false",
+            "broker.rack": "a",
             "auto.leader.rebalance.enable": "false",
             **internal_topics(len(BROKERS)),
         }

@@ -52,6 +52,21 @@ def isr_told_before_the_end(_: Stream, kafka: list[Said], lethe: list[Said]) -> 
     return kafka, lethe
 
 
+def unclean_leaders_apart(_: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
+    """LeaderAndIsr and UpdateMetadata of ours, twice, become one of each: where Kafka has them as one, and the second
+    is about leaders that are alone in their ISR."""
+    for at in range(len(lethe) - 3):
+        order, told, later, told_later = lethe[at : at + 4]
+        apis = [each.api for each in (order, told, later, told_later)]
+        if apis == [ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA] * 2 and all(
+            row["isr"] == [row["leader"]] for row in later.about.values()
+        ):
+            both = [_both(order, later), _both(told, told_later)]
+            if all(each in kafka for each in both):
+                return kafka, lethe[:at] + both + lethe[at + 4 :]
+    return kafka, lethe
+
+
 def stopped_with_the_new_epoch(_: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
     """StopReplica without deletion carries the epoch after the replica has left the ISR, not before."""
 
@@ -81,16 +96,17 @@ def doomed_keep_their_state(_: Stream, kafka: list[Said], lethe: list[Said]) -> 
 
 def deleted_without_the_dead(stream: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
     """After control has changed hands we stop and delete where we can, Kafka when the dead broker is back: StopReplica
-    about what is being deleted goes, where only the one or only the other sends any."""
+    about what is being deleted goes, to brokers that have lived all the time and from one controller only."""
     doomed = _tombstoned(lethe)
-    if stream.phase == _IN_THE_MIDDLE and not _stops(kafka):
-        lethe = [
-            each for each in lethe if each.api is not ApiKey.STOP_REPLICA or not each.about.keys() <= doomed.keys()
-        ]
-    if stream.phase == _AT_THE_END and not _stops(lethe):
-        kafka = [
-            each for each in kafka if each.api is not ApiKey.STOP_REPLICA or not each.about.keys() <= doomed.keys()
-        ]
+
+    def rest(said: list[Said]) -> list[Said]:
+        return [each for each in said if each.api is not ApiKey.STOP_REPLICA or not each.about.keys() <= doomed.keys()]
+
+    if stream.phase == _IN_THE_MIDDLE and not _has(ApiKey.STOP_REPLICA, kafka):
+        return kafka, rest(lethe)
+    has_come_back = _has(ApiKey.LEADER_AND_ISR, kafka)
+    if stream.phase == _AT_THE_END and not has_come_back and not _has(ApiKey.STOP_REPLICA, lethe):
+        return rest(kafka), lethe
     return kafka, lethe
 
 
@@ -118,6 +134,16 @@ DIFFERENCES: Final = (
         "KAFKA-10314 asks for.",
         "0016-reassignments.md",
         added_replica_told_once,
+    ),
+    Difference(
+        "A leader that was not in sync is announced after the others",
+        "elects all leaders together when a broker comes, also those that were not in sync.",
+        "elects those that were in sync and tells brokers of them, reads the settings of the topics that are left, and "
+        "elects for these what they allow.",
+        "Whether any replica may lead is asked only where no replica in sync is alive, and nobody else waits for the "
+        "answer.",
+        None,
+        unclean_leaders_apart,
     ),
     Difference(
         "A removed replica is stopped under the epoch after it",
@@ -198,8 +224,18 @@ def _tombstoned(said: list[Said]) -> dict[str, None]:
     }
 
 
-def _stops(said: list[Said]) -> bool:
-    return any(each.api is ApiKey.STOP_REPLICA for each in said)
+def _both(one: Said, other: Said) -> Said:
+    """One request for both, which are about different partitions."""
+    head = dict(one.head)
+    if "live leaders" in head:
+        head["live leaders"] = sorted(
+            {**dict.fromkeys(head["live leaders"]), **dict.fromkeys(other.head["live leaders"])}
+        )
+    return replace(one, head=head, about={**one.about, **other.about}, answer={**one.answer, **other.answer})
+
+
+def _has(api: ApiKey, said: list[Said]) -> bool:
+    return any(each.api is api for each in said)
 
 
 def _lowered(theirs: Row, ours: Row, *names: str) -> Row:

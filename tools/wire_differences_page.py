@@ -30,9 +30,9 @@ EQUAL: Final = """\
 ## What counts as the same
 
 * The order of partitions, brokers and answers within a request: in Kafka it is that of a hash map.
-* Neighbours of one kind that could be one request: rules of this house merge what belongs together, and how many
-  requests an ISR change takes depends on when followers catch up. Requests that contradict each other, or that say
-  different things of the cluster, are never merged.
+* How neighbours of one kind, which say the same of the cluster, divide partitions among them: rules of this house merge
+  what belongs together, and how many requests an ISR change takes depends on when followers catch up. What is said of
+  one partition keeps its order; only what is repeated at once counts once.
 * What is another one in each run: correlation ids, ports, broker epochs (which become the number of the incarnation).
 * What a broker is told in comparison with when another broker is told: no order exists between connections.
 * A request without an answer, and what is said to a broker after it has asked for leave: it may hear that or not.

@@ -8,7 +8,6 @@ machine is. Topics have the ids that are given here, or none where that version 
 from __future__ import annotations
 
 import asyncio
-import struct
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,13 +19,21 @@ from adapters.partition_admin import request_election, request_reassignment
 from adapters.topic_alter import Change, TopicNow, change_topics, read_topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.kafka_fetch import KafkaDistribution
-from protocol.kafka.codec import decode_request
-from protocol.kafka.control import Addressed, ApiKey, UpdateMetadataPartition, UpdateMetadataRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.topic_plans import TopicPlan
+from protocol.kafka.control import ApiKey
+from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from protocol.vocabulary import TopicId, TopicPartition
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, Data, Delete, Exists, GetChildren, GetData, Present
+from protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    MultiDone,
+    Operation,
+    Present,
+)
 from protocol.zookeeper.znodes import decode_controller
 from tools.wire_cluster import (
     BROKERS,
@@ -37,6 +44,7 @@ from tools.wire_cluster import (
     recorded_cluster,
     until,
 )
+from tools.wire_probe import deletes, gets_producer_id, known
 from tools.wire_recording import Exchange, Recording, Who
 
 FIRST_WITH_ALTER_PARTITION: Final = (2, 7, 0)
@@ -46,6 +54,7 @@ _PAUSE_LIMIT_S: Final = 7.0
 """Shorter than the timeout of sessions: who is stopped must not lose its own."""
 _IDS: Final = {
     "orders": uuid.UUID("6f1c2f0e-8d3a-4b57-9a3e-0c1d2e3f4a5b"),
+    "audit": uuid.UUID("2b9e8d7c-6f50-4a1b-8c3d-4e5f60718293"),
     "payments": uuid.UUID("1d7b4c6a-55e2-4f0b-8a94-b3c2d1e0f9a8"),
 }
 
@@ -79,17 +88,18 @@ class History:
 
     async def a_topic_is_created(self) -> None:
         """`orders`, two partitions on both brokers, each led by another."""
-        await self._create("orders", (1, 2), (2, 1))
+        await self._create(TopicPlan("orders", self._id("orders"), ((1, 2), (2, 1))))
         await self._reached(orders=[(1, (1, 2)), (2, (1, 2))])
 
-    async def another_topic_is_created(self) -> None:
-        """`payments`, one partition without a second replica."""
-        await self._create("payments", (1,))
-        await self._reached(payments=[(1, (1,))])
+    async def two_topics_are_created_at_once(self) -> None:
+        """`payments`, one partition without a second replica; `audit`, one on both, for which any replica may lead."""
+        audit = TopicPlan("audit", self._id("audit"), ((1, 2),), {"unclean.leader.election.enable": "true"})
+        await self._create(TopicPlan("payments", self._id("payments"), ((1,),)), audit)
+        await self._reached(payments=[(1, (1,))], audit=[(1, (1, 2))])
 
     async def an_idempotent_producer_comes(self) -> None:
         """It gets its id from a broker, which since 3.0 has a block of them from the controller."""
-        await until(lambda: _gets_producer_id(self.cluster), "broker 1 had no producer id")
+        await until(lambda: gets_producer_id(self.cluster), "broker 1 had no producer id")
         if self.cluster.kafka.version >= FIRST_WITH_PRODUCER_IDS:
 
             async def is_answered() -> bool:
@@ -109,21 +119,21 @@ class History:
         await self._reached(orders=[(1, (1, 2)), (2, (1, 2)), (1, (1, 2))])
 
     async def a_leader_is_killed(self) -> None:
-        """Broker 1, which leads three of four partitions; one of them has nobody else."""
+        """Broker 1, which leads all partitions but one; that of `payments` has nobody else."""
         await self.cluster.brokers[1].kill()
-        await self._reached(orders=[(2, (2,)), (2, (2,)), (2, (2,))], payments=[(-1, (1,))])
+        await self._reached(orders=[(2, (2,))] * 3, payments=[(-1, (1,))], audit=[(2, (2,))])
 
     async def it_comes_back(self) -> None:
         """And into every ISR."""
         async with self._isr_change():
             await self._start(1)
-            await self._reached(orders=[(2, (1, 2)), (2, (1, 2)), (2, (1, 2))], payments=[(1, (1,))])
+            await self._reached(orders=[(2, (1, 2))] * 3, payments=[(1, (1,))], audit=[(2, (1, 2))])
 
     async def preferred_replicas_are_elected(self) -> None:
-        """Of all partitions of `orders`, of which one is led by its preferred replica."""
-        partitions = [TopicPartition("orders", number) for number in range(3)]
+        """Of `orders` and `audit`; one of these partitions is led by its preferred replica."""
+        partitions = [*(TopicPartition("orders", number) for number in range(3)), TopicPartition("audit", 0)]
         _demand([(await request_election(self._session, partitions)).problem])
-        await self._reached(orders=[(1, (1, 2)), (2, (1, 2)), (1, (1, 2))])
+        await self._reached(orders=[(1, (1, 2)), (2, (1, 2)), (1, (1, 2))], audit=[(1, (1, 2))])
 
     async def a_replica_is_added(self) -> None:
         """Broker 2 gets one of `payments`, by reassignment."""
@@ -140,32 +150,42 @@ class History:
         """Broker 2 asks for leave, and gets it although it has the only replica of `payments`."""
         if await self.cluster.brokers[2].stop() not in (0, 143):
             raise RecordingFailed("broker 2 was not shut down in good order")
-        await self._reached(orders=[(1, (1,)), (1, (1,)), (1, (1,))], payments=[(-1, (2,))])
+        await self._reached(orders=[(1, (1,))] * 3, payments=[(-1, (2,))], audit=[(1, (1,))])
 
-    async def it_is_started_again(self) -> None:
-        """And is in every ISR again."""
+    async def the_other_one_is_killed(self) -> None:
+        """Nobody is left who could be told."""
+        await self.cluster.brokers[1].kill()
+        await self._reached(orders=[(-1, (1,))] * 3, audit=[(-1, (1,))])
+
+    async def the_first_is_started_again(self) -> None:
+        """It leads `payments`, and `audit` although it was not in sync; `orders` waits for broker 1."""
+        await self._start(2)
+        await self._reached(orders=[(-1, (1,))] * 3, payments=[(2, (2,))], audit=[(2, (2,))])
+
+    async def the_other_one_comes_back(self) -> None:
+        """It leads `orders`, and follows in `audit`."""
         async with self._isr_change():
-            await self._start(2)
-            await self._reached(orders=[(1, (1, 2)), (1, (1, 2)), (1, (1, 2))], payments=[(2, (2,))])
+            await self._start(1)
+            await self._reached(orders=[(1, (1, 2))] * 3, audit=[(2, (1, 2))])
 
     async def control_is_given_up_and_taken_again(self) -> None:
         """`/controller` is removed while no other than the controller can stand."""
         await self._change_hands()
 
-    async def a_topic_is_deleted(self) -> None:
-        """`payments`, whose only replica is on broker 2."""
-        await self._delete("payments")
-        await self._gone("payments")
+    async def two_topics_are_deleted_at_once(self) -> None:
+        """`payments`, whose only replica is on broker 2, and `audit`."""
+        await self._delete("payments", "audit")
+        await self._gone("payments", "audit")
 
     async def a_topic_is_deleted_while_a_broker_is_dead(self) -> None:
         """Broker 2 is killed, and then `orders` is marked: broker 1 deletes its replicas."""
         await self.cluster.brokers[2].kill()
-        await self._reached(orders=[(1, (1,)), (1, (1,)), (1, (1,))])
+        await self._reached(orders=[(1, (1,))] * 3)
         await self.cluster.quiet()
         await self._delete("orders")
 
         async def is_deleted_there() -> bool:
-            return any(e.api is ApiKey.STOP_REPLICA and _deletes(e) and e.response for e in self._told_since())
+            return any(e.api is ApiKey.STOP_REPLICA and deletes(e) and e.response for e in self._told_since())
 
         await until(is_deleted_there, "broker 1 was not asked to delete")
 
@@ -185,7 +205,7 @@ class History:
         for each in others:
             each.pause()
         try:
-            await self._session.multi([Delete(paths.CONTROLLER)])
+            await self._write([Delete(paths.CONTROLLER)], "remove /controller")
             await until(self.has_control, "the controller did not take control again", _PAUSE_LIMIT_S)
             # They are sent something, and will answer when they go on.
             await until(self._all_told, "the controller did not tell the brokers that it leads", _PAUSE_LIMIT_S)
@@ -219,10 +239,22 @@ class History:
 
         await until(is_told, f"broker {number} was told of no broker")
 
-    async def _create(self, name: str, *assignment: tuple[int, ...]) -> None:
-        has_ids = self.cluster.kafka.version >= FIRST_WITH_TOPIC_IDS
-        plan = TopicPlan(name, TopicId(_IDS[name]) if has_ids else None, assignment)
-        _demand(outcome.problem for outcome in await topic_admin.create_topics(self._session, [plan]))
+    def _id(self, name: str) -> TopicId | None:
+        return TopicId(_IDS[name]) if self.cluster.kafka.version >= FIRST_WITH_TOPIC_IDS else None
+
+    async def _create(self, *plans: TopicPlan) -> None:
+        """All in one write, so that the controller learns of all at once."""
+        operations = [each for plan in plans for each in creation_operations(plan, config_exists=False)]
+        await self._write(operations, f"create {[plan.name for plan in plans]}")
+
+    async def _delete(self, *names: str) -> None:
+        """All in one write, as well."""
+        await self._write([deletion_operation(name) for name in names], f"mark {names}")
+
+    async def _write(self, operations: Sequence[Operation], what: str) -> None:
+        outcome = await self._session.multi(operations)
+        if not isinstance(outcome, MultiDone):
+            raise RecordingFailed(f"could not {what}: {outcome}")
 
     async def _reassign(self, replicas: tuple[int, ...]) -> None:
         wanted = {TopicPartition("payments", 0): replicas}
@@ -234,15 +266,12 @@ class History:
 
         await until(is_taken, "the reassignment did not end")
 
-    async def _delete(self, name: str) -> None:
-        _demand(outcome.problem for outcome in await topic_admin.mark_for_deletion(self._session, [name]))
-
-    async def _gone(self, name: str) -> None:
+    async def _gone(self, *names: str) -> None:
         async def is_gone() -> bool:
-            found = await self._session.read([Exists(paths.topic(name)), Exists(paths.delete_topic(name))])
-            return not any(isinstance(each, Present) for each in found)
+            wanted = [Exists(path(name)) for name in names for path in (paths.topic, paths.delete_topic)]
+            return not any(isinstance(each, Present) for each in await self._session.read(wanted))
 
-        await until(is_gone, f"topic {name} was not deleted")
+        await until(is_gone, f"{names} were not deleted")
 
     async def has_control(self) -> bool:
         """Whether `/controller` names our controller."""
@@ -274,9 +303,9 @@ class History:
             if found != wanted:
                 return False
             live = [number for number, broker in self.cluster.brokers.items() if broker.is_running]
-            known = [_known(self.cluster.exchanges((number,))) for number in live]
+            told = [known(self.cluster.exchanges((number,))) for number in live]
             return all(
-                s is not None and all(k.get(p) == (s.leader_epoch, s.partition_epoch) for k in known)
+                s is not None and all(k.get(p) == (s.leader_epoch, s.partition_epoch) for k in told)
                 for p, s in states.items()
             )
 
@@ -285,45 +314,6 @@ class History:
         except RecordingFailed:
             states = await topic_admin.read_states(self._session, list(wanted))
             raise RecordingFailed(f"wanted {wanted}, found {states}") from None
-
-
-async def _gets_producer_id(cluster: RecordedCluster) -> bool:
-    """Asks broker 1 for one with InitProducerId v0, without a transaction: this request is nobody's but a client's, so
-    that the codec has no need of it. False where the broker has none yet and wants to be asked again."""
-    reader, writer = await asyncio.open_connection(*await cluster.address(1))
-    try:
-        request = struct.pack(">hhih4shi", 22, 0, 1, 4, b"test", -1, 60_000)
-        writer.write(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", await reader.readexactly(4))
-        *_, error = struct.unpack_from(">iih", await reader.readexactly(size))
-        return bool(error == ErrorCode.NONE)
-    finally:
-        writer.close()
-
-
-def _known(exchanges: Sequence[Exchange]) -> Mapping[TopicPartition, tuple[int, int]]:
-    """Leader epoch and partition epoch of what UpdateMetadata told a broker last."""
-    known: dict[TopicPartition, tuple[int, int]] = {}
-    for each in exchanges:
-        if each.api is ApiKey.UPDATE_METADATA:
-            value = decode_request(each.request).value
-            assert isinstance(value, Addressed)
-            assert isinstance(value.request, UpdateMetadataRequest)
-            for topic in value.request.topics:
-                for row in topic.partitions:
-                    known[TopicPartition(topic.topic, row.partition)] = _epochs(row)
-    return known
-
-
-def _epochs(row: UpdateMetadataPartition) -> tuple[int, int]:
-    return row.leader_epoch, row.zk_version
-
-
-def _deletes(exchange: Exchange) -> bool:
-    value = decode_request(exchange.request).value
-    assert isinstance(value, Addressed)
-    topics = value.request.topics
-    return any(getattr(row, "delete", False) for topic in topics for row in topic.partitions)
 
 
 def _demand(problems: Iterable[str | None]) -> None:
@@ -338,7 +328,7 @@ PHASES: Final[Mapping[str, Callable[[History], Awaitable[None]]]] = {
         History.the_first_broker_joins,
         History.the_second_broker_joins,
         History.a_topic_is_created,
-        History.another_topic_is_created,
+        History.two_topics_are_created_at_once,
         History.an_idempotent_producer_comes,
         History.a_partition_is_added,
         History.a_leader_is_killed,
@@ -347,9 +337,11 @@ PHASES: Final[Mapping[str, Callable[[History], Awaitable[None]]]] = {
         History.a_replica_is_added,
         History.a_replica_is_removed,
         History.a_broker_is_shut_down,
-        History.it_is_started_again,
+        History.the_other_one_is_killed,
+        History.the_first_is_started_again,
+        History.the_other_one_comes_back,
         History.control_is_given_up_and_taken_again,
-        History.a_topic_is_deleted,
+        History.two_topics_are_deleted_at_once,
         History.a_topic_is_deleted_while_a_broker_is_dead,
         History.control_changes_hands_in_the_middle_of_it,
         History.the_dead_broker_returns,

@@ -41,6 +41,8 @@ from tools.wire_recording import Exchange, Recording
 
 Json = Any
 Row = Mapping[str, Json]
+_SPLIT: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.ALTER_PARTITION)
+"""What one request says of several partitions, several may say as well."""
 _TOLD: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
 
 
@@ -80,15 +82,14 @@ class Said:
         found += [f"    {partition}: {_text(row)}" for partition, row in sorted(self.about.items())]
         return [*found, f"    answered: {_text(self.answer)}"]
 
-    def joined(self, later: Said) -> Said | None:
-        """The one request that says what this one and the next one say; None where that is not the same: they
-        contradict each other, or say different things of the cluster."""
-        if (self.api, self.version, self.head) != (later.api, later.version, later.head):
-            return None
-        about, answer = _united(self.about, later.about), _united(self.answer, later.answer)
-        if about is None or answer is None or self.api not in (*_TOLD, ApiKey.ALTER_PARTITION):
-            return None
-        return replace(self, about=about, answer=answer)
+    def goes_with(self, later: Said) -> bool:
+        """Whether this one and the next one, which is of the same kind, say the same of the cluster: then it does not
+        matter which partitions are in which."""
+        return (
+            self.api in _SPLIT
+            and (self.api, self.version, self.head) == (later.api, later.version, later.head)
+            and self.answer["error"] == later.answer["error"]
+        )
 
 
 def streams(recording: Recording) -> dict[Stream, list[Said]]:
@@ -107,14 +108,32 @@ def streams(recording: Recording) -> dict[Stream, list[Said]]:
 
 
 def joined(said: Iterable[Said]) -> list[Said]:
-    """The same with fewer requests: neighbours of one kind that can be one are one."""
-    found: list[Said] = []
+    """The same with as few requests as can be: neighbours that go together become one, or as many as there are
+    different things said of one partition; the n-th has what was said n-th of each."""
+    runs: list[list[Said]] = []
     for each in said:
-        both = found[-1].joined(each) if found else None
-        if both is None:
-            found.append(each)
+        if runs and runs[-1][-1].goes_with(each):
+            runs[-1].append(each)
         else:
-            found[-1] = both
+            runs.append([each])
+    return [each for run in runs for each in _joined(run)]
+
+
+def _joined(run: Sequence[Said]) -> list[Said]:
+    by_partition: dict[str, list[tuple[Row, Json]]] = {}
+    for each in run:
+        for name, row in each.about.items():
+            told = by_partition.setdefault(name, [])
+            if not told or told[-1] != (row, each.answer.get(name)):
+                told.append((row, each.answer.get(name)))
+    if not by_partition:
+        return [run[0]]
+    found = []
+    for number in range(max(map(len, by_partition.values()))):
+        now = {name: told[number] for name, told in sorted(by_partition.items()) if number < len(told)}
+        answers = {name: answer for name, (_, answer) in now.items() if answer is not None}
+        about = {name: row for name, (row, _) in now.items()}
+        found.append(replace(run[0], about=about, answer={"error": run[0].answer["error"], **answers}))
     return found
 
 
@@ -217,13 +236,6 @@ _SAID_ONCE: Final = ("controller_id", "controller_epoch", "broker_id")
 
 def _plain(value: Json) -> Json:
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
-
-
-def _united(one: Row, other: Row) -> Row | None:
-    """Both; None where they contradict each other."""
-    if any(one[key] != other[key] for key in one if key in other):
-        return None
-    return {**one, **other}
 
 
 def _text(row: Row) -> str:

@@ -77,10 +77,12 @@ async def test_who_cannot_be_reached_hangs_up() -> None:
         assert proxy.frames == []
 
 
-async def test_leaving_ends_the_connections(echo: Address) -> None:
+async def test_leaving_ends_the_connections_and_says_nothing(echo: Address) -> None:
     async def find() -> Address:
         return echo
 
+    said: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
     async with asyncio.timeout(LIMIT_S):
         async with RecordingProxy("echo", find) as proxy:
             reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
@@ -88,3 +90,4 @@ async def test_leaving_ends_the_connections(echo: Address) -> None:
             assert await reader.readexactly(6) == framed(b"ba")
         assert await reader.read() == b""
         writer.close()
+    assert said == []
