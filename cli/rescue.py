@@ -85,8 +85,12 @@ def rescue(
     reason; 4 where deletions were still going on when the time was over; 130 where it was interrupted. Control is
     handed back in every case.
     """
+    import logging
+
     from cli.rescue_run import Wish
 
+    # What the controller refuses or sets aside is told in the end, in words.
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
     wish = Wish(
         zookeeper,
         tuple(dict.fromkeys(topic or ())),

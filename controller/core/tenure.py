@@ -97,7 +97,11 @@ def looked_up(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
         return
     context.takings.going_on = None
     if context.is_leading:
+        # Whoever removed it wants another controller: Kafka's brokers have it within milliseconds, if we let them.
         resign(turn, "/controller is gone")
+        if not context.retired:
+            context.role = Role.BACKING_OFF
+            turn.set_timer(StandAgain(), turn.now_ms + context.config.stand_back_off_min_ms)
     context.active_controller = NO_BROKER
     if isinstance(migration, Present):
         _refuse_cluster(turn, _IN_MIGRATION)

@@ -305,6 +305,17 @@ def test_resigning_on_request_with_nobody_else_there_leads_again_after_the_wait(
     assert role(world) is Role.ACTIVE
 
 
+def test_controller_removed_by_hand_lets_another_one_be_elected_before_we_stand_again() -> None:
+    """The old trick to move the controller, and what `lethe controller-resign` does, moves it."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.write(Delete(paths.controller()))
+    world.run()
+    assert role(world) is Role.BACKING_OFF
+    assert not world.exists(paths.controller())
+    world.advance(500)
+    assert role(world) is Role.ACTIVE
+
+
 # --- refusing -----------------------------------------------------------------------------------------------------
 
 
