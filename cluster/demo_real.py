@@ -33,7 +33,7 @@ class FillFailed(Exception):
 
 
 def real_cluster_settings(options: DemoOptions, kafka: KafkaDistribution) -> ClusterSettings:
-    """Brokers of that Kafka, with controllers of ours in charge, which they do not find: they have nothing to ask."""
+    """Brokers of that Kafka, with controllers of ours in charge that they find and ask as they do Kafka's."""
     return ClusterSettings(
         controllers=options.controllers,
         brokers=0,
@@ -52,6 +52,7 @@ def real_cluster_settings(options: DemoOptions, kafka: KafkaDistribution) -> Clu
         start_limit_s=180.0,
         kafka=kafka,
         kafka_brokers=options.brokers,
+        listed=True,
     )
 
 

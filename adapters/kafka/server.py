@@ -23,6 +23,7 @@ from protocol.kafka.codec import Decoded, RequestHeader
 from protocol.kafka.connection import Buffers, ServerConnection
 from protocol.kafka.control import ApiKey
 from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
+from protocol.kafka.passing import Claims
 from protocol.kafka.queries import ApiVersionsRequest, Request, Response
 from protocol.kafka.versions import SPOKEN, VersionRange
 
@@ -115,6 +116,7 @@ class KafkaServer:
         name: str = "kafka",
         note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
         relay: Relay | None = None,
+        claims: Claims = Claims(),  # noqa: B008 - frozen
     ) -> None:
         """`note_request` is told of every request that goes to the handler, and how many bytes it took."""
         self._handler = handler
@@ -123,6 +125,7 @@ class KafkaServer:
         self._name = name
         self._note_request = note_request
         self._relay = relay
+        self._claims = claims
         self._listeners: list[asyncio.Server] = []
         self._connections: dict[_Connection, None] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -263,7 +266,9 @@ class KafkaServer:
 
     async def _converse(self, connection: _Connection) -> str:
         """Serve one connection to its end, and say why it ended."""
-        protocol = ServerConnection(self._served, self._limits.max_request_bytes, passes_on=self._relay is not None)
+        protocol = ServerConnection(
+            self._served, self._limits.max_request_bytes, passes_on=self._relay is not None, claims=self._claims
+        )
         passage = self._passage(connection, protocol)
         try:
             return await self._serve(connection, protocol, passage)

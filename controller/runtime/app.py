@@ -239,7 +239,14 @@ class ControllerApp:
             max_answer_bytes=config.max_frame_bytes,
         )
         limits = ServerLimits(config.max_frame_bytes, config.max_connections, config.max_idle_ms)
-        return BrokerListener(post, metrics, relay=relay, max_wait_ms=config.request_timeout_ms, limits=limits)
+        return BrokerListener(
+            post,
+            metrics,
+            controller_id=config.controller_id,
+            relay=relay,
+            max_wait_ms=config.request_timeout_ms,
+            limits=limits,
+        )
 
     async def _step_down(self, loop: ControllerLoop) -> None:
         logger.info("stopping: %s", self._stop_reason)

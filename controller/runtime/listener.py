@@ -12,9 +12,9 @@ request is answered, and by one of three:
 * this file, where the core is so busy that the request has waited for too long.
 
 To clients the controller is a broker like the others: it is told among the live ones. What they ask is passed on to a
-broker that is one (`adapters.kafka.relay`), and they are told that broker's versions. Three requests go to every
-broker, for what each has itself: they are answered as by a broker that has nothing, since passed on they would show
-another broker's twice. Who does not lead, or knows no broker, closes the connections of clients: they have other
+broker that is one (`adapters.kafka.relay`), and they are told that broker's versions. Four requests go to every broker,
+for what each has itself: they are answered as by a broker that has nothing, since passed on they would show another
+broker's twice, or be refused. Who does not lead, or knows no broker, closes the connections of clients: they have other
 addresses.
 
 No more than `MAX_AT_ONCE` requests are with the core; further ones wait with their connections, each of which has one
@@ -24,6 +24,7 @@ request in progress, so that a flood of them neither fills the queue nor holds u
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 import time
@@ -41,7 +42,13 @@ from controller.runtime.metrics import ListenerView
 from protocol.kafka.codec import RequestHeader
 from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode, error_name
+from protocol.kafka.passing import Claims
 from protocol.kafka.queries import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     ListGroupsRequest,
@@ -63,7 +70,7 @@ from protocol.kafka.to_controller import (
     ControllerResponse,
 )
 from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import Broker, Endpoint
+from protocol.vocabulary import Broker, BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +88,8 @@ EMPTY: Final[Mapping[ApiKey, VersionRange]] = {
     api: SPOKEN[api] for api in (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LIST_TRANSACTIONS)
 }
 """What clients ask every broker, for what it has itself."""
+EMPTY_OF_OURS: Final[Mapping[ApiKey, VersionRange]] = {api: SPOKEN[api] for api in (ApiKey.DESCRIBE_CONFIGS,)}
+"""The same where it is about the controller itself; about others any broker knows."""
 NO_LOGS: Final = "(a controller, which keeps no logs)"
 """The one log directory of the controller: clients take an answer without any for a refusal."""
 MAX_AT_ONCE: Final = 100
@@ -105,6 +114,7 @@ class BrokerListener:
         post: Callable[[BrokerRequested], None],
         metrics: ListenerMetrics,
         *,
+        controller_id: BrokerId,
         relay: Relay,
         max_wait_ms: int,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
@@ -115,7 +125,10 @@ class BrokerListener:
         self._max_wait_ms = max_wait_ms
         self._room = asyncio.Semaphore(max_at_once)
         self._relay = relay
-        self._server = KafkaServer(self._handle, {**OWN, **EMPTY}, limits, "controller-listener", relay=relay)
+        claims = Claims(EMPTY_OF_OURS, functools.partial(_is_about, str(controller_id)))
+        self._server = KafkaServer(
+            self._handle, {**OWN, **EMPTY}, limits, "controller-listener", relay=relay, claims=claims
+        )
         self._task: asyncio.Task[None] | None = None
         self._keys = itertools.count(1)
         self._unanswered: dict[int, _Unanswered] = {}
@@ -201,13 +214,32 @@ def _empty_answer(request: Request) -> Response | None:
             return ListTransactionsResponse(ErrorCode.NONE)
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse((LogDir(ErrorCode.NONE, NO_LOGS, ()),))
+        case DescribeConfigsRequest(resources=resources):
+            results = (
+                DescribedConfigs(ErrorCode.NONE, None, each.resource_type, each.resource_name, ()) for each in resources
+            )
+            return DescribeConfigsResponse(tuple(results))
         case _:
             return None
 
 
+def _is_about(controller: str, request: Request) -> bool:
+    """Whether it asks for the configuration of the controller, which Kafka's clients ask each broker for itself."""
+    return isinstance(request, DescribeConfigsRequest) and any(
+        each.resource_type in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE) and each.resource_name == controller
+        for each in request.resources
+    )
+
+
 def relay_for(client_id: str, *, connect_timeout_ms: int, max_answer_bytes: int) -> Relay:
     """What clients of the listener are passed on by."""
-    return Relay(OWN, EMPTY, client_id, connect_timeout_ms=connect_timeout_ms, max_answer_bytes=max_answer_bytes)
+    return Relay(
+        OWN,
+        {**EMPTY, **EMPTY_OF_OURS},
+        client_id,
+        connect_timeout_ms=connect_timeout_ms,
+        max_answer_bytes=max_answer_bytes,
+    )
 
 
 def _name(request: ControllerRequest) -> str:

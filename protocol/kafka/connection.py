@@ -27,7 +27,14 @@ from protocol.kafka.codec import (
 from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, ProtocolError, frame_size
-from protocol.kafka.passing import HEAD_BYTES, NEVER_PASSED_ON, RequestHead, request_head
+from protocol.kafka.passing import (
+    HEAD_BYTES,
+    MAX_CLAIMED_BYTES,
+    NEVER_PASSED_ON,
+    Claims,
+    RequestHead,
+    request_head,
+)
 from protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
@@ -136,9 +143,9 @@ class ClientConnection:
 class ServerConnection:
     """The side that answers. `served` says which APIs and versions; ApiVersions is answered from it here, unless it
     `passes_on`: then it is given out like other requests, and what is not served may be passed on to somebody else,
-    by its raw bytes (`foreign_head`, `peek`, `take`)."""
+    by its raw bytes (`foreign_head`, `peek`, `take`). What is claimed is given out or passed on by what it asks for."""
 
-    __slots__ = ("_current", "_decoder", "_passes_on", "_served", "request_bytes")
+    __slots__ = ("_claims", "_current", "_decoder", "_passes_on", "_served", "request_bytes")
 
     def __init__(
         self,
@@ -146,8 +153,10 @@ class ServerConnection:
         max_request_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         *,
         passes_on: bool = False,
+        claims: Claims = Claims(),  # noqa: B008 - frozen
     ) -> None:
-        self._served = served
+        self._served = {**served, **claims.apis}
+        self._claims = claims
         self._decoder = FrameDecoder(max_request_bytes)
         self._passes_on = passes_on
         self._current: RequestHeader | None = None
@@ -192,7 +201,23 @@ class ServerConnection:
         if len(start) < HEAD_BYTES:
             return None
         head = request_head(start)
+        if head.api_key in self._claims.apis:
+            return self._unless_claimed(head)
         return None if head.api_key in self._served or head.api_key in NEVER_PASSED_ON else head
+
+    def _unless_claimed(self, head: RequestHead) -> RequestHead | None:
+        """The head where the request is not ours to answer; None where it is, or is not there as a whole yet."""
+        if head.size > MAX_CLAIMED_BYTES:
+            return head
+        frame = self._decoder.peek(head.size + 4)
+        if len(frame) < head.size + 4:
+            return None
+        try:
+            request = decode_request(frame[4:], self._claims.apis)
+        except ProtocolError:
+            # Whatever is wrong with it, the broker knows better.
+            return head
+        return None if self._claims.are_ours(request.value) else head
 
     def peek(self, count: int) -> bytes:
         """The next raw bytes, at most so many, which stay."""

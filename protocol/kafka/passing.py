@@ -9,12 +9,13 @@ to its ApiVersions request; that answer is the broker's, with what the relay ans
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from protocol.kafka.codec_primitives import Malformed, read_uvarint
 from protocol.kafka.control import ApiKey
-from protocol.kafka.queries import ApiVersion, ApiVersionsResponse
+from protocol.kafka.queries import ApiVersion, ApiVersionsResponse, Request
 from protocol.kafka.versions import VersionRange
 
 HEAD_BYTES: Final = 12
@@ -22,6 +23,9 @@ HEAD_BYTES: Final = 12
 PRODUCE: Final = 0
 NEVER_PASSED_ON: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
 """What a controller orders a broker to do is meant for that broker alone."""
+
+MAX_CLAIMED_BYTES: Final = 65_536
+"""A request that has to be read to know whether it is passed on is passed on unread where it is larger."""
 
 _HEAD: Final = struct.Struct(">ihhi")
 _I16: Final = struct.Struct(">h")
@@ -98,6 +102,13 @@ def _after_tags(frame: bytes, offset: int) -> int:
         offset += length
         _check(offset)
     return offset
+
+
+class Claims(NamedTuple):
+    """Requests that are passed on or answered by the relay's owner, by what they ask for."""
+
+    apis: Mapping[ApiKey, VersionRange] = MappingProxyType({})
+    are_ours: Callable[[Request], bool] = lambda _: False
 
 
 # --- what the client is told --------------------------------------------------------------------------------------

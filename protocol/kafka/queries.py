@@ -220,6 +220,8 @@ class ListTransactionsResponse:
 
 BROKER_RESOURCE: Final = 4
 """Kafka's number for the configuration of a broker, which is named by its id."""
+BROKER_LOGGER_RESOURCE: Final = 8
+"""That for the log levels of a broker."""
 
 
 class DescribableConfigs(NamedTuple):

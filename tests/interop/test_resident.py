@@ -59,7 +59,9 @@ async def all_whole(session: ZooKeeperSession) -> bool:
 # --- what brokers create themselves ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("racks", [(), ("a", "b", "c")], ids=["no racks", "racks"])
+@pytest.mark.parametrize(
+    "racks", [pytest.param((), id="no racks", marks=pytest.mark.slow), pytest.param(("a", "b", "c"), id="racks")]
+)
 async def test_nothing_stays_on_the_controller_of_a_fresh_cluster(
     kafka_cluster: MakeCluster, version: str, racks: Sequence[str]
 ) -> None:
@@ -138,6 +140,7 @@ def moved(active: ControllerDaemon) -> list[str]:
 # --- clients that know nobody else ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_java_clients_that_know_only_lethe(kafka_cluster: MakeCluster, version: str, tmp_path: Path) -> None:
     """A console producer and consumer go on while control changes hands twice, and others begin after that."""
     async with (
@@ -192,6 +195,7 @@ async def every_broker_is_asked(cluster: LocalCluster, directory: Path, server: 
     kafka = cluster.kafka_brokers[0].kafka
     server_option = ("--bootstrap-server", server)
     await run(kafka, "ConsumerGroupCommand", (*server_option, "--list"), directory / "groups")
+    await run(kafka, "ConfigCommand", (*server_option, "--describe", "--entity-type", "brokers"), directory / "configs")
     told = await run(kafka, "LogDirsCommand", (*server_option, "--describe"), directory / "log dirs")
     (document,) = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     assert {each["broker"] for each in document["brokers"]} >= set(BROKERS)

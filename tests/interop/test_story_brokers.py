@@ -78,7 +78,9 @@ class Story:
         return await read_all(bootstrap(self.cluster), "orders", partitions)
 
 
-@pytest.mark.parametrize("resident", [False, True], ids=["guest", "resident"])
+@pytest.mark.parametrize(
+    "resident", [pytest.param(False, id="guest", marks=pytest.mark.slow), pytest.param(True, id="resident")]
+)
 async def test_the_life_of_a_topic(kafka_cluster: MakeCluster, version: str, resident: bool) -> None:
     async with kafka_cluster(version, listed=resident) as cluster, cluster.session() as session:
         story = Story(cluster, session, KafkaVersion.parse(version), resident)

@@ -57,7 +57,12 @@ class Bench:
         self.errors: Counter[tuple[str, str]] = Counter()
         relay = relay_for("1000", connect_timeout_ms=1_000, max_answer_bytes=1 << 20)
         self.listener = BrokerListener(
-            self.posted.append, self, relay=relay, max_wait_ms=max_wait_ms, max_at_once=max_at_once
+            self.posted.append,
+            self,
+            controller_id=BrokerId(1000),
+            relay=relay,
+            max_wait_ms=max_wait_ms,
+            max_at_once=max_at_once,
         )
         self.advertised: tuple[Endpoint, ...] = ()
 

@@ -17,6 +17,10 @@ from protocol.kafka.control import ApiKey
 from protocol.kafka.queries import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     ListGroupsRequest,
@@ -76,7 +80,12 @@ class Bench:
         self.relay: Relay = relay_for("1000", connect_timeout_ms=500, max_answer_bytes=100 << 20)
         self.posted: list[BrokerRequested] = []
         self.listener = BrokerListener(
-            self.posted.append, self, relay=self.relay, max_wait_ms=10_000, limits=ServerLimits(1 << 26)
+            self.posted.append,
+            self,
+            controller_id=BrokerId(1000),
+            relay=self.relay,
+            max_wait_ms=10_000,
+            limits=ServerLimits(1 << 26),
         )
         self.listeners = listeners
         self.ports: dict[str, int] = {}
@@ -248,6 +257,29 @@ async def test_requests_that_go_to_every_broker_are_answered_as_by_one_that_has_
                 answer = await client.ask(struct.pack(">i", len(payload)) + payload)
                 assert decode_response(api, version, answer[4:]) == (version, wanted)
         assert broker.frames == []
+
+
+async def test_the_controllers_configuration_is_empty_and_that_of_others_is_asked_of_a_broker() -> None:
+    broker = RelayedBroker(1)
+
+    def asked(number: int, *resources: tuple[int, str]) -> bytes:
+        question = DescribeConfigsRequest(tuple(DescribableConfigs(*each) for each in resources))
+        payload = encode_request(question, 4, number, "me")
+        return struct.pack(">i", len(payload)) + payload
+
+    async with Bench(broker).running() as bench, bench.client() as client:
+        for resource_type in (4, 8):
+            frame = asked(7, (resource_type, "1000"))
+            client.send(frame[:20])
+            await client.writer.drain()
+            answer = await client.ask(frame[20:])
+            empty = DescribedConfigs(0, None, resource_type, "1000", ())
+            wanted = DescribeConfigsResponse((empty,))
+            assert decode_response(ApiKey.DESCRIBE_CONFIGS, 4, answer[4:]) == (7, wanted)
+        assert broker.frames == []
+        large = ((2, "x" * 100),) * 1_000
+        for frame in (asked(8, (4, "1")), asked(9, (2, "1000")), asked(10, *large), asked(11)[:-1] + b"\xff"):
+            assert await client.ask(frame) == answer_to(frame, 1)
 
 
 # --- brokers that come and go -------------------------------------------------------------------------------------
