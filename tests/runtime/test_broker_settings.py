@@ -1,0 +1,107 @@
+"""Brokers asked about their configuration over real sockets: those that tell it, and those that do not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from adapters.broker_settings import BrokerSettings, ask_settings
+from adapters.kafka.server import Close, KafkaServer, Peer
+from protocol.kafka.codec import RequestHeader
+from protocol.kafka.control import ApiKey
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import (
+    ConfigEntry,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+    Request,
+    Response,
+)
+from protocol.kafka.versions import SPOKEN, InterBrokerProtocol, VersionRange
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+
+OLD = {
+    ApiKey.API_VERSIONS: VersionRange(0, 3),
+    ApiKey.LEADER_AND_ISR: VersionRange(0, 4),
+    ApiKey.UPDATE_METADATA: VersionRange(0, 6),
+    ApiKey.STOP_REPLICA: VersionRange(0, 2),
+}
+
+
+@asynccontextmanager
+async def configured(
+    config: Mapping[str, str | None],
+    versions: Mapping[ApiKey, VersionRange] = SPOKEN,
+    error: int = 0,
+) -> AsyncIterator[Broker]:
+    """A broker with that configuration."""
+
+    async def answer(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        if not isinstance(request, DescribeConfigsRequest):
+            return Close(f"unexpected {request}")
+        (resource,) = request.resources
+        assert resource.resource_name == "3"
+        names = resource.names or ()
+        entries = tuple(ConfigEntry(name, config[name]) for name in names if name in config)
+        described = DescribedConfigs(error, None, resource.resource_type, resource.resource_name, entries)
+        return DescribeConfigsResponse((described,))
+
+    server = KafkaServer(answer, versions)
+    address = await server.listen("127.0.0.1", 0)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.serve(), name="server")
+        await server.started()
+        yield Broker(BrokerId(3), BrokerEpoch(9), (Endpoint("PLAINTEXT", "127.0.0.1", address.port),))
+        server.stop(0)
+
+
+async def test_a_broker_tells_what_concerns_its_controller() -> None:
+    config = {
+        "delete.topic.enable": "false",
+        "inter.broker.protocol.version": "2.8-IV1",
+        "inter.broker.listener.name": "INSIDE",
+        "control.plane.listener.name": None,
+    }
+    async with configured(config) as broker:
+        found = await ask_settings(broker, 5_000)
+    assert found == BrokerSettings(BrokerId(3), False, InterBrokerProtocol.parse("2.8-IV1"), "INSIDE")
+
+
+async def test_a_listener_for_controllers_comes_before_the_one_between_brokers() -> None:
+    listeners = {"inter.broker.listener.name": "INSIDE", "control.plane.listener.name": "CONTROL"}
+    async with configured(listeners) as broker:
+        assert (await ask_settings(broker, 5_000)).listener == "CONTROL"
+    async with configured({"security.inter.broker.protocol": "PLAINTEXT"}) as broker:
+        assert (await ask_settings(broker, 5_000)).listener == "PLAINTEXT"
+
+
+async def test_what_is_not_told_is_not_known_and_versions_speak_for_the_protocol() -> None:
+    async with configured({}, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) as broker:
+        found = await ask_settings(broker, 5_000)
+    assert (found.deletes_topics, found.listener, found.problem) == (None, None, None)
+    assert found.inter_broker_protocol == InterBrokerProtocol.parse("3.9")
+    async with configured({}, versions=OLD) as broker:
+        assert (await ask_settings(broker, 5_000)).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
+
+
+async def test_an_unknown_protocol_is_not_believed() -> None:
+    async with configured({"inter.broker.protocol.version": "4.7-IV0"}, versions={**SPOKEN, **OLD}) as broker:
+        assert (await ask_settings(broker, 5_000)).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
+
+
+@pytest.mark.parametrize(
+    "endpoint,problem",
+    [
+        (Endpoint("SSL", "127.0.0.1", 1, SecurityProtocol.SSL), "it has no PLAINTEXT listener"),
+        (Endpoint("PLAINTEXT", "127.0.0.1", 1), "cannot connect"),
+    ],
+)
+async def test_a_broker_that_cannot_be_asked_says_why(endpoint: Endpoint, problem: str) -> None:
+    found = await ask_settings(Broker(BrokerId(3), BrokerEpoch(9), (endpoint,)), 2_000)
+    assert found.problem is not None
+    assert problem in found.problem
+    assert found.inter_broker_protocol is None

@@ -1,0 +1,114 @@
+"""What a rescue says before it begins and in the end, and with which exit code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from adapters.broker_settings import BrokerSettings
+from adapters.topic_admin import ActiveController
+from cli.answer import Exit
+from cli.rescue_look import Look, Turns
+from cli.rescue_show import Control, before, ended, plan
+from protocol.vocabulary import BrokerId, TopicPartition
+from protocol.zookeeper.operations import Stat
+from protocol.zookeeper.znodes import ControllerZnode
+from survey.causes import Cause, Kind
+from survey.evidence import Evidence
+from survey.explain import Explanation, Verdict
+from survey.views import BrokerAnswers, Failure, Problem, Survey, ZooKeeperTree
+
+KAFKA = ActiveController(
+    ControllerZnode(BrokerId(2), 0), Stat(czxid=1, mzxid=1, version=0, ephemeral_owner=9, num_children=0)
+)
+SILENT = BrokerAnswers(BrokerId(2), problems=(Problem("broker 2", "silent"),), failure=Failure.SILENT)
+CALM = Turns(0, 2_000)
+WAITING = Explanation("orders", Verdict.WAITING, (Cause(Kind.BROKER_TO_RETURN, BrokerId(4)),), (), 4_000)
+GONE = Explanation("invoices", Verdict.GONE)
+
+
+def look(*found: Explanation, **changes: Any) -> Look:
+    evidence = Evidence(Survey(10_000, 1, ZooKeeperTree()), tuple(each.topic for each in found))
+    return replace(Look(evidence, found, KAFKA, (), (), CALM), **changes)
+
+
+def end(*found: Explanation, turns: Turns = CALM, **changes: Any) -> Any:
+    control = Control(BrokerId(1000), BrokerId(2), BrokerId(3), 1_300, turns)
+    said: dict[str, Any] = {"interrupted": False, "timed_out": False, "set_aside": (), "even_if_disabled": False}
+    return ended(look(*found), look(*found), control, **(said | changes))
+
+
+def test_who_is_in_control_is_said_first() -> None:
+    assert before(look(), even_if_disabled=False) == [
+        "Controller 2 of Kafka controls the cluster and answers.",
+        "No topic is marked for deletion.",
+    ]
+    assert before(look(holder=None), even_if_disabled=False)[0] == "Nobody controls the cluster."
+    lethe = ActiveController(ControllerZnode(BrokerId(9), 0, admin="http://h:1"), KAFKA.stat)
+    assert "one of Lethe's" in before(look(holder=lethe), even_if_disabled=False)[0]
+    asleep = replace(look().evidence, survey=Survey(10_000, 1, ZooKeeperTree(), (SILENT,)))
+    assert "does not answer" in before(look(evidence=asleep), even_if_disabled=False)[0]
+
+
+def test_each_topic_has_its_causes_and_what_is_to_be_expected() -> None:
+    lines = before(look(WAITING, zombies=(TopicPartition("ghost", 1),)), even_if_disabled=False)
+    assert lines[1:3] == [
+        "orders: marked for deletion 6 s ago, will go on waiting.",
+        "    waits for broker 4, which is not registered in ZooKeeper -> start the broker, or an empty one with its id",
+    ]
+    assert "ghost-1" in lines[3]
+
+
+def test_controllers_that_take_turns_are_noticed() -> None:
+    assert "51 times in 1.3 s" in before(look(turns=Turns(51, 1_300)), even_if_disabled=False)[1]
+    assert not Turns(2, 1_300).are_too_many
+
+
+@pytest.mark.parametrize(
+    "seen,code",
+    [
+        (look(), Exit.OK),
+        (look(GONE), Exit.OK),
+        (look(WAITING), Exit.NO),
+        (look(zombies=(TopicPartition("ghost", 1),)), Exit.NO),
+        (look(turns=Turns(51, 1_300)), Exit.NO),
+    ],
+)
+def test_dry_run_says_with_its_code_whether_something_is_stuck(seen: Look, code: Exit) -> None:
+    assert plan(seen, even_if_disabled=False, lines=()).exit is code
+
+
+def test_end_of_a_rescue() -> None:
+    answer = end(GONE, WAITING)
+    assert answer.exit is Exit.NO
+    assert answer.lines[0] == (
+        "1 of 2 topics are gone. "
+        "Control was ours for 1.3 s: it was taken from controller 2, and controller 3 has it now."
+    )
+    assert "invoices is gone: ZooKeeper, caches and disks are clean." in answer.lines
+    assert "orders remains:" in answer.lines
+    assert answer.data["finished"] == ["invoices"]
+    assert answer.data["remaining"] == ["orders"]
+    assert answer.data["control"]["handed_to"] == 3
+
+
+def test_codes_of_an_end() -> None:
+    assert end(GONE).exit is Exit.OK
+    assert end(WAITING, timed_out=True).exit is Exit.TIMED_OUT
+    assert end(GONE, timed_out=True).exit is Exit.OK
+    assert end(GONE, interrupted=True).exit is Exit.INTERRUPTED
+    assert end(GONE, turns=Turns(20, 100)).exit is Exit.NO, "the next controllers fall over too"
+    left_over = Explanation("orders", Verdict.LEFT_OVER, (Cause(Kind.STORED, BrokerId(4), path="/d/orders-0"),))
+    assert end(left_over).exit is Exit.NO
+
+
+def test_what_cannot_be_understood_is_named() -> None:
+    lines = end(GONE, set_aside=("/brokers/topics/odd: no JSON",)).lines
+    assert "    /brokers/topics/odd: no JSON" in lines
+
+
+def test_deletion_that_is_switched_off_is_seen_in_the_brokers_own_words() -> None:
+    settings = (BrokerSettings(BrokerId(1), False), BrokerSettings(BrokerId(2), True), BrokerSettings(BrokerId(3)))
+    assert look(settings=settings).disabled_on == (1,)
