@@ -60,7 +60,8 @@ class Guest:
 
     def __init__(self, app: ControllerApp, grace_ms: int) -> None:
         self._app = app
-        self._grace_ms = grace_ms
+        self.grace_ms: Final = grace_ms
+        """How long who has control is left to notice."""
 
     @property
     def url(self) -> str:
@@ -90,7 +91,7 @@ class Guest:
     async def elected(self) -> BrokerId | None:
         """Waits until the cluster is loaded; whom control was taken from, None where nobody had it. Raises Interrupted,
         and Refusal where control cannot be had."""
-        deadline = time.monotonic() + ELECTION_LIMIT_S + self._grace_ms / 1000
+        deadline = time.monotonic() + ELECTION_LIMIT_S + self.grace_ms / 1000
         while self._app.loop.context.role is not Role.ACTIVE:
             context = self._app.loop.context
             if self._app.is_stopping:

@@ -128,6 +128,8 @@ async def _work(
     course: _Course,
     say: Say,
 ) -> None:
+    if seen.holder is not None:
+        say(f"Taking control, with {guest.grace_ms / 1000:g} s for who has it to notice.")
     taken_from = await guest.elected()
     course.taken_at_s = time.monotonic()
     holder = seen.holder

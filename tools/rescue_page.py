@@ -19,6 +19,7 @@ WIDTH: Final = 200
 ORDER: Final = (
     "A deletion interrupted between two znodes",
     "A topic znode that nobody understands",
+    "A reassignment that crawls",
     "A broker that does not return",
     "A controller that is frozen",
     "Deletion is switched off",

@@ -96,7 +96,7 @@ class Story:
             assert set(topics) <= set(listed.marked), "Kafka's controller has finished it: nothing is stuck"
             await asyncio.sleep(0.5)
         after = await self._looks(*topics)
-        assert after == before, "something has moved"
+        assert after == before, f"something has moved: {before} became {after}"
         self.note(f"For {for_s:.0f} s nothing moves", after)
 
     async def rescue(self, *options: str) -> Ran:

@@ -17,8 +17,17 @@ from cluster.local import LocalCluster
 from protocol.vocabulary import ReplicaAssignment, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
-from protocol.zookeeper.znodes import TopicZnode, decode_topic, encode_reassignment, encode_topic
+from protocol.zookeeper.znodes import (
+    ConfigChange,
+    TopicZnode,
+    decode_topic,
+    encode_config,
+    encode_config_change,
+    encode_reassignment,
+    encode_topic,
+)
 from tests.fakes.zookeeper_cluster import apply
+from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import (
     controller,
     create,
@@ -264,3 +273,53 @@ async def test_deletion_switched_off_is_respected_unless_somebody_says_otherwise
         await story.look("Afterwards", "orders", "kept")
         assert len(living(cluster, "kept")) == 6
         story.finish()
+
+
+@pytest.mark.slow
+async def test_a_reassignment_that_crawls_holds_up_a_deletion_although_every_broker_is_alive(
+    kafka_cluster: MakeCluster, version: str
+) -> None:
+    """A throttle that somebody forgot. After a failover Kafka's controller deletes no topic that is being moved."""
+    slow = {"replica.fetch.max.bytes": "1024", "replica.fetch.response.max.bytes": "1024"}
+    async with kafka_cluster(version, controllers=0, properties=slow) as cluster, cluster.session() as session:
+        config = {"leader_replication_throttled_replicas": "*", "follower_replication_throttled_replicas": "*"}
+        await create(session, plan("moving", (1, 2), version=version, **config))
+        await until(is_whole(session, "moving", [(1, 2)]), "moving is whole")
+        throttle = {"leader.replication.throttled.rate": "1", "follower.replication.throttled.rate": "1"}
+        await produce(bootstrap(cluster), "moving", range(4_000))
+        await session.ensure_path(paths.config_changes())
+        for broker in (1, 2, 3):
+            await apply(
+                session,
+                Create(paths.config_broker(broker), encode_config(throttle)),
+                Create(paths.config_change(), encode_config_change(ConfigChange(f"brokers/{broker}")), sequential=True),
+            )
+        await asyncio.sleep(2.0)
+        target = {TopicPartition("moving", 0): (1, 3)}
+        async with nobody_in_control(cluster) as operator:
+            await apply(operator, Create(paths.REASSIGN_PARTITIONS, encode_reassignment(target)))
+        await until(lambda: there_is_adding(session, "moving"), "Kafka's controller has begun to move it")
+        async with nobody_in_control(cluster) as operator:
+            await apply(operator, Create(paths.delete_topic("moving"), None))
+        story = Story("A reassignment that crawls", version, cluster, session)
+
+        async def has_arrived() -> bool:
+            return "3/moving-0" in living(cluster, "moving") and (await controller(session)) is not None
+
+        await until(has_arrived, "broker 3 has a directory for it")
+        story.note("Told", "moving goes from broker 2 to broker 3 under a throttle of one byte a second")
+        await story.stays_stuck("moving")
+
+        ran = await story.rescue()
+        assert ran.code == 0, ran
+        await gone_everywhere(cluster, session, "moving")
+        await story.look("Afterwards", "moving")
+        story.finish()
+
+
+async def there_is_adding(session: ZooKeeperSession, topic: str) -> bool:
+    """The topic's znode says that a replica is being added."""
+    (found,) = await session.read([GetData(paths.topic(topic))])
+    if not isinstance(found, Data):
+        return False
+    return any(each.adding for each in decode_topic(topic, found.data).assignments.values())
