@@ -83,10 +83,10 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
     for topic, number, error in _said(request, event.response) if event.response.error == ErrorCode.NONE else ():
         if topic not in asked:
             continue
-        topic_partition = TopicPartition(topic, number)
-        partition = context.partition(topic_partition)
+        partition = context.topics[topic].partitions.get(number)
         if partition is None:
             continue
+        topic_partition = TopicPartition(topic, number)
         if error == ErrorCode.KAFKA_STORAGE_ERROR:
             partition.hosting.pop(broker, None)
             if broker not in partition.replicas:

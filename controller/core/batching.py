@@ -5,6 +5,9 @@ partition in a LeaderAndIsr is also in the UpdateMetadata, which goes to all bro
 Partitions without leadership are left out of UpdateMetadata. A topic queued for deletion goes out with leader -2 (the
 tombstone) there and with leader epoch -2 in StopReplica. Brokers that are not registered are dropped silently.
 
+Brokers that are told the same of the same partitions share one request, which is then built, kept and encoded once:
+with as many replicas as brokers that is so for every request.
+
 A controller that listens for brokers names itself among the live brokers of UpdateMetadata, and nowhere else.
 
 Two differences. A queued topic's partition that never had leadership is announced with leader -2 all the same, since a
@@ -14,7 +17,9 @@ queued topic: it asks whether the broker can reach the replica, and is no order 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from controller.core import listing
 from controller.core.context import Context
@@ -44,6 +49,9 @@ from protocol.vocabulary import (
     TopicPartition,
 )
 
+R = TypeVar("R")
+MAX_COMPARED = 8
+"""Other brokers' requests that one is compared with: in a large cluster hardly any are the same."""
 FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION = 3
 
 
@@ -67,7 +75,10 @@ class RequestBatch:
         for broker in brokers:
             if broker in self._context.brokers:
                 entries = self._leader_and_isr.setdefault(BrokerId(broker), {})
-                entries[topic_partition] = entries.get(topic_partition, False) or is_new
+                if is_new:
+                    entries[topic_partition] = True
+                else:
+                    entries.setdefault(topic_partition, False)
         self._updates[topic_partition] = None
         self._tell_all = True
 
@@ -83,7 +94,10 @@ class RequestBatch:
         """Tell the broker to stop serving its replica and, with `delete`, to remove it."""
         if broker in self._context.brokers:
             entries = self._stop_replica.setdefault(broker, {})
-            entries[topic_partition] = entries.get(topic_partition, False) or delete
+            if delete:
+                entries[topic_partition] = True
+            else:
+                entries.setdefault(topic_partition, False)
 
     # --- making requests -------------------------------------------------------------------------------------------
 
@@ -96,7 +110,11 @@ class RequestBatch:
     def _leader_and_isr_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
         shared: dict[tuple[TopicPartition, bool], LeaderAndIsrPartition] = {}
+        made: list[tuple[dict[TopicPartition, bool], LeaderAndIsrRequest]] = []
         for broker, entries in self._leader_and_isr.items():
+            if (same := _made_of(entries, made)) is not None:
+                yield broker, same
+                continue
             leaders: dict[int, None] = {}
             topics: dict[str, list[LeaderAndIsrPartition]] = {}
             for topic_partition, is_new in entries.items():
@@ -110,17 +128,14 @@ class RequestBatch:
                     )
                 leaders[row.leader] = None
                 topics.setdefault(topic_partition.topic, []).append(row)
-            yield (
-                broker,
-                LeaderAndIsrRequest(
-                    context.config.controller_id,
-                    context.epoch,
-                    tuple(
-                        LeaderAndIsrTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()
-                    ),
-                    tuple(_nodes(context, leaders)),
-                ),
+            request = LeaderAndIsrRequest(
+                context.config.controller_id,
+                context.epoch,
+                tuple(LeaderAndIsrTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
+                tuple(_nodes(context, leaders)),
             )
+            made.append((entries, request))
+            yield broker, request
 
     def _update_metadata_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
@@ -128,11 +143,19 @@ class RequestBatch:
         if not told:
             return
         topics: dict[str, list[UpdateMetadataPartition]] = {}
+        # Where no directory has failed, which replicas are offline depends on their brokers alone.
+        has_failures = any(context.offline_dirs.values())
+        absent: dict[tuple[int, ...], tuple[int, ...]] = {}
         for topic_partition in self._updates:
             partition = context.partition(topic_partition)
             if partition is None:
                 continue
-            row = _update_metadata_row(context, topic_partition, partition)
+            replicas = partition.assignment.replicas
+            offline = None if has_failures else absent.get(replicas)
+            if offline is None:
+                offline = tuple(r for r in replicas if not context.is_online(topic_partition, r))
+                absent[replicas] = offline
+            row = _update_metadata_row(context, topic_partition, partition, offline)
             if row is not None:
                 topics.setdefault(topic_partition.topic, []).append(row)
         listed = listing.entry(context)
@@ -148,9 +171,14 @@ class RequestBatch:
     def _stop_replica_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
         one_flag_each = control_versions(context.config.ibp).stop_replica >= FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION
+        made: list[tuple[dict[TopicPartition, bool], StopReplicaRequest]] = []
         for broker, entries in self._stop_replica.items():
             if one_flag_each:
-                yield broker, self._stop_replica_request(entries.items())
+                request = _made_of(entries, made)
+                if request is None:
+                    request = self._stop_replica_request(entries.items())
+                    made.append((entries, request))
+                yield broker, request
                 continue
             for flag in (True, False):
                 chosen = [entry for entry in entries.items() if entry[1] is flag]
@@ -169,6 +197,15 @@ class RequestBatch:
             context.epoch,
             tuple(StopReplicaTopic(name, tuple(rows)) for name, rows in topics.items()),
         )
+
+
+def _made_of(entries: dict[TopicPartition, bool], made: list[tuple[dict[TopicPartition, bool], R]]) -> R | None:
+    """The request that was made of the same entries in the same order."""
+    for others, request in made[:MAX_COMPARED]:
+        # Equal dicts may differ in their order, which a request shows; most of those that differ at all differ early.
+        if len(others) == len(entries) and all(map(operator.eq, others.items(), entries.items())):
+            return request
+    return None
 
 
 def _leader_and_isr_row(
@@ -198,10 +235,9 @@ def _leader_and_isr_row(
 
 
 def _update_metadata_row(
-    context: Context, topic_partition: TopicPartition, partition: Partition
+    context: Context, topic_partition: TopicPartition, partition: Partition, offline: tuple[int, ...]
 ) -> UpdateMetadataPartition | None:
     replicas = partition.assignment.replicas
-    offline = tuple(r for r in replicas if not context.is_online(topic_partition, r))
     leadership = partition.leadership
     if context.is_queued(topic_partition.topic):
         isr = leadership.isr if leadership is not None else replicas

@@ -194,10 +194,10 @@ class Context:
 
     def is_online(self, topic_partition: TopicPartition, broker: int) -> bool:
         """The replica's broker is live and its log directory is not known to have failed."""
-        if not self.is_live(broker):
+        if broker not in self.brokers or broker in self.shutting_down:
             return False
         offline = self.offline_dirs.get(BrokerId(broker))
-        return offline is None or topic_partition not in offline
+        return not offline or topic_partition not in offline
 
     def has_failed_directory(self, topic_partition: TopicPartition, broker: int) -> bool:
         """The broker's present incarnation answered KAFKA_STORAGE_ERROR for the partition."""
@@ -236,12 +236,15 @@ class Context:
         return tuple(name for name in topics if name in moving)
 
     def partition(self, topic_partition: TopicPartition) -> Partition | None:
-        topic = self.topics.get(topic_partition.topic)
-        return None if topic is None else topic.partitions.get(topic_partition.partition)
+        # Unpacking is twice as fast as naming the items, and this is asked for each of hundreds of thousands.
+        name, number = topic_partition
+        topic = self.topics.get(name)
+        return None if topic is None else topic.partitions.get(number)
 
     def partition_of(self, replica: PartitionReplica) -> Partition | None:
-        topic = self.topics.get(replica.topic)
-        return None if topic is None else topic.partitions.get(replica.partition)
+        name, number, _ = replica
+        topic = self.topics.get(name)
+        return None if topic is None else topic.partitions.get(number)
 
     def replica_state(self, replica: PartitionReplica) -> ReplicaState:
         name, number, broker = replica

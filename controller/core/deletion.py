@@ -152,9 +152,9 @@ def _send_tombstones(turn: Turn, names: list[str]) -> None:
     """The tombstone to all brokers; before it, LeaderAndIsr to those that never said whether they hold a replica."""
     context = turn.context
     batch = turn.batch()
+    batch.add_update_metadata(context.brokers, (tp for name in names for tp, _ in context.partitions_of(name)))
     for name in names:
         for topic_partition, partition in context.partitions_of(name):
-            batch.add_update_metadata(context.brokers, (topic_partition,))
             for broker in partition.assignment.replicas:
                 state = partition.replicas.get(broker)
                 if state is ReplicaState.DELETION_SUCCESSFUL or not context.is_reachable(topic_partition, broker):

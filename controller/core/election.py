@@ -128,8 +128,14 @@ def _with_the_same_isr(
 
 def without_strangers(assignment: ReplicaAssignment, current: LeaderAndIsr) -> LeaderAndIsr:
     """The same leadership, only assigned replicas in sync; unchanged where nobody else is, or a stranger leads."""
-    isr = tuple(broker for broker in current.isr if broker in assignment.replicas)
-    if not isr or len(isr) == len(current.isr) or (current.leader in current.isr and current.leader not in isr):
+    replicas = assignment.replicas
+    for broker in current.isr:
+        if broker not in replicas:
+            break
+    else:
+        return current
+    isr = tuple(broker for broker in current.isr if broker in replicas)
+    if not isr or (current.leader in current.isr and current.leader not in isr):
         return current
     return current._replace(isr=isr)
 

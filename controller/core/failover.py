@@ -26,7 +26,7 @@ from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType
-from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
 
@@ -62,14 +62,18 @@ def read_states(turn: Turn) -> None:
 
 def states_read(turn: Turn, task: StatesRead, outcomes: Sequence[ReadOutcome]) -> None:
     """A state that is missing or cannot be understood means: no leadership, as in Kafka."""
+    # Of many thousands of states few differ: the others need not be parsed, and share what is remembered of them.
+    known: dict[tuple[bytes | None, int], LeaderAndIsr | None] = {}
     for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
         problem = None
         if isinstance(outcome, Data):
+            content = (outcome.data, outcome.stat.version)
             try:
-                state = znodes.decode_state(*topic_partition, outcome.data, outcome.stat.version)
+                state = known[content] if content in known else znodes.decode_state(*topic_partition, *content)
             except znodes.MalformedZnode as error:
                 problem = str(error)
             else:
+                known[content] = state
                 if state is not None:
                     set_leadership(turn.context, topic_partition, state)
         elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:

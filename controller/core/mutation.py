@@ -6,7 +6,7 @@ replica (queued topics do not count), partitions with leadership, and each delet
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from controller.core.context import Context, Outstanding
@@ -85,7 +85,8 @@ def set_leadership(context: Context, topic_partition: TopicPartition, leadership
     partition = context.partition(topic_partition)
     if partition is None:
         return
-    _count_partition(context, topic_partition.topic, partition, -1)
+    if partition.leadership is not None:
+        _count_partition(context, topic_partition.topic, partition, -1)
     partition.leadership = leadership
     _count_partition(context, topic_partition.topic, partition, +1)
 
@@ -160,14 +161,50 @@ def set_replica_state(context: Context, replica: PartitionReplica, state: Replic
     return before
 
 
+def enter_replica_state(
+    context: Context, replicas: Iterable[PartitionReplica], state: ReplicaState
+) -> dict[tuple[str, BrokerId, ReplicaState], list[int]]:
+    """As `set_replica_state`, for many: the partitions by topic, broker and the state before, where that was another.
+
+    Replicas of one topic mostly come together, so that the topic is looked up once for all of them.
+    """
+    moved: dict[tuple[str, BrokerId, ReplicaState], list[int]] = {}
+    if state is _NON_EXISTENT:
+        for replica in replicas:
+            before = set_replica_state(context, replica, state)
+            if before is not state:
+                moved.setdefault((replica.topic, replica.broker, before), []).append(replica.partition)
+        return moved
+    last: str | None = None
+    partitions: dict[int, Partition] = {}
+    deletion: Deletion | None = None
+    for name, number, broker in replicas:
+        if name != last:
+            last, topic, deletion = name, context.topics.get(name), context.deletions.get(name)
+            partitions = {} if topic is None else topic.partitions
+        partition = partitions.get(number)
+        if partition is None:
+            continue
+        before = partition.replicas.get(broker, _NON_EXISTENT)
+        if before is state:
+            continue
+        partition.replicas[broker] = state
+        if deletion is not None:
+            _move(deletion, before, state)
+        moved.setdefault((name, broker, before), []).append(number)
+    return moved
+
+
 def set_first_replica_states(
     context: Context, topic_partition: TopicPartition, partition: Partition, online: Sequence[int]
 ) -> None:
     """Replicas of a partition that has just been loaded: these are Online, the others DeletionIneligible."""
-    first = {
-        broker: ReplicaState.ONLINE if broker in online else ReplicaState.DELETION_INELIGIBLE
-        for broker in partition.assignment.replicas
-    }
+    replicas = partition.assignment.replicas
+    if len(online) == len(replicas):
+        first = dict.fromkeys(replicas, ReplicaState.ONLINE)
+    else:
+        ineligible = ReplicaState.DELETION_INELIGIBLE
+        first = {broker: ReplicaState.ONLINE if broker in online else ineligible for broker in replicas}
     if topic_partition.topic not in context.deletions:
         partition.replicas = first
         return

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from controller.core.agenda_partitions import MoveReplicas, Replicas, ShrinkIsr
-from controller.core.mutation import set_assignment, set_replica_state
+from controller.core.mutation import enter_replica_state, set_assignment
+from controller.core.topic import Partition
 from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType, partition_ranges
-from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from protocol.vocabulary import PartitionReplica, TopicPartition
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 
@@ -44,9 +45,15 @@ def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
     context = turn.context
     allowed = REPLICA_TRANSITIONS[target]
     legal = []
+    last: str | None = None
+    partitions: dict[int, Partition] = {}
     for replica in replicas:
-        partition = context.partition_of(replica)
-        state = _NON_EXISTENT if partition is None else partition.replicas.get(replica.broker, _NON_EXISTENT)
+        name, number, broker = replica
+        if name != last:
+            last, topic = name, context.topics.get(name)
+            partitions = {} if topic is None else topic.partitions
+        partition = partitions.get(number)
+        state = _NON_EXISTENT if partition is None else partition.replicas.get(broker, _NON_EXISTENT)
         if partition is not None and state in allowed:
             legal.append(replica)
         else:
@@ -58,12 +65,7 @@ def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
 
 def _enter(turn: Turn, replicas: Iterable[PartitionReplica], target: ReplicaState) -> None:
     """Set the states, and record them a line for each topic, broker and former state."""
-    context = turn.context
-    moved: dict[tuple[str, BrokerId, ReplicaState], list[int]] = {}
-    for replica in replicas:
-        before = set_replica_state(context, replica, target)
-        if before is not target:
-            moved.setdefault((replica.topic, replica.broker, before), []).append(replica.partition)
+    moved = enter_replica_state(turn.context, replicas, target)
     for (topic, broker, before), partitions in moved.items():
         turn.record(
             FactType.TRANSITION,
@@ -129,9 +131,10 @@ def finish_offline(turn: Turn, replicas: Replicas) -> None:
     context = turn.context
     batch = turn.batch()
     gone: dict[TopicPartition, list[int]] = {}
-    for replica in replicas:
-        batch.add_stop_replica(replica.broker, replica.topic_partition, delete=False)
-        gone.setdefault(replica.topic_partition, []).append(replica.broker)
+    for topic, number, broker in replicas:
+        topic_partition = TopicPartition(topic, number)
+        batch.add_stop_replica(broker, topic_partition, delete=False)
+        gone.setdefault(topic_partition, []).append(broker)
     for topic_partition, brokers in gone.items():
         partition = context.partition(topic_partition)
         if partition is None or context.is_queued(topic_partition.topic):
@@ -147,7 +150,7 @@ def finish_offline(turn: Turn, replicas: Replicas) -> None:
 
 def _to_deletion_started(turn: Turn, replicas: Replicas) -> None:
     batch = turn.batch()
-    for replica in replicas:
-        batch.add_stop_replica(replica.broker, replica.topic_partition, delete=True)
+    for topic, number, broker in replicas:
+        batch.add_stop_replica(broker, TopicPartition(topic, number), delete=True)
     _enter(turn, replicas, ReplicaState.DELETION_STARTED)
     turn.flush(batch)

@@ -224,6 +224,7 @@ class ControllerApp:
                 keeper.cancel()
                 consumer.cancel()
                 performer.drop_everything()
+                channels.end()
                 if listener is not None:
                     await listener.stop(LISTENER_GRACE_MS)
             self._announce(recorder, "process stopping")

@@ -6,8 +6,10 @@ attempt closes the connection and waits, 100 ms at first and then twice as long 
 that. A broker that never answers is hung up on after the request timeout, one that answers garbage or something else
 than what it was asked, at once. Closing the channel drops what is queued; nothing of it is answered any more.
 
-A request that goes to many brokers is encoded once, when the first of them is about to send it; what differs is the
-broker epoch, which is put in place for each frame.
+A request that goes to many brokers is encoded once; what differs is the broker epoch, which is put in place for each
+frame. A small one is encoded when the first of them is about to send it, a large one from the moment at which it is
+queued, on a thread: pings and other channels go on meanwhile, and while brokers are at work on one request the next one
+gets ready.
 
 The queues have no limit, and that is a decision. A request cannot be dropped: later ones take it for granted. It cannot
 be refused: the core has already changed the state that it announces. What bounds a queue is that the broker's session
@@ -24,6 +26,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, assert_never
 
@@ -51,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 ESTIMATED_PARTITION_BYTES: Final = 64
 """What a partition takes in a request that has not been encoded yet, about."""
+LARGE_BYTES: Final = 256 * 1024
+"""A request of some thousands of partitions, which takes ten milliseconds to encode."""
 FIRST_WARNING_BYTES: Final = 64 * 1024 * 1024
 MAX_PROBLEM_CHARS: Final = 300
 DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
@@ -86,12 +91,13 @@ class ChannelSettings:
 class SharedBody:
     """A request and, once the first receiver sends it, its encoded form."""
 
-    __slots__ = ("__weakref__", "_encoded", "_version", "request")
+    __slots__ = ("__weakref__", "_encoded", "_under_way", "_version", "request")
 
     def __init__(self, request: ControlRequest, version: int) -> None:
         self.request = request
         self._version = version
         self._encoded: EncodedBody | None = None
+        self._under_way: asyncio.Future[EncodedBody] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -104,10 +110,24 @@ class SharedBody:
     def version(self) -> int:
         return self._version
 
-    def encoded(self) -> EncodedBody:
+    def begin(self, executor: Executor) -> None:
+        """Have it encoded on the executor, if it is large."""
+        if self.size_bytes >= LARGE_BYTES:
+            self._under_way = asyncio.get_running_loop().run_in_executor(
+                executor, encode_control_body, self.request, self._version
+            )
+            # Where no channel lives to send it, nobody asks what became of it.
+            self._under_way.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+
+    async def encoded(self) -> EncodedBody:
         """Raises Unencodable where the version cannot carry the request."""
         if self._encoded is None:
-            self._encoded = encode_control_body(self.request, self._version)
+            if self._under_way is None:
+                self._encoded = encode_control_body(self.request, self._version)
+            else:
+                # One channel that is closed meanwhile does not cancel it for the others.
+                self._encoded = await asyncio.shield(self._under_way)
+                self._under_way = None
         return self._encoded
 
 
@@ -207,7 +227,7 @@ class _Channel:
     async def _answer_to(self, current: _Waiting) -> Answer:
         """Try until it is answered. Nothing is kept of the request then: large ones take tens of megabytes."""
         self._in_flight = current
-        response = await self._until_answered(current.send, current.body.encoded())
+        response = await self._until_answered(current.send, await current.body.encoded())
         self._in_flight = None
         return _answer(current.send, response)
 
@@ -294,6 +314,7 @@ class Channels:
         self._deliver = deliver
         self._fault = fault
         self._channels: dict[BrokerId, _Channel] = {}
+        self._encoder = ThreadPoolExecutor(1, thread_name_prefix="controller-encoding")
         self._bodies: weakref.WeakValueDictionary[int, SharedBody] = weakref.WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -321,6 +342,11 @@ class Channels:
         if channel is not None and channel.task is not None:
             channel.task.cancel()
 
+    def end(self) -> None:
+        """Close all channels for good."""
+        self.close_all()
+        self._encoder.shutdown(wait=False, cancel_futures=True)
+
     def close_all(self) -> None:
         for broker in list(self._channels):
             self.close(broker)
@@ -340,6 +366,7 @@ class Channels:
         if body is None:
             body = SharedBody(effect.request, self._versions.of(api_of(effect.request)))
             self._bodies[id(effect.request)] = body
+            body.begin(self._encoder)
         channel.put(effect, body)
 
     async def _run(self, channel: _Channel) -> None:

@@ -150,6 +150,7 @@ class ControllerLoop:
                 return await self.queue.take()
         except TimeoutError:
             self._metrics.queue_went_idle()
+            self.steps.tidy()
             return None
 
     async def _handle(self, queued: Queued) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from protocol.kafka.codec_errors import errors_by_name, errors_by_partition
 from protocol.kafka.codec_layout import MakeArray, Shape
 from protocol.kafka.codec_primitives import Malformed, Unencodable
 from protocol.kafka.codec_states import leader_and_isr_states, update_metadata_states
@@ -40,6 +41,7 @@ from protocol.vocabulary import (
 
 T = TypeVar("T")
 
+FIRST_FLEXIBLE_STOP_REPLICA: Final = 2
 _HEAD: Final = ("controller_id", "controller_epoch", "broker_epoch")
 
 
@@ -154,6 +156,7 @@ def leader_and_isr_response(version: int) -> Binding:
             ),
         },
         items=items,
+        arrays={"LeaderAndIsrPartitionError": errors_by_partition()} if by_id else {},
     )
 
 
@@ -319,7 +322,7 @@ def _common_delete_flag(request: StopReplicaRequest, version: int) -> bool:
     return True in flags
 
 
-def stop_replica_response(_version: int) -> Binding:
+def stop_replica_response(version: int) -> Binding:
     """A flat list in every version."""
     return Binding(
         shapes={
@@ -327,4 +330,5 @@ def stop_replica_response(_version: int) -> Binding:
             "StopReplicaPartitionError": Shape(TopicError, ("topic_name", "partition_index", "error_code")),
         },
         items=lambda response: (response.error, response.partitions),
+        arrays={"StopReplicaPartitionError": errors_by_name(version >= FIRST_FLEXIBLE_STOP_REPLICA)},
     )

@@ -128,14 +128,24 @@ def array(path: str, where: str, value: object) -> list[Json]:
 
 def brokers(path: str, where: str, value: object) -> tuple[int, ...]:
     """A list of different broker ids."""
+    if type(value) is list and all(type(item) is int and 0 <= item <= INT32_MAX for item in value):
+        plain = tuple(value)
+        if len(set(plain)) == len(plain):
+            return plain
+    # Something is wrong with it; what, is found out here.
     found = tuple([integer(path, f"a broker id in {where}", item, minimum=0) for item in array(path, where, value)])
     if len(found) > 1 and len(set(found)) != len(found):
         malformed(path, f"{where} names a broker twice: {list(found)[:20]}")
     return found
 
 
+_SMALL_NUMBERS: Final = {str(number): number for number in range(1_000)}
+
+
 def partition_number(path: str, where: str, text: str) -> int:
     """The partition that an object's key names."""
+    if (known := _SMALL_NUMBERS.get(text)) is not None:
+        return known
     if not (text.isascii() and text.isdigit()) or len(text) > 10 or (len(text) > 1 and text[0] == "0"):
         malformed(path, f"{where} has the key {text[:40]!r}, which is no partition number")
     number = int(text)

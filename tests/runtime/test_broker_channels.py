@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -316,7 +317,9 @@ async def test_cancelled_wherever_it_waits_a_channel_leaves_nothing(
 # --- encoding -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_request_to_many_brokers_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("large_bytes", [0, brokers.LARGE_BYTES], ids=["on a thread", "at once"])
+async def test_a_request_to_many_brokers_is_encoded_once(monkeypatch: pytest.MonkeyPatch, large_bytes: int) -> None:
+    monkeypatch.setattr(brokers, "LARGE_BYTES", large_bytes)
     encoded: list[ControlRequest] = []
 
     def counting(request: ControlRequest, version: int) -> EncodedBody:
@@ -337,7 +340,11 @@ async def test_a_request_to_many_brokers_is_encoded_once(monkeypatch: pytest.Mon
         await reach(lambda: len(b.channels._bodies) == 0)
 
 
-async def test_a_request_that_cannot_be_encoded_is_a_fault_and_not_silence() -> None:
+@pytest.mark.parametrize("large_bytes", [0, brokers.LARGE_BYTES], ids=["on a thread", "at once"])
+async def test_a_request_that_cannot_be_encoded_is_a_fault_and_not_silence(
+    monkeypatch: pytest.MonkeyPatch, large_bytes: int
+) -> None:
+    monkeypatch.setattr(brokers, "LARGE_BYTES", large_bytes)
     async with FakeBroker() as broker, bench("2.5") as b:
         b.open(broker.endpoint)
         b.send(stop_replica((True, False)))
@@ -345,6 +352,49 @@ async def test_a_request_that_cannot_be_encoded_is_a_fault_and_not_silence() -> 
         ((error, where),) = b.faults
         assert where == "sending to broker 1"
         assert "StopReplica" in str(error)
+
+
+async def test_the_next_large_request_is_encoded_while_a_broker_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "LARGE_BYTES", 0)
+    encoded: list[ControlRequest] = []
+
+    def noting(request: ControlRequest, version: int) -> EncodedBody:
+        body = encode_control_body(request, version)
+        encoded.append(request)
+        return body
+
+    monkeypatch.setattr(brokers, "encode_control_body", noting)
+    async with FakeBroker([Act.HOLD]) as broker, bench() as b:
+        b.open(broker.endpoint)
+        first, second = leader_and_isr("first"), leader_and_isr("second")
+        b.send(first)
+        b.send(second)
+        await reach(lambda: encoded == [first, second])
+        assert b.answers == []
+        broker.released.set()
+        await reach(lambda: len(b.answers) == 2)
+
+
+async def test_a_closed_channel_leaves_what_another_one_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "LARGE_BYTES", 0)
+    may_go_on = threading.Event()
+
+    def slowly(request: ControlRequest, version: int) -> EncodedBody:
+        assert may_go_on.wait(10)
+        return encode_control_body(request, version)
+
+    monkeypatch.setattr(brokers, "encode_control_body", slowly)
+    async with FakeBroker() as one, FakeBroker() as two, bench() as b:
+        b.open(one.endpoint, broker=1, epoch=10)
+        b.open(two.endpoint, broker=2, epoch=20)
+        shared = leader_and_isr()
+        b.send(shared, broker=1, epoch=10)
+        b.send(shared, broker=2, epoch=20)
+        await asyncio.sleep(0)
+        b.channels.close(BrokerId(1))
+        may_go_on.set()
+        await reach(lambda: len(b.answers) == 1)
+        assert ([len(one.seen), len(two.seen)], b.faults) == ([0, 1], [])
 
 
 async def test_a_growing_backlog_is_told_each_time_it_doubles(

@@ -428,3 +428,38 @@ def test_a_listed_controller_is_named_among_the_live_brokers_of_update_metadata_
     assert update[1].live_brokers == (*context.brokers.values(), Broker(BrokerId(1000), NO_EPOCH, (address,)))
     assert {node.id for request in of_kind(batch, LeaderAndIsrRequest).values() for node in request.live_leaders} == {1}
     assert sorted(context.brokers) == [1, 2, 3]
+
+
+# --- requests that several brokers share --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ibp", ["2.5", "3.9"])
+def test_brokers_that_are_told_the_same_share_one_request(ibp: str) -> None:
+    context = cluster(ibp)
+    batch = RequestBatch(context)
+    for topic in ("foo", "bar"):
+        for number in (0, 1):
+            batch.add_leader_and_isr((1, 2), TopicPartition(topic, number), is_new=False)
+            for broker in (1, 2, 3):
+                batch.add_stop_replica(BrokerId(broker), TopicPartition(topic, number), delete=True)
+    batch.add_leader_and_isr((3,), TopicPartition("foo", 0), is_new=False)
+    made: dict[tuple[type, int], ControlRequest] = {(type(r), int(broker)): r for broker, r in batch.requests()}
+    assert made[LeaderAndIsrRequest, 1] is made[LeaderAndIsrRequest, 2]
+    assert made[LeaderAndIsrRequest, 3] != made[LeaderAndIsrRequest, 1]
+    shares = made[StopReplicaRequest, 1] is made[StopReplicaRequest, 2] is made[StopReplicaRequest, 3]
+    assert shares is (ibp == "3.9")
+
+
+def test_the_same_partitions_in_another_order_or_as_new_are_another_request() -> None:
+    context = cluster()
+    first, second = TopicPartition("foo", 0), TopicPartition("foo", 1)
+    batch = RequestBatch(context)
+    for broker, order, is_new in ((1, (first, second), False), (2, (second, first), False), (3, (first, second), True)):
+        for topic_partition in order:
+            batch.add_leader_and_isr((broker,), topic_partition, is_new=is_new)
+    rows = {
+        broker: [(row.partition, row.is_new) for topic in request.topics for row in topic.partitions]
+        for broker, request in batch.requests()
+        if isinstance(request, LeaderAndIsrRequest)
+    }
+    assert rows == {1: [(0, False), (1, False)], 2: [(1, False), (0, False)], 3: [(0, True), (1, True)]}
