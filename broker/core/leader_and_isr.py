@@ -144,6 +144,8 @@ def _judge(
         identity = judge_opening(replica, topic.topic_id, counts_on_bytes=counts_on_bytes, is_new=is_new)
         if identity is OpenVerdict.INCONSISTENT:
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        if identity is OpenVerdict.ASSIGN_ID and _says_nothing(replica) and not is_new and state.has_offline_log_dir:
+            return ErrorCode.KAFKA_STORAGE_ERROR
     hosted = replica is not None and replica.state is ReplicaState.HOSTED and identity is not OpenVerdict.REPLACE
     current_epoch = replica.leader_epoch if replica is not None and hosted else NO_CURRENT_LEADER_EPOCH
     if partition.leader_epoch > current_epoch:
@@ -162,6 +164,12 @@ def _judge(
     if topic.topic_id is None and replica.topic_id is not None and partition.leader != broker_id:
         return ErrorCode.NONE
     return ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+def _says_nothing(replica: Replica) -> bool:
+    """An empty directory without an id, which this run has not made: where a log directory has failed, the replica that
+    is asked for may lie there all the same."""
+    return replica.state is not ReplicaState.HOSTED and replica.files == 0 and replica.topic_id is None
 
 
 # --- first round: setting aside -----------------------------------------------------------------------------------

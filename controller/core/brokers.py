@@ -66,10 +66,9 @@ def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None
     new = tuple(broker for broker_id, broker in found.items() if broker_id not in known)
     bounced = tuple(b for broker_id, b in found.items() if broker_id in known and b.epoch > known[broker_id].epoch)
     dead = tuple(broker_id for broker_id in known if broker_id not in found)
-    tasks: list[BrokersStarted | BrokersFailed | RetireReplicas] = [BrokersStarted(new)] if new else []
+    tasks: list[BrokersStarted | BrokersFailed] = [BrokersStarted(new)] if new else []
     for broker in bounced:
-        unanswered = reassignment_end.retiring_on(context, broker.id)
-        tasks += [BrokersFailed((broker.id,), returned=True), BrokersStarted((broker,)), RetireReplicas(unanswered)]
+        tasks += [BrokersFailed((broker.id,), returned=True), BrokersStarted((broker,))]
     if dead:
         tasks.append(BrokersFailed(dead))
     turn.do(*tasks)
@@ -155,6 +154,7 @@ def started(turn: Turn, task: BrokersStarted) -> None:
     turn.do(
         MoveReplicas(tuple(r for r in replicas if _may_go_online(context, r)), ReplicaState.ONLINE),
         BringOnline(),
+        RetireReplicas(reassignment_end.left_on(context, tuple(broker.id for broker in task.brokers))),
         ProgressReassignments(_moving_to(context, ids), announce=True),
         ResumeDeletions(doomed, unblock=True),
         EvictReplicas(),
@@ -217,7 +217,8 @@ def take_replicas_offline(turn: Turn, task: TakeReplicasOffline) -> None:
         for topic_partition, partition in context.all_partitions()
         if not context.is_queued(topic_partition.topic) and context.has_offline_leader(topic_partition, partition)
     )
-    in_service = tuple(r for r in task.replicas if not context.is_queued(r.topic))
+    known = (r for r in task.replicas if context.replica_state(r) is not ReplicaState.NON_EXISTENT)
+    in_service = tuple(r for r in known if not context.is_queued(r.topic))
     doomed = tuple(r for r in task.replicas if context.is_queued(r.topic))
     last = () if in_service else (AnnounceBrokersUnlessElected(context.elections),)
     turn.do(

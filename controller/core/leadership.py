@@ -24,7 +24,7 @@ from controller.core.agenda_partitions import (
     ShrinkIsr,
     UncleanConfigsRead,
 )
-from controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets
+from controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ProgressReassignments
 from controller.core.agenda_requests import DropStrangers
 from controller.core.context import Context
 from controller.core.continuations import StatesReread
@@ -294,17 +294,19 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
             going_on[topic_partition] = None
         else:
             turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
-    dropping = (DropStrangers(tuple(going_on)),)
+    # The last target of a reassignment may have come in sync.
+    moving = tuple(topic_partition for topic_partition in going_on if topic_partition in turn.context.reassignments)
+    after = (DropStrangers(tuple(going_on)), ProgressReassignments(moving))
     match task.again:
         case ElectLeaders(partitions=partitions) as election_again:
             going = tuple(p for p in partitions if p in going_on)
-            turn.do(replace(election_again, partitions=going), *dropping)
+            turn.do(replace(election_again, partitions=going), *after)
         case AnnounceReassignments(partitions=partitions):
             turn.do(AnnounceReassignments(tuple(p for p in partitions if p in going_on)))
         case LeadTargets(partitions=partitions):
             turn.do(LeadTargets(tuple(p for p in partitions if p in going_on)))
         case ShrinkIsr(replicas=replicas):
-            turn.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)), *dropping)
+            turn.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)), *after)
 
 
 def take_in_state(context: Context, topic_partition: TopicPartition, outcome: ReadOutcome) -> str | None:

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 
 from controller.core.agenda import ReadModifiedTopics
 from controller.core.agenda_deletion import ListDeletions
-from controller.core.agenda_partitions import BringOnline, MoveReplicas, Partitions
+from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from controller.core.agenda_reassignment import (
     AnnounceReassignments,
     FinishReassignments,
@@ -48,7 +48,7 @@ from controller.core.expansion import note_written, set_topic, znode_of
 from controller.core.leadership import is_stale, read_again, refuse_write, set_state, with_next_version
 from controller.core.mutation import begin_reassignment, set_leadership
 from controller.core.topic import Partition
-from controller.core.transitions import ReplicaState
+from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
 from protocol.journal import FactType
@@ -125,7 +125,24 @@ def started(turn: Turn, task: ReassignmentsStarted, outcomes: Sequence[GroupOutc
     if again:
         names = tuple(dict.fromkeys(target.topic_partition.topic for target in again))
         turn.do(ReadModifiedTopics(names), StartReassignments(tuple(again)))
-    turn.do(RetireReplicas(tuple(given_up)), ProgressReassignments(tuple(going), announce=True))
+    leaderless = _led_by(context, given_up)
+    turn.do(
+        RetireReplicas(tuple(given_up)),
+        MovePartitions(leaderless, PartitionState.OFFLINE),
+        BringOnline(leaderless),
+        ProgressReassignments(tuple(going), announce=True),
+    )
+
+
+def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partitions:
+    """The partitions that these replicas lead, which are about to go: they need another leader."""
+    led: list[TopicPartition] = []
+    for replica in replicas:
+        partition = context.partition_of(replica)
+        known = None if partition is None else partition.leadership
+        if known is not None and known.leader == replica.broker:
+            led.append(replica.topic_partition)
+    return tuple(led)
 
 
 def _begin(turn: Turn, topic_partition: TopicPartition, target: tuple[int, ...]) -> list[PartitionReplica]:
@@ -261,7 +278,8 @@ def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[Group
     if stale:
         read_again(turn, stale, AnnounceReassignments(tuple(stale)))
     # Those that were not known before are told that they are new by becoming New.
-    turn.do(MoveReplicas(_added(context, done), ReplicaState.NEW))
+    # What was read again for it may have had the last target in sync.
+    turn.do(MoveReplicas(_added(context, done), ReplicaState.NEW), ProgressReassignments(tuple(done)))
 
 
 def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:

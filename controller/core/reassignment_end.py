@@ -37,7 +37,7 @@ from controller.core.leadership import is_stale, online, read_again, set_state, 
 from controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
 from controller.core.partition_machine import enter
 from controller.core.reassignment import in_words, raised, refuse_state, retry_later
-from controller.core.topic import Partition
+from controller.core.topic import Partition, Reassignment
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType
@@ -185,15 +185,27 @@ def answered(turn: Turn, broker: BrokerId, verdicts: Mapping[TopicPartition, str
         del known.retiring[broker]
         going_on.append(topic_partition)
         if problem is not None:
-            turn.refuse(f"replica/{topic_partition}-{broker}", _DELETING, f"{problem}: its log may stay on the disk")
+            replica = PartitionReplica(*topic_partition, broker)
+            turn.refuse(f"replica/{replica}", _DELETING, f"{problem}: its log may stay on the disk")
     if going_on:
         turn.do(ProgressReassignments(tuple(going_on)))
 
 
-def retiring_on(context: Context, broker: BrokerId) -> tuple[PartitionReplica, ...]:
-    """Replicas that were moved away from this broker, and of which it has not said that they are gone."""
-    moving = context.reassignments.items()
-    return tuple(PartitionReplica(*tp, broker) for tp, known in moving if broker in known.retiring)
+def left_on(context: Context, brokers: Sequence[BrokerId]) -> tuple[PartitionReplica, ...]:
+    """Replicas that were moved away from these brokers, which register just now: what they were told before, and
+    whether they have answered, is of no use any more. Once the topic's znode is written nobody knows of them."""
+    return tuple(
+        PartitionReplica(*topic_partition, broker)
+        for topic_partition, known in context.reassignments.items()
+        for broker in brokers
+        if broker in known.retiring or (known.is_led and broker in _moved_away(context, topic_partition, known))
+    )
+
+
+def _moved_away(context: Context, topic_partition: TopicPartition, known: Reassignment) -> tuple[int, ...]:
+    partition = context.partition(topic_partition)
+    stay = () if partition is None else partition.assignment.replicas
+    return tuple(broker for broker in known.written.replicas if broker not in stay)
 
 
 def broker_failed(turn: Turn, broker: BrokerId) -> None:

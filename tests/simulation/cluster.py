@@ -106,8 +106,6 @@ class Cluster:
             self.announcements.book(operation)
             if isinstance(operation, SetData) and (name := paths.topic_of(operation.path)) is not None:
                 departures.after_write(self, writer, self.ledger.living[name])
-            elif writer.is_controller and (state_of := paths.state_of(operation.path)) is not None:
-                departures.after_leading(self, writer, state_of)
         invariants.s4_markers_outlive_their_topics(self, writer, operations)
 
     def judge(self) -> None:

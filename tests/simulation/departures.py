@@ -1,10 +1,10 @@
-"""Replicas that have left an assignment, and which of them may stay on a disk: a reassignment waits for no answer.
+"""Replicas that have left an assignment, and which of them may stay on a disk.
 
-As with Kafka, a replica that is removed by a reassignment (or was being added by one that is cancelled) is told to go,
-and the reassignment is done. If its broker is away just then, or the connection between controller and broker ends
-before the order is carried out, or the disk refuses, the directory stays where it is: a *stray*. So does one that an
-earlier order, which was still on its way, makes after that. Nobody asks for it any
-more, not even the deletion of its topic. Where nothing of this happened, no directory may stay.
+A replica that is removed by a reassignment (or was being added by one that is cancelled) is told to go. If its broker
+is away when the topic's znode is written, or the connection between controller and broker ends after that and before
+the order is carried out, or the disk refuses, the directory stays where it is: a *stray*. So does one that an earlier
+order, still on its way, makes after that. Nobody asks for it any more, not even the deletion of its topic. Where
+nothing of this happened, no directory may stay.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from protocol.kafka.control import ControlResponse, StopReplicaRequest, StopReplicaResponse
+from protocol.kafka.control import ControlResponse, StopReplicaResponse
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, TopicPartition
+from protocol.vocabulary import BrokerId
 from tests.simulation.ensemble import Writer
 
 if TYPE_CHECKING:
@@ -29,31 +29,8 @@ def after_write(cluster: Cluster, writer: Writer, incarnation: Incarnation) -> N
         return
     channels = _channels(cluster, writer)
     for partition, broker in incarnation.departed:
-        if BrokerId(broker) not in channels or (partition, broker) in incarnation.untold:
+        if BrokerId(broker) not in channels or (partition, broker) in incarnation.refused:
             incarnation.strays[partition, broker] = None
-
-
-def after_leading(cluster: Cluster, writer: Writer, topic_partition: TopicPartition) -> None:
-    """The state of a partition that moves was written: who is to go is told next, if the writer knows its broker. One
-    that comes back before the znode is written is not told any more."""
-    incarnation = cluster.ledger.living.get(topic_partition.topic)
-    if incarnation is None or topic_partition.partition not in incarnation.assignments:
-        return
-    channels = _channels(cluster, writer)
-    for broker in incarnation.assignments[topic_partition.partition].removing:
-        if BrokerId(broker) not in channels:
-            incarnation.untold[topic_partition.partition, broker] = None
-
-
-def told(cluster: Cluster, broker: BrokerId, request: StopReplicaRequest) -> None:
-    """A broker is sent this."""
-    for topic in request.topics:
-        incarnation = cluster.ledger.living.get(topic.topic)
-        if incarnation is None:
-            continue
-        for row in topic.partitions:
-            if row.delete:
-                incarnation.untold.pop((row.partition, broker), None)
 
 
 def _channels(cluster: Cluster, writer: Writer) -> Mapping[BrokerId, Channel]:
@@ -66,9 +43,6 @@ def channel_closed(cluster: Cluster, broker: BrokerId) -> None:
         for partition, departed in incarnation.departed:
             if departed == broker:
                 incarnation.strays[partition, broker] = None
-        for partition, assignment in incarnation.assignments.items():
-            if broker in assignment.removing:
-                incarnation.untold[partition, broker] = None
 
 
 def answered(cluster: Cluster, broker: BrokerId, response: ControlResponse) -> None:
@@ -86,4 +60,4 @@ def answered(cluster: Cluster, broker: BrokerId, response: ControlResponse) -> N
         if (row.partition, broker) in incarnation.departed:
             incarnation.strays[row.partition, broker] = None
         elif (row.partition, broker) in incarnation.released:
-            incarnation.untold[row.partition, broker] = None
+            incarnation.refused[row.partition, broker] = None

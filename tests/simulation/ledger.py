@@ -58,8 +58,8 @@ class Incarnation:
     """(partition, broker) that has been an assigned replica and is none any more."""
     released: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that a reassignment has ever wanted to go, or that has gone."""
-    untold: dict[tuple[int, int], None] = field(default_factory=dict)
-    """(partition, broker) that a reassignment wants to go, and whose broker was away when it was to be told so."""
+    refused: dict[tuple[int, int], None] = field(default_factory=dict)
+    """(partition, broker) that a reassignment wants to go, and of which the broker has said that it cannot."""
     strays: dict[tuple[int, int], None] = field(default_factory=dict)
     """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
     removed_by: str | None = None

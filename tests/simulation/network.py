@@ -17,7 +17,6 @@ from protocol.kafka.control import (
     Addressed,
     ControlResponse,
     LeaderAndIsrResponse,
-    StopReplicaRequest,
     StopReplicaResponse,
     UpdateMetadataResponse,
 )
@@ -62,8 +61,6 @@ class Channel:
 
     def put(self, send: Send) -> None:
         """Queue a request behind the others."""
-        if isinstance(send.request, StopReplicaRequest):
-            departures.told(self._cluster, send.broker, send.request)
         self._queue.append(send)
         self.next()
 

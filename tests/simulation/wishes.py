@@ -83,8 +83,10 @@ class Wishes:
     ) -> None:
         incarnation = living.get(topic_partition.topic)
         self.open.pop(topic_partition, None)
-        if incarnation is not None and topic_partition.partition in incarnation.assignments:
+        if incarnation is not None:
+            # It may be fulfilled also where the partition is only added before a controller reads of it.
             self._made[incarnation.number, topic_partition.partition] = None
+        if incarnation is not None and topic_partition.partition in incarnation.assignments:
             self.open[topic_partition] = Wish(incarnation, topic_partition.partition, target)
 
 

@@ -188,6 +188,14 @@ def test_a_replica_that_may_lie_in_a_failed_directory_is_not_made_anew() -> None
     assert only_error(driver.leader_and_isr(become(leader_epoch=1, is_new=True))) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_empty_directory_without_an_id_says_nothing_where_the_replica_may_lie_in_a_failed_one(is_new: bool) -> None:
+    driver = Driver(FakeDisk({A: {}, B: {"t-0": Entry(None, 0, 0)}}, failures={A: "input/output error"}))
+    expected = ErrorCode.NONE if is_new else ErrorCode.KAFKA_STORAGE_ERROR
+    assert only_error(driver.leader_and_isr(become(is_new=is_new))) == expected
+    assert (AssignTopicId(B, T0, X) in driver.disk.performed) is is_new
+
+
 def test_a_new_replica_goes_to_a_good_directory() -> None:
     driver = Driver(FakeDisk(failures={A: "input/output error"}))
     assert only_error(driver.leader_and_isr(become(is_new=True))) == ErrorCode.NONE

@@ -154,7 +154,7 @@ def test_the_last_write_waits_for_the_brokers_that_are_to_delete_what_was_moved_
     world.run()
     assert assignment(world, "orders") == ReplicaAssignment((2, 3))
     assert asked(world) is None
-    assert "its broker is gone" in refusals(world, "replica/orders-0-1")[-1]
+    assert "its broker is gone" in refusals(world, "replica/orders-0@1")[-1]
 
 
 def test_a_broker_that_comes_back_before_it_has_answered_is_told_again() -> None:
@@ -170,7 +170,7 @@ def test_a_broker_that_comes_back_before_it_has_answered_is_told_again() -> None
     stops = [send.request for send in world.take_sent() if isinstance(send.request, StopReplicaRequest)]
     assert [row.delete for stop in stops for topic in stop.topics for row in topic.partitions] == [False, True]
     assert assignment(world, "orders") == ReplicaAssignment((2, 3))
-    assert refusals(world, "replica/orders-0-1") == []
+    assert refusals(world, "replica/orders-0@1") == []
 
 
 def test_a_replica_that_is_wanted_again_before_it_was_deleted_is_not_deleted_when_its_broker_comes_back() -> None:
@@ -187,6 +187,28 @@ def test_a_replica_that_is_wanted_again_before_it_was_deleted_is_not_deleted_whe
     stops = [send.request for send in world.take_sent() if send.broker == 1]
     assert not any(isinstance(stop, StopReplicaRequest) for stop in stops)
     assert assignment(world, "orders") == ReplicaAssignment((2, 1, 3), (1,), (3,))
+
+
+def test_a_broker_that_was_away_and_comes_back_before_the_last_write_is_told_to_delete() -> None:
+    world = with_topic(cluster(1, 2, 3, 4), "orders", (1, 2, 4))
+    ask(world, orders_0=(2, 3))
+    world.stop_broker(1)
+    world.run()
+    world.silent[4] = None
+    catch_up(world, "orders", 0, 2, 4, 3)
+    assert assignment(world, "orders").removing == (1, 4), "broker 4 has not answered"
+    assert "its log stays on the disk" in refusals(world, "replica/orders-0@1")[-1]
+    world.take_sent()
+    world.start_broker(1)
+    world.run()
+    stops = [
+        (send.broker, row.delete)
+        for send in world.take_sent()
+        if isinstance(send.request, StopReplicaRequest)
+        for topic in send.request.topics
+        for row in topic.partitions
+    ]
+    assert stops == [(1, False), (1, True)]
 
 
 @pytest.mark.parametrize("error", [ZkError.NO_AUTH, ZkError.NO_NODE])
@@ -303,6 +325,23 @@ def test_the_origin_as_target_cancels() -> None:
     assert not world.context.reassignments
     assert "StopReplica" in world.take_story()
     assert led(world, "orders") is not None
+
+
+def test_a_leader_that_is_given_up_is_replaced_before_the_new_target_is_announced() -> None:
+    world = with_topic(cluster(1, 2, 3), "orders", (1,))
+    ask(world, orders_0=(2, 3))
+    catch_up(world, "orders", 0, 1, 2)
+    world.stop_broker(1)
+    world.run()
+    assert led(world, "orders") == (2, 2, (2,))
+    world.start_broker(1)
+    world.run()
+    catch_up(world, "orders", 0, 2, 1)
+    ask(world, orders_0=(3,))
+    assert assignment(world, "orders") == ReplicaAssignment((3, 1), (3,), (1,))
+    found = led(world, "orders")
+    assert found is not None
+    assert (found[0], found[2]) == (1, (1,))
 
 
 def test_a_target_without_any_replica_that_is_in_sync_is_not_given_up_for() -> None:
