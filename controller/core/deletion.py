@@ -28,6 +28,7 @@ from controller.core.agenda_partitions import MovePartitions, MoveReplicas
 from controller.core.context import Context
 from controller.core.deletion_memory import Deletion, Problem
 from controller.core.effects import RetryDeletions
+from controller.core.mutation import set_replica_state
 from controller.core.replica_machine import move
 from controller.core.topic import Hosting
 from controller.core.transitions import PartitionState, ReplicaState
@@ -124,6 +125,9 @@ def _start(turn: Turn, names: list[str]) -> None:
         deletion.round_is_due = False
         deletion.asked_at_ms = turn.now_ms
         for replica in context.replicas_of(name):
+            if context.residents and context.is_resident(replica.broker):
+                # What was placed on a controller is on no disk: nobody is to be asked for it.
+                set_replica_state(context, replica, ReplicaState.DELETION_SUCCESSFUL)
             if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
                 continue
             if context.is_replica_reachable(replica):

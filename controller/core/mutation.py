@@ -229,7 +229,6 @@ def queue_deletion(context: Context, name: str, now_ms: int) -> None:
     """Put the topic into the queue of deletions; it no longer counts as imbalanced. Known ones stay as they are."""
     if name in context.deletions:
         return
-    _drop_residents(context, name)
     for _, partition in context.partitions_of(name):
         if _is_imbalanced(partition):
             context.preferred_imbalance -= 1
@@ -240,15 +239,6 @@ def queue_deletion(context: Context, name: str, now_ms: int) -> None:
             state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
             deletion.by_state[state] = deletion.by_state.get(state, 0) + 1
     context.deletions[name] = deletion
-
-
-def _drop_residents(context: Context, name: str) -> None:
-    """What was placed on a controller is on no disk: nobody is to be waited for."""
-    if not context.residents:
-        return
-    for replica in list(context.replicas_of(name)):
-        if context.is_resident(replica.broker):
-            set_replica_state(context, replica, _NON_EXISTENT)
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from controller.core import (
     configuration,
     controlled_shutdown,
     election,
+    eviction,
     expansion,
     leadership,
     notifications,
@@ -52,6 +53,11 @@ from protocol.zookeeper.operations import ANY_VERSION, Data, Operation, ReadOutc
 from protocol.zookeeper.packing import GroupDone, GroupUnknown
 from protocol.zookeeper.znodes import TopicZnode, encode_topic
 from tests.simulation.planting import everywhere, method
+
+
+def replicas_left_on_controllers() -> AbstractContextManager[object]:
+    """What brokers place on a controller stays there."""
+    return everywhere(eviction.evict, lambda turn, task: None)
 
 
 def fence_off() -> AbstractContextManager[object]:

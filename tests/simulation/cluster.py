@@ -14,13 +14,14 @@ from tests.simulation import belief, departures, invariants
 from tests.simulation.agents import AgentProcess
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
-from tests.simulation.ledger import Ledger, lasting
+from tests.simulation.ledger import Ledger, is_controller, lasting
 from tests.simulation.mix import Mix, draw
 from tests.simulation.network import Link
 from tests.simulation.settings import OF_ALL, Announcements, Knowledge, Said, says
 from tests.simulation.world import World
 
 P_INSISTS = 0.2
+P_RESIDENT = 0.2
 
 
 class Cluster:
@@ -30,7 +31,8 @@ class Cluster:
         self.world = world
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         insists = Random(f"insists {world.seed}").random() < P_INSISTS
-        self.mix: Mix = replace(draw(world.random), insists=insists)
+        resident = Random(f"resident {world.seed}").random() < P_RESIDENT
+        self.mix: Mix = replace(draw(world.random), insists=insists, resident=resident)
         self.ledger = Ledger()
         self.announcements = Announcements()
         self.ensemble = Ensemble(world, self.mix)
@@ -61,7 +63,7 @@ class Cluster:
         found: dict[BrokerId, int] = {}
         for name in model.children(paths.BROKER_IDS):
             broker, node = paths.broker_named(name), model.node(f"{paths.BROKER_IDS}/{name}")
-            if broker is not None and node is not None:
+            if broker is not None and node is not None and not is_controller(broker):
                 found[broker] = node.czxid
         return found
 

@@ -30,11 +30,12 @@ from controller.core.effects import (
 )
 from controller.core.events import Event, External
 from protocol.journal import FactType
-from protocol.vocabulary import BrokerId
+from protocol.vocabulary import BrokerId, Endpoint
 from protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
 from protocol.zookeeper.packing import MultiPlan, PlannedMulti
 from tests.simulation import belief, conduct, describe
 from tests.simulation.ensemble import Client, Writer
+from tests.simulation.ledger import FIRST_CONTROLLER
 from tests.simulation.network import Channel
 from tests.simulation.requests import Desk
 from tests.simulation.settings import Knowledge, Settings
@@ -66,7 +67,7 @@ class ControllerProcess:
     """One controller's machine: the process on it, which may be up, paused or down."""
 
     def __init__(self, cluster: Cluster, number: int) -> None:
-        self.id = BrokerId(1000 + number)
+        self.id = BrokerId(FIRST_CONTROLLER + number)
         self.name = f"controller {self.id}"
         self.alive = False
         self.paused = False
@@ -102,6 +103,7 @@ class ControllerProcess:
                 stand_back_off_max_ms=2_000,
                 auto_leader_rebalance_enable=False,
                 max_operations_per_group=mix.max_operations_per_group,
+                endpoints=(Endpoint("PLAINTEXT", "controller", self.id),) if mix.resident else (),
                 takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,
                 takeover_grace_ms=200,
                 takeover_interval_ms=300,

@@ -11,7 +11,7 @@ from controller.core.waiting import WaitingFor, waits
 from protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from tests.simulation.disk import Directory, kind_of
-from tests.simulation.ledger import Incarnation
+from tests.simulation.ledger import Incarnation, is_controller
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -28,9 +28,19 @@ def everything(cluster: Cluster, removed_by_hand: Container[str]) -> None:
     l1_everybody_is_led(cluster)
     l5_nothing_else_was_deleted(cluster)
     no_orphans(cluster)
+    nothing_is_on_a_controller(cluster)
     for agent in cluster.agents.values():
         l2_cache_agrees(cluster, agent, removed_by_hand)
         disk_is_clean(cluster, agent)
+
+
+def nothing_is_on_a_controller(cluster: Cluster) -> None:
+    """Whatever brokers have placed there has been moved, or goes with its topic."""
+    for incarnation in cluster.ledger.living.values():
+        for partition, assignment in incarnation.assignments.items():
+            placed = incarnation.readable and any(is_controller(broker) for broker in assignment.replicas)
+            if placed and not _is_held_up(cluster, incarnation, partition):
+                raise Violation("resident", f"{incarnation}: {partition} is still placed on {assignment.replicas}")
 
 
 def active_controller(cluster: Cluster) -> ControllerProcess:
@@ -113,6 +123,7 @@ def _is_held_up(cluster: Cluster, incarnation: Incarnation, partition: int) -> b
     hosted = (
         cluster.agents[BrokerId(broker)].state.replicas.get(TopicPartition(incarnation.name, partition))
         for broker in incarnation.replicas(partition)
+        if not is_controller(broker)
     )
     return any(replica is not None and replica.topic_id != incarnation.topic_id for replica in hosted)
 
@@ -153,7 +164,7 @@ def l2_cache_agrees(cluster: Cluster, agent: AgentProcess, removed_by_hand: Cont
             raise Violation("L2", f"{agent.name} knows {name} under {cache.topic_ids.get(name)}, not as {incarnation}")
         _partitions_agree(agent, incarnation)
     registered = cluster.registered()
-    if cache.brokers.keys() != registered.keys():
+    if {broker for broker in cache.brokers if not is_controller(broker)} != registered.keys():
         raise Violation(
             "L2", f"{agent.name} knows brokers {sorted(cache.brokers)}, registered are {sorted(registered)}"
         )

@@ -16,6 +16,7 @@ from protocol.kafka.control import ControlResponse, StopReplicaResponse
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId
 from tests.simulation.ensemble import Writer
+from tests.simulation.ledger import is_controller
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -29,6 +30,8 @@ def after_write(cluster: Cluster, writer: Writer, incarnation: Incarnation) -> N
         return
     channels = _channels(cluster, writer)
     for partition, broker in incarnation.departed:
+        if is_controller(broker):
+            continue
         if BrokerId(broker) not in channels or (partition, broker) in incarnation.refused:
             incarnation.strays[partition, broker] = None
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation.wishes import Wishes
+
+FIRST_CONTROLLER: Final = 1000
 
 
 def lasting(operations: Iterable[Operation]) -> list[Operation]:
@@ -70,7 +73,8 @@ class Incarnation:
     @property
     def brokers(self) -> tuple[int, ...]:
         """Every broker that has a replica."""
-        return tuple(dict.fromkeys(broker for each in self.assignments.values() for broker in each.replicas))
+        named = dict.fromkeys(broker for each in self.assignments.values() for broker in each.replicas)
+        return tuple(broker for broker in named if not is_controller(broker))
 
     def replicas(self, partition: int) -> tuple[int, ...]:
         """The partition's replicas, those that are being added or removed included; none where there is no such."""
@@ -96,6 +100,11 @@ class Incarnation:
                 self.departed.pop((partition, broker), None)
                 self.strays.pop((partition, broker), None)
         self.assignments = assignments
+
+
+def is_controller(broker: int) -> bool:
+    """The id is that of a controller: what is placed there is nowhere."""
+    return broker >= FIRST_CONTROLLER
 
 
 class Ledger:

@@ -50,6 +50,8 @@ class Mix:
     stays_paused: bool
     insists: bool
     """Controllers take control from each other, at growing intervals, as from one of Kafka's that holds it."""
+    resident: bool
+    """Brokers take controllers for some of them, and place replicas on them."""
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
     operator_weights: dict[str, int]
@@ -160,6 +162,7 @@ def draw(random: Random) -> Mix:
         fault_every_ms=random.choice(((100, 800), (300, 3_000))),
         stays_paused=False,
         insists=False,
+        resident=False,
         asks_controller=True,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
         theme_weights={},

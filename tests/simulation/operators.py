@@ -7,6 +7,7 @@ directories stay where they are, as with Kafka; its name is used again when the 
 from __future__ import annotations
 
 import uuid
+from random import Random
 from typing import TYPE_CHECKING
 
 from controller.core.context import Role
@@ -36,6 +37,8 @@ class Operators:
         self._movers = Movers(cluster)
         self._switches = Switches(cluster)
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
+        # A chance of its own, so that the other seeds run as they did before there was such a thing.
+        self._placing = Random(f"placing {cluster.world.seed}")
         self._spoilt: dict[str, None] = {}
         self.removed_by_hand: dict[str, None] = {}
         """Names whose tombstones nobody has promised."""
@@ -204,7 +207,18 @@ class Operators:
     def _assignment(self) -> tuple[tuple[int, ...], ...]:
         brokers = [int(broker) for broker in self._cluster.agents]
         factor = self._world.between(1, 3)
-        return tuple(tuple(self._world.random.sample(brokers, factor)) for _ in range(self._world.between(1, 3)))
+        chosen = [self._world.random.sample(brokers, factor) for _ in range(self._world.between(1, 3))]
+        if self._cluster.mix.resident:
+            for replicas in chosen:
+                self._place_on_controller(replicas)
+        return tuple(tuple(replicas) for replicas in chosen)
+
+    def _place_on_controller(self, replicas: list[int]) -> None:
+        """As brokers do that take controllers for brokers."""
+        if self._placing.random() < 0.4:
+            known = self._ensemble.model.children(paths.CONTROLLERS)
+            if known:
+                replicas[self._placing.randrange(len(replicas))] = int(self._placing.choice(known))
 
     def _expand(self, incarnation: Incarnation, partition: int, state: LeaderAndIsr) -> None:
         registered = self._cluster.registered()

@@ -53,6 +53,7 @@ FOUND_BY = {
     "agent_ignores_topic_ids": 14,
     "agent_remembers_too_long": 61,
     "agent_knows_one_directory": 14,
+    "replicas_left_on_controllers": 3,
 }
 """Where the search for each bug begins: a seed that found it once. Where the simulator has changed since, others do."""
 
