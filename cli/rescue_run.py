@@ -24,7 +24,7 @@ from cli.rescue_plan import Progress
 from cli.rescue_show import Control, ended
 from cli.zookeeper_access import DIGEST_VARIABLE
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import NO_BROKER, BrokerId
+from protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
 from survey.evidence import Told
 from survey.explain import Verdict
 
@@ -67,7 +67,7 @@ class _Course:
 
 async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say) -> Answer:
     """Does it. Raises Refusal where control cannot be had, or is lost."""
-    means = _means(wish, seen)
+    means = means_for(wish, seen)
     topics = wish.topics or tuple(each.topic for each in seen.found)
     chosen = frozenset(wish.topics) if wish.topics else None
     course = _Course()
@@ -96,15 +96,31 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
     )
 
 
-def _means(wish: Wish, seen: Look) -> Means:
+def means_for(wish: Wish, seen: Look) -> Means:
+    """With what control of this cluster is to be taken. Raises Refusal where it could not be used."""
     ibp = InterBrokerProtocol.parse(wish.ibp) if wish.ibp is not None else _protocol(seen)
     listener = wish.listener or next((each.listener for each in seen.settings if each.listener), None) or "PLAINTEXT"
+    _demand_listener(seen, listener.upper())
     known = seen.known_ids
     if wish.controller_id is not None and wish.controller_id in known:
         raise Refusal(f"--controller-id {wish.controller_id} is a broker's: choose one that no broker has", Exit.USAGE)
     number = free_id(known) if wish.controller_id is None else BrokerId(wish.controller_id)
     digest = os.environ.get(DIGEST_VARIABLE) or None
     return Means(wish.connect, number, ibp, listener.upper(), digest=digest)
+
+
+def _demand_listener(seen: Look, listener: str) -> None:
+    """Control of brokers that cannot be told anything would be of no use, and a nuisance."""
+    mute = [
+        broker.id
+        for broker in seen.evidence.survey.zookeeper.brokers
+        if not any(e.listener == listener and e.protocol is SecurityProtocol.PLAINTEXT for e in broker.endpoints)
+    ]
+    if mute:
+        raise Refusal(
+            f"brokers {', '.join(map(str, mute))} have no listener {listener} that speaks PLAINTEXT, and Lethe speaks "
+            "nothing else with them: name another one with --listener"
+        )
 
 
 def _protocol(seen: Look) -> InterBrokerProtocol:

@@ -109,8 +109,8 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
             before = await epoch_of(session)
             await delete(session, *names)
             for _ in range(PER_ROUND):
-                await asyncio.sleep(chance.uniform(0.0, 0.5))
-                done.append(await taken_for(means, session, chance.uniform(0.0, 1.0)))
+                await asyncio.sleep(chance.uniform(0.0, 1.0))
+                done.append(await taken_for(means, session, chance.uniform(0.0, 3.0)))
                 await kafka_has_control(session)
             await gone_everywhere(cluster, session, *names, limit_s=SETTLING_LIMIT_S)
             assert await epoch_of(session) > before
