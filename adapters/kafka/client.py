@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, Self, cast
 
-from protocol.kafka.codec import EncodedBody
+from protocol.kafka.codec import EncodedBody, preload
 from protocol.kafka.connection import Buffers, ClientConnection, highest_common_version
 from protocol.kafka.control import ApiKey, ControlResponse
 from protocol.kafka.errors import ErrorCode, error_name
@@ -73,6 +73,8 @@ class KafkaConnection:
     ) -> Self:
         """Connect. Raises ConnectionFailed, naming the address and the reason."""
         peer = f"{host}:{port}"
+        # What it takes to be able to ask at all must not count as the broker's silence.
+        preload(ApiKey.API_VERSIONS)
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
                 reader, writer = await asyncio.open_connection(host, port, limit=_CHUNK_BYTES)

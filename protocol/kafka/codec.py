@@ -194,15 +194,15 @@ _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
 
 
-def preload() -> None:
-    """Gets ready for the newest version of every request and response that Lethe speaks.
+def preload(*apis: ApiKey) -> None:
+    """Gets ready for the newest version of these requests and responses; without any, of all that Lethe speaks.
 
-    The first use of kio imports for a quarter of a second, longer on a busy machine. A daemon has that behind it before
-    its event loop runs, where it would hold up heartbeats; a command that asks one thing never needs it.
+    The first use of kio imports for a quarter of a second, for several on a busy machine. A daemon has that behind it
+    before its event loop runs, where it would hold up heartbeats; a command has it before the broker's time counts.
     """
-    for api, versions in SPOKEN.items():
-        _message(api, versions.max, False)
-        _message(api, versions.max, True)
+    for api in apis or SPOKEN:
+        _message(api, SPOKEN[api].max, False)
+        _message(api, SPOKEN[api].max, True)
 
 
 def _request_header(header_version: int, header: RequestHeader) -> bytes:

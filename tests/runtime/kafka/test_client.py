@@ -2,8 +2,11 @@
 
 import asyncio
 import struct
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -374,6 +377,37 @@ async def test_nobody_there_is_told_with_the_address() -> None:
 async def test_an_address_that_is_none_fails_like_one_where_nobody_is(host: str, port: int) -> None:
     with pytest.raises(ConnectionFailed, match="cannot connect to"):
         await KafkaConnection.open(host, port, "1001")
+
+
+NOBODY_IS_BLAMED = """
+import asyncio, sys
+from adapters.kafka.client import KafkaConnection
+
+async def main():
+    ready = []
+
+    async def accepted(reader, writer):
+        ready.append(any(name.startswith("kio.schema") for name in sys.modules))
+        writer.close()
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    assert not any(name.startswith("kio") for name in sys.modules)
+    async with await KafkaConnection.open("127.0.0.1", server.sockets[0].getsockname()[1], "test"):
+        while not ready:
+            await asyncio.sleep(0.001)
+    assert ready == [True]
+
+asyncio.run(main())
+"""
+
+
+def test_what_it_takes_to_ask_is_there_before_the_time_of_the_first_broker_counts() -> None:
+    subprocess.run(
+        [sys.executable, "-c", NOBODY_IS_BLAMED],
+        env={"PYTHONPATH": str(Path(__file__).parents[3])},
+        check=True,
+        timeout=60,
+    )
 
 
 async def test_the_failures_have_one_parent() -> None:
