@@ -23,7 +23,7 @@ from survey.causes import Cause, Kind
 from survey.directories import may_be_cut
 from survey.evidence import Evidence, ToldReplica, ToldTopic
 from survey.leftovers import Reason, damage, leftovers
-from survey.replicas import Replica, Stored, of_broker, replicas_of, stored_by_topic, together
+from survey.replicas import Replica, Seen, Stored, of_broker, replicas_of, stored_by_topic, together
 from survey.unreadable import as_deleted, lethe_leads
 from survey.views import Failure, TopicTree
 
@@ -107,9 +107,11 @@ def _is_going_on(evidence: Evidence, cause: Cause) -> bool:
 def _marked(
     evidence: Evidence, there: TopicTree | None, stored: Stored, told: ToldTopic | None
 ) -> tuple[tuple[Cause, ...], tuple[Replica, ...]]:
-    holds = tuple(_holds(evidence, there, told))
+    held_by_controller = tuple(_no_controller(evidence))
     if there is None:
-        return (*holds, Cause(Kind.MARKER_WITHOUT_TOPIC)), ()
+        # Neither a pause nor delete.topic.enable keeps a controller from dropping such a marker.
+        return (*held_by_controller, Cause(Kind.MARKER_WITHOUT_TOPIC)), ()
+    holds = (*held_by_controller, *_holds(evidence, there, stored, told))
     hold = next((cause for cause in holds if cause.kind.is_hold), None)
     replicas = tuple(replicas_of(evidence, as_deleted(evidence, there, told), stored, told, hold))
     own = [] if told is None else [_topic_wait(evidence, row) for row in told.replicas if row.partition is None]
@@ -129,7 +131,7 @@ def _phase(there: TopicTree, told: ToldTopic | None) -> str | None:
     return "its marker orders that, although its znode cannot be read" if there.assignments is None else None
 
 
-def _holds(evidence: Evidence, there: TopicTree | None, told: ToldTopic | None) -> Iterator[Cause]:
+def _no_controller(evidence: Evidence) -> Iterator[Cause]:
     controller = evidence.survey.zookeeper.controller
     if controller is None:
         yield Cause(Kind.NO_CONTROLLER)
@@ -137,13 +139,15 @@ def _holds(evidence: Evidence, there: TopicTree | None, told: ToldTopic | None) 
         yield Cause(Kind.KRAFT)
     elif (silent := _silent_controller(evidence)) is not None:
         yield silent
-    if (disabled := _disabled(evidence)) is not None:
+
+
+def _holds(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None) -> Iterator[Cause]:
+    """What holds the topic although there is a controller."""
+    if (disabled := _disabled(evidence)) is not None and not _has_begun(evidence, there, stored, told):
         yield disabled
     paused = evidence.holds.paused
-    if paused is not None and (controller is None or lethe_leads(evidence)):
+    if paused is not None and (evidence.survey.zookeeper.controller is None or lethe_leads(evidence)):
         yield Cause(Kind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
-    if there is None:
-        return
     if (held := unreadable.hold(evidence, there, told)) is not None:
         yield held
     moving = _moving(evidence, there)
@@ -183,6 +187,16 @@ def _disabled(evidence: Evidence) -> Cause | None:
     says_so = configured.path if configured is not None and not configured.value else None
     is_disabled = says_so is not None if told is None else not told
     return Cause(Kind.DISABLED, path=says_so) if is_disabled else None
+
+
+def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None) -> bool:
+    """Whether the deletion is under way: then it ends, also where deletion has been disabled meanwhile. Without the
+    controller's word, a replica that is not there any more tells."""
+    if told is not None:
+        return told.phase != "held"
+    return any(
+        replica.seen in (Seen.RENAMED, Seen.GONE) for replica in replicas_of(evidence, there, stored, None, None)
+    )
 
 
 def _moving(evidence: Evidence, there: TopicTree) -> dict[int, tuple[int, ...]]:
