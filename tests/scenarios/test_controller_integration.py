@@ -174,6 +174,24 @@ def test_auto_preferred_replica_leader_election_with_same_partition_being_reassi
     assert world.context.reassignments == {}
 
 
+def test_auto_preferred_replica_leader_election_while_another_partition_is_being_reassigned() -> None:
+    """A reassignment that is stuck holds up nobody else's leader."""
+    world = with_topic(cluster(world=OneController(auto_leader_rebalance_enable=True)), "t", (1, 2), (1, 2))
+    world.stop_broker(1)
+    world.run()
+    world.start_broker(1)
+    world.run()
+    ask_for_isr(world, (2, 1))
+    assert led(world, "t") == (2, 1, (2, 1))
+    world.stop_broker(3)
+    moving = TopicPartition("t", 1)
+    world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment({moving: (2, 3)})))
+    world.run()
+    world.advance(FIRST_REBALANCE_MS)
+    assert list(world.context.reassignments) == [moving]
+    assert led(world, "t") == (1, 2, (2, 1))
+
+
 @pytest.mark.parametrize("is_right", [True, False], ids=["led by the preferred replica", "led by another"])
 def test_controller_move_on_preferred_replica_election(is_right: bool) -> None:
     """Another controller is elected between the request and our looking at it: we elect nobody, leave the request to
@@ -251,6 +269,27 @@ def test_topic_ids_are_not_added_before_2_8_and_the_topic_can_be_deleted() -> No
     world.mark("a")
     world.run()
     assert is_gone(world, "a")
+
+
+def test_topic_id_created_on_upgrade_stays_through_a_reassignment() -> None:
+    world = with_topic(cluster(world=OneController(ibp=BEFORE_IDS)), "t", (1, 2))
+    world.crash()
+    world.context.config = dataclasses.replace(world.context.config, ibp=LATEST)
+    world.elect()
+    world.run()
+    made = topic_id(world, "t")
+    assert made is not None
+    world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment({T0: (2, 3)})))
+    world.run()
+    ask_for_isr(world, (1, 2, 3))
+    found = world.read(paths.topic("t"))
+    assert found is not None
+    znode = znodes.decode_topic("t", found.data)
+    assert (znode.topic_id, znode.assignments) == (made, {0: ReplicaAssignment((2, 3))})
+    world.crash()
+    world.elect()
+    world.run()
+    assert topic_id(world, "t") == world.context.topics["t"].id == made
 
 
 def test_topic_id_is_created_on_upgrade_reaches_the_brokers_and_deletion_completes() -> None:
