@@ -1,4 +1,6 @@
-"""A small cluster whose control requests are recorded: two real brokers, and over them Kafka's controller or ours.
+"""A small cluster whose control requests are recorded: two brokers, and over them Kafka's controller or ours.
+
+The brokers are real ones, or, where no release of Kafka is given but only the version to speak, agents.
 
 Theory of operation. Every member advertises a recording proxy of its own, so that whatever the others send it passes
 there. The controller has an id of its own and no replicas: Kafka's is a third broker, ours a listed controller, both
@@ -24,9 +26,9 @@ import psutil
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OnWatch, ZooKeeperSession
 from adapters.zookeeper.session import open_session
-from cluster.daemons import ANY_PORT, ControllerDaemon, DaemonFailed, Member
+from cluster.daemons import ANY_PORT, BrokerDaemon, ControllerDaemon, DaemonFailed, Member
 from cluster.kafka import KafkaBroker, ibp_property, internal_topics
-from cluster.kafka_fetch import KafkaDistribution
+from cluster.kafka_fetch import KafkaDistribution, KafkaVersion
 from cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
 from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 from protocol.kafka.control import ApiKey
@@ -35,6 +37,7 @@ from tools.wire_recording import Exchange, Who
 BROKERS: Final = (1, 2)
 CONTROLLER: Final = 3
 SESSION_TIMEOUT_MS: Final = 10_000
+"""Of real brokers, which are stopped for a while; agents, which are quicker in everything, have half of it."""
 START_LIMIT_S: Final = 180.0
 LIMIT_S: Final = 90.0
 POLL_S: Final = 0.05
@@ -49,6 +52,11 @@ TO_CONTROLLER: Final = (
     ApiKey.ALLOCATE_PRODUCER_IDS,
 )
 """What is kept; of the greetings of each broker the first."""
+
+
+Broker = KafkaBroker | BrokerDaemon
+Brokers = KafkaDistribution | KafkaVersion
+"""A release of Kafka, or the version that agents are to speak."""
 
 
 class RecordingFailed(Exception):
@@ -66,23 +74,44 @@ class RecordedCluster:
     """The members and what has passed between them. Made by `recorded_cluster`."""
 
     def __init__(
-        self, who: Who, kafka: KafkaDistribution, work_dir: Path, zookeeper: str, proxies: dict[int, RecordingProxy]
+        self, who: Who, brokers: Brokers, work_dir: Path, zookeeper: str, proxies: dict[int, RecordingProxy]
     ) -> None:
-        self.who: Final = who
-        self.kafka: Final = kafka
+        self.version: Final = brokers.version if isinstance(brokers, KafkaDistribution) else brokers
+        self._kafka = brokers if isinstance(brokers, KafkaDistribution) else None
+        self._session_timeout_ms = SESSION_TIMEOUT_MS // 2 if self._kafka is None else SESSION_TIMEOUT_MS
         self.zookeeper_connect: Final = zookeeper
         self._proxies: Final = proxies
         self._work_dir = work_dir
         self._phases: list[tuple[int, str]] = []
-        self.brokers: Final = {number: self._kafka_broker(number) for number in BROKERS}
+        self.brokers: Final[dict[int, Broker]] = {
+            number: self._agent(number) if self._kafka is None else self._kafka_broker(number) for number in BROKERS
+        }
         self.controller: Final[Member] = (
             self._kafka_broker(CONTROLLER) if who is Who.KAFKA else self._lethe_controller()
         )
 
-    def _kafka_broker(self, number: int) -> KafkaBroker:
+    @property
+    def has_agents(self) -> bool:
+        """Whether the brokers are agents."""
+        return self._kafka is None
+
+    def _agent(self, number: int) -> BrokerDaemon:
         properties = {
             "zookeeper.connect": self.zookeeper_connect,
-            "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            "zookeeper.session.timeout.ms": str(self._session_timeout_ms),
+            "advertised.listeners": self._advertised(number),
+            "broker.rack": "a",
+            "replica.catch.up.delay.ms": "500",
+            **ibp_property(self.version),
+        }
+        return BrokerDaemon(number, self._work_dir / f"broker-{number}", 1, properties)
+
+    def _kafka_broker(self, number: int) -> KafkaBroker:
+        if self._kafka is None:
+            raise ValueError("Kafka's controller is a broker of Kafka: a release of it has to be given")
+        properties = {
+            "zookeeper.connect": self.zookeeper_connect,
+            "zookeeper.session.timeout.ms": str(self._session_timeout_ms),
             "advertised.listeners": self._advertised(number),
             "auto.create.topics.enable": "false",
             "broker.rack": "a",
@@ -90,16 +119,16 @@ class RecordedCluster:
             **internal_topics(len(BROKERS)),
         }
         directory = self._work_dir / f"broker-{number}"
-        return KafkaBroker(self.kafka, number, directory, 1, properties, self.session)
+        return KafkaBroker(self._kafka, number, directory, 1, properties, self.session)
 
     def _lethe_controller(self) -> ControllerDaemon:
         properties = {
             "zookeeper.connect": self.zookeeper_connect,
-            "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            "zookeeper.session.timeout.ms": str(self._session_timeout_ms),
             "listeners": ANY_PORT,
             "advertised.listeners": self._advertised(CONTROLLER),
             "auto.leader.rebalance.enable": "false",
-            **ibp_property(self.kafka.version),
+            **ibp_property(self.version),
         }
         return ControllerDaemon(CONTROLLER, self._work_dir / f"controller-{CONTROLLER}", properties)
 
@@ -117,7 +146,7 @@ class RecordedCluster:
         """Where that member really listens; waited for. Raises OSError."""
         member = self.controller if number == CONTROLLER else self.brokers[number]
         try:
-            if isinstance(member, KafkaBroker):
+            if isinstance(member, KafkaBroker | BrokerDaemon):
                 return await member.listener(START_LIMIT_S)
             assert isinstance(member, ControllerDaemon)
             return "127.0.0.1", await _listening_port(member)
@@ -145,7 +174,7 @@ class RecordedCluster:
             passed_s = (time.time_ns() - max((each.time_ns for each in found), default=0)) / 1e9
             # Who is dead never answers.
             has_answers = all(each.exchange.response for each in found if each.exchange.phase == self.phase)
-            return passed_s > (_QUIET_S if has_answers else _UNANSWERED_S)
+            return passed_s > (_QUIET_S if has_answers else _UNANSWERED_S) / (2 if self.has_agents else 1)
 
         await until(is_quiet, "controller and brokers did not come to rest")
 
@@ -207,7 +236,7 @@ async def until(condition: Callable[[], Awaitable[bool]], problem: str, limit_s:
 
 
 @asynccontextmanager
-async def recorded_cluster(who: Who, kafka: KafkaDistribution, work_dir: Path) -> AsyncIterator[RecordedCluster]:
+async def recorded_cluster(who: Who, brokers: Brokers, work_dir: Path) -> AsyncIterator[RecordedCluster]:
     """ZooKeeper runs, and nothing else yet; everything is gone when the block is left, but for logs and data."""
     made: list[RecordedCluster] = []
 
@@ -225,7 +254,7 @@ async def recorded_cluster(who: Who, kafka: KafkaDistribution, work_dir: Path) -
             number: await stack.enter_async_context(RecordingProxy(f"member {number}", finder(number)))
             for number in (*BROKERS, CONTROLLER)
         }
-        cluster = RecordedCluster(who, kafka, work_dir, server.connect_string, proxies)
+        cluster = RecordedCluster(who, brokers, work_dir, server.connect_string, proxies)
         made.append(cluster)
         for member in (*cluster.brokers.values(), cluster.controller):
             stack.callback(member.process.close)

@@ -19,8 +19,9 @@ HEAD: Final = """\
 One small history of a cluster was played with real brokers of two versions, first under Kafka's own controller, then
 under Lethe's: `make golden` plays it and records every request between controller and brokers, with its answer, in
 tests/wire. Both recordings were compared request by request, each broker for itself, in both directions. `make test`
-compares what is recorded; `make interop` plays the history again. Both fail where there is a difference that is not on
-this page, and `make test` also where one that is here is found no more.
+compares what is recorded; `make interop` plays the history under our controller again, and `make test-slow` with agents
+in place of the brokers, which are told the same and answer the same. All fail where there is a difference that is not
+on this page, and `make test` also where one that is here is found no more.
 
 Every frame of Kafka's is also read by our codec and written again: all come out as the same bytes.
 """

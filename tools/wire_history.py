@@ -18,7 +18,6 @@ from adapters import topic_admin
 from adapters.partition_admin import request_election, request_reassignment
 from adapters.topic_alter import Change, TopicNow, change_topics, read_topics
 from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.kafka_fetch import KafkaDistribution
 from protocol.kafka.control import ApiKey
 from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from protocol.vocabulary import TopicId, TopicPartition
@@ -39,6 +38,7 @@ from tools.wire_cluster import (
     BROKERS,
     CONTROLLER,
     START_LIMIT_S,
+    Brokers,
     RecordedCluster,
     RecordingFailed,
     recorded_cluster,
@@ -98,9 +98,11 @@ class History:
         await self._reached(payments=[(1, (1,))], audit=[(1, (1, 2))])
 
     async def an_idempotent_producer_comes(self) -> None:
-        """It gets its id from a broker, which since 3.0 has a block of them from the controller."""
+        """It gets its id from a broker, which since 3.0 has a block of them from the controller. Not with agents."""
+        if self.cluster.has_agents:
+            return
         await until(lambda: gets_producer_id(self.cluster), "broker 1 had no producer id")
-        if self.cluster.kafka.version >= FIRST_WITH_PRODUCER_IDS:
+        if self.cluster.version >= FIRST_WITH_PRODUCER_IDS:
 
             async def is_answered() -> bool:
                 return any(e.api is ApiKey.ALLOCATE_PRODUCER_IDS and e.response for e in self.cluster.exchanges())
@@ -217,7 +219,7 @@ class History:
     async def _isr_change(self) -> AsyncIterator[None]:
         """Leaves when the controller has read what leaders tell through ZooKeeper of an ISR that has changed meanwhile.
         They do so seconds after they have written it; since 2.7 they ask the controller instead."""
-        if self.cluster.kafka.version >= FIRST_WITH_ALTER_PARTITION:
+        if self.cluster.version >= FIRST_WITH_ALTER_PARTITION:
             yield
             return
         is_told = asyncio.Event()
@@ -240,7 +242,7 @@ class History:
         await until(is_told, f"broker {number} was told of no broker")
 
     def _id(self, name: str) -> TopicId | None:
-        return TopicId(_IDS[name]) if self.cluster.kafka.version >= FIRST_WITH_TOPIC_IDS else None
+        return TopicId(_IDS[name]) if self.cluster.version >= FIRST_WITH_TOPIC_IDS else None
 
     async def _create(self, *plans: TopicPlan) -> None:
         """All in one write, so that the controller learns of all at once."""
@@ -349,12 +351,12 @@ PHASES: Final[Mapping[str, Callable[[History], Awaitable[None]]]] = {
 }
 
 
-async def record(who: Who, kafka: KafkaDistribution, work_dir: Path) -> Recording:
+async def record(who: Who, brokers: Brokers, work_dir: Path) -> Recording:
     """Plays the history and returns everything that passed between the controller and the two brokers. Raises
     RecordingFailed, and what starting a cluster raises."""
-    async with recorded_cluster(who, kafka, work_dir) as cluster, cluster.session() as session:
+    async with recorded_cluster(who, brokers, work_dir) as cluster, cluster.session() as session:
         await cluster.controller.start(START_LIMIT_S)
         history = History(cluster, session)
         await until(history.has_control, "the controller did not take control")
         await history.play()
-        return Recording(who, str(kafka.version), tuple(cluster.exchanges()))
+        return Recording(who, str(cluster.version), tuple(cluster.exchanges()))
