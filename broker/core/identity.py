@@ -40,9 +40,10 @@ is not new:
     none             Y                   write Y, open         set aside, create anew   (*)
     any              none                open                  open; a new partition: set aside, create anew   (*)
 
-(*) unless the directory holds nothing, or was opened in this run: then it is opened, with the id written first. One
-that holds nothing and has no id says nothing either: where a log directory has failed, and the partition is not new,
-the replica may lie there, and the answer is KAFKA_STORAGE_ERROR.
+(*) unless the directory holds nothing, or was opened in this run: then it is opened, with the id written first.
+
+Where a log directory has failed the replica may lie there, whatever is found elsewhere: one without an id that holds
+nothing, or that belongs to a partition without a leader (which may be deleted next), is KAFKA_STORAGE_ERROR.
 
 The middle column keeps Kafka's answer where emptying the replica could lose data: an old binary that rewrote the
 topic's znode dropped the id, the next controller invented another, and the topic is alive.

@@ -144,7 +144,7 @@ def _judge(
         identity = judge_opening(replica, topic.topic_id, counts_on_bytes=counts_on_bytes, is_new=is_new)
         if identity is OpenVerdict.INCONSISTENT:
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        if identity is OpenVerdict.ASSIGN_ID and _says_nothing(replica) and not is_new and state.has_offline_log_dir:
+        if identity is OpenVerdict.ASSIGN_ID and state.has_offline_log_dir and _may_be_anothers(replica, partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
     hosted = replica is not None and replica.state is ReplicaState.HOSTED and identity is not OpenVerdict.REPLACE
     current_epoch = replica.leader_epoch if replica is not None and hosted else NO_CURRENT_LEADER_EPOCH
@@ -166,10 +166,13 @@ def _judge(
     return ErrorCode.STALE_CONTROLLER_EPOCH
 
 
-def _says_nothing(replica: Replica) -> bool:
-    """An empty directory without an id, which this run has not made: where a log directory has failed, the replica that
-    is asked for may lie there all the same."""
-    return replica.state is not ReplicaState.HOSTED and replica.files == 0 and replica.topic_id is None
+def _may_be_anothers(replica: Replica, partition: LeaderAndIsrPartition) -> bool:
+    """A directory without an id, which this run has not opened, may have been put there by somebody, and the replica
+    that is asked for may lie in the log directory that has failed. Surely not where the partition is new. Bytes that a
+    living partition counts on are believed, as ever; those of a partition without a leader may be deleted next."""
+    if replica.state is ReplicaState.HOSTED or partition.is_new:
+        return False
+    return replica.files == 0 or partition.leader < 0
 
 
 # --- first round: setting aside -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from broker.core.inputs import ControlReceived, DiskOutcome, DiskPerformed
 from broker.core.replica import ReplicaState
 from protocol.kafka.control import Addressed, LeaderAndIsrResponse
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import TopicId, TopicPartition
+from protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
 from tests.unit.broker.driver import EPOCH, ME, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
 
 T0 = TopicPartition("t", 0)
@@ -186,6 +186,14 @@ def test_a_replica_that_may_lie_in_a_failed_directory_is_not_made_anew() -> None
     assert driver.disk.performed == []
     assert driver.state.replicas[T0].state is ReplicaState.OFFLINE
     assert only_error(driver.leader_and_isr(become(leader_epoch=1, is_new=True))) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("leader", [ME, LEADER_NONE])
+def test_bytes_without_an_id_are_believed_beside_a_failed_directory_only_where_somebody_leads(leader: int) -> None:
+    driver = Driver(FakeDisk({A: {}, B: {"t-0": Entry(None, 4096, 4)}}, failures={A: "input/output error"}))
+    expected = ErrorCode.NONE if leader == ME else ErrorCode.KAFKA_STORAGE_ERROR
+    assert only_error(driver.leader_and_isr(become(leader=leader))) == expected
+    assert (AssignTopicId(B, T0, X) in driver.disk.performed) is (leader == ME)
 
 
 @pytest.mark.parametrize("is_new", [True, False])
