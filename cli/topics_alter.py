@@ -27,6 +27,7 @@ from protocol.journal import JsonValue
 from protocol.topic_changes import assignment_problem, changed_config, expansion_problem
 from protocol.topic_config import parse_topic_config, topic_config_problem
 from protocol.topic_names import parse_replica_assignment
+from protocol.topic_plans import partition_count_problem
 from protocol.vocabulary import Broker, TopicPartition, topic_name_problem
 
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics, by name.", show_default=False)]
@@ -122,8 +123,8 @@ def wanted_change(
         raise ValueError(f"--config sets {both[0]}, and --delete-config deletes it")
     if (problem := topic_config_problem(settings)) is not None:
         raise ValueError(problem)
-    if partitions is not None and partitions < 1:
-        raise ValueError(f"--partitions must be larger than 0, not {partitions}")
+    if partitions is not None and (problem := partition_count_problem(partitions)) is not None:
+        raise ValueError(problem)
     assignment = () if replica_assignment is None else parse_replica_assignment(replica_assignment)
     if assignment and len(distinct) > 1:
         raise ValueError(f"--replica-assignment is for one topic, not for {len(distinct)}")

@@ -21,7 +21,7 @@ from controller.core.placement import BrokerRack, PlacementError, place_replicas
 from protocol.journal import JsonValue
 from protocol.topic_config import parse_topic_config, topic_config_problem
 from protocol.topic_names import parse_replica_assignment
-from protocol.topic_plans import TopicPlan, creation_problem
+from protocol.topic_plans import TopicPlan, creation_problem, partition_count_problem
 from protocol.vocabulary import TopicId, is_usable_topic_id, topic_id_to_text, topic_name_problem
 
 Topic = Annotated[str, typer.Option("--topic", help="The topic's name.", show_default=False)]
@@ -111,9 +111,10 @@ def wanted_topic(
     settings = parse_topic_config(config or ())
     if (problem := topic_config_problem(settings)) is not None:
         raise ValueError(problem)
-    for option, number in (("--partitions", partitions), ("--replication-factor", replication_factor)):
-        if number is not None and number < 1:
-            raise ValueError(f"{option} must be larger than 0, not {number}")
+    if partitions is not None and (problem := partition_count_problem(partitions)) is not None:
+        raise ValueError(problem)
+    if replication_factor is not None and replication_factor < 1:
+        raise ValueError(f"--replication-factor must be larger than 0, not {replication_factor}")
     if replica_assignment is not None:
         if partitions is not None or replication_factor is not None:
             raise ValueError("--replica-assignment says it all: give it without --partitions and --replication-factor")

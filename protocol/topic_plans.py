@@ -24,6 +24,8 @@ from protocol.zookeeper.operations import ANY_VERSION, Create, Operation, SetDat
 from protocol.zookeeper.znodes import TopicZnode, encode_config, encode_topic
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+MOST_PARTITIONS = 100_000
+"""Of one topic: the assignment of more does not fit into a znode of one mebibyte, however short the brokers' ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,15 @@ class TopicPlan:
     @property
     def replication_factor(self) -> int:
         return len(self.assignment[0])
+
+
+def partition_count_problem(partitions: int) -> str | None:
+    """Why no topic can have that many partitions, in words that can be shown; None where one can."""
+    if partitions < 1:
+        return f"--partitions must be larger than 0, not {partitions}"
+    if partitions > MOST_PARTITIONS:
+        return f"--partitions is {partitions}, but a topic's znode has no room for more than {MOST_PARTITIONS}"
+    return None
 
 
 def creation_problem(plan: TopicPlan, *, topics: Collection[str], marked: Collection[str]) -> str | None:

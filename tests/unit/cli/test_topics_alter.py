@@ -51,6 +51,7 @@ def _data(answer: Answer) -> Any:
         ((["a b"], 2, None, None, None), "characters other than"),
         ((["a"], None, None, None, None), "nothing to change"),
         ((["a"], 0, None, None, None), "--partitions must be larger than 0, not 0"),
+        ((["a"], 10**9, None, None, None), "--partitions is 1000000000, but a topic's znode has no room for more"),
         ((["a"], 3, "1:2,2:3", None, None), "lists 2 partitions, but --partitions is 3"),
         ((["a", "b"], None, "1:2", None, None), "for one topic, not for 2"),
         ((["a"], None, None, ["retention.ms=1"], ["retention.ms"]), "--config sets retention.ms, and --delete-config"),

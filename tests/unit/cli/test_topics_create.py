@@ -23,6 +23,10 @@ from tests.fakes.zookeeper import FakeSession
         (("a", None, None, "1:x", None), "partition 0 is '1:x'"),
         (("a", 1, 1, None, ["retention.ms"]), "not of the form name=value"),
         (("a", 0, 1, None, None), "--partitions must be larger than 0, not 0"),
+        (
+            ("a", 10**9, 1, None, None),
+            "--partitions is 1000000000, but a topic's znode has no room for more than 100000",
+        ),
         (("a", 1, -1, None, None), "--replication-factor must be larger than 0, not -1"),
         (("a", 1, 1, None, ["retention.m=1"]), "unknown topic setting 'retention.m'"),
         (("a", 1, 1, None, ["retention.ms=long"]), "retention.ms: 'long' is not a whole number"),
