@@ -71,7 +71,9 @@ def delete(
         if unreadable:
             if wait:
                 raise ValueError("--wait cannot follow what is --unreadable: nobody knows where it lies")
-            return await unreadable_deletion(session, topic, confirm=None if yes else ask_user, dry_run=dry_run)
+            return await unreadable_deletion(
+                session, topic, confirm=None if yes else ask_user, if_exists=if_exists, dry_run=dry_run
+            )
         names = await selected(session, topic, if_exists=if_exists, confirm=None if yes or dry_run else _ask_user)
         if dry_run:
             return Answer([*names], tuple(f"Would delete topic {name}." for name in names))

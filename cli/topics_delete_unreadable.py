@@ -20,19 +20,29 @@ from protocol.vocabulary import INTERNAL_TOPICS
 
 
 async def unreadable_deletion(
-    session: ZooKeeperSession, names: Sequence[str], *, confirm: Confirm | None, dry_run: bool = False
+    session: ZooKeeperSession,
+    names: Sequence[str],
+    *,
+    confirm: Confirm | None,
+    if_exists: bool = False,
+    dry_run: bool = False,
 ) -> Answer:
-    """Orders the deletion after it was agreed to. Raises Refusal where a topic is not there or can be understood."""
+    """Orders the deletion after it was agreed to. Raises Refusal where a topic can be understood, or is not there and
+    has to be."""
     await list_topics(session)
     found = {seen.name: seen for seen in await look_at_unreadable(session, names)}
     for name in names:
         if name in INTERNAL_TOPICS:
             raise Refusal(f"topic {name} is internal to Kafka and is not deleted by this command")
         if name not in found:
+            if if_exists:
+                continue
             raise Refusal(f"topic {name!r} does not exist (--unreadable takes exact names)")
         if found[name].problem is None:
             raise Refusal(f"the znode of topic {name} can be understood: delete it without --unreadable")
-    chosen = [found[name] for name in dict.fromkeys(names)]
+    chosen = [found[name] for name in dict.fromkeys(names) if name in found]
+    if not chosen:
+        return Answer([], ("Nothing to delete.",))
     plan = [line for seen in chosen for line in _plan(seen)]
     if dry_run:
         return Answer([_as_json(seen, ordered=seen.is_ordered) for seen in chosen], tuple(plan))

@@ -56,6 +56,16 @@ async def test_a_dry_run_says_why_and_writes_nothing(cluster: FakeSession) -> No
     assert await _is_ordered(cluster, "poison") is None
 
 
+async def test_what_does_not_exist_is_passed_over_where_that_is_allowed(cluster: FakeSession) -> None:
+    with pytest.raises(Refusal, match="topic 'gone' does not exist"):
+        await unreadable_deletion(cluster, ["gone", "poison"], confirm=None)
+    assert await _is_ordered(cluster, "poison") is None
+    nothing = await unreadable_deletion(cluster, ["gone"], confirm=None, if_exists=True)
+    assert (nothing.lines, nothing.exit) == (("Nothing to delete.",), Exit.OK)
+    await unreadable_deletion(cluster, ["gone", "poison"], confirm=None, if_exists=True)
+    assert await _is_ordered(cluster, "poison") is True
+
+
 async def test_a_marker_that_is_there_is_made_anew_so_that_controllers_notice(
     zookeeper: FakeZooKeeper, cluster: FakeSession
 ) -> None:
