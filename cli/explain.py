@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -62,11 +63,15 @@ def explain(
     far as could be seen.
     """
 
-    async def command(session: ZooKeeperSession) -> Answer:
+    async def run() -> Answer:
         if (topic is None) is not every:
             raise ValueError("name a topic, or give --all")
+        if controller_url is not None and (problem := url_problem(controller_url)) is not None:
+            raise ValueError(f"--controller-url {controller_url!r} {problem}")
         directories = parse_log_dirs(log_dir or ())
+        return await with_session(zookeeper, lambda session: command(session, directories))
 
+    async def command(session: ZooKeeperSession, directories: dict[int, list[Path]]) -> Answer:
         async def look() -> Answer:
             told = await _told(session, topic, controller_url, timeout_ms, without=without_controller)
             return await explained(session, topic, told=told, timeout_ms=timeout_ms, log_dirs=directories)
@@ -77,7 +82,17 @@ def explain(
 
         return await watched(look, interval_ms=interval_ms, as_json=as_json)
 
-    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+    finish(run, as_json=as_json)
+
+
+def url_problem(url: str) -> str | None:
+    """Why nobody can be asked there, in words that can be shown; None where somebody may be."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        is_one = False
+    return None if is_one else "is not of the form http://HOST:PORT"
 
 
 async def explained(

@@ -148,7 +148,7 @@ def _row(replica: Replica, topic: str, now_ms: int, partition: int | None) -> tu
         replica.seen.value,
         "" if cause.since_ms is None else since_text(cause.since_ms, now_ms),
         str(cause.attempts or ""),
-        "" if cause.detail is None else cause.detail,
+        replica.last_error or "",
         next_try,
         replica.unblock or unblock(cause, topic),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from protocol.journal import JsonValue
-from survey.causes import Cause, Kind, sentence, unblock
+from survey.causes import Cause, sentence, unblock
 from survey.evidence import Evidence
 from survey.explain import Explanation
 from survey.replicas import Replica
@@ -63,7 +63,6 @@ def cause_to_json(cause: Cause, topic: str, now_ms: int) -> dict[str, JsonValue]
 
 def _replica(replica: Replica, topic: str) -> JsonValue:
     cause = replica.cause
-    is_answered = cause is not None and cause.kind in (Kind.BROKER_ERROR, Kind.ANSWER, Kind.LOG_DIRECTORY)
     return {
         "partition": replica.partition,
         "broker": replica.broker,
@@ -72,7 +71,7 @@ def _replica(replica: Replica, topic: str) -> JsonValue:
         "waiting_for": None if cause is None else cause.kind.name.lower(),
         "since_ms": None if cause is None else cause.since_ms,
         "attempts": 0 if cause is None else cause.attempts,
-        "last_error": cause.detail if cause is not None and is_answered else None,
+        "last_error": replica.last_error,
         "next_try_ms": replica.next_try_ms,
         "unblock": None if cause is None else unblock(cause, topic),
     }

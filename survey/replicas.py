@@ -40,6 +40,13 @@ class Replica:
     def is_done(self) -> bool:
         return self.cause is None
 
+    @property
+    def last_error(self) -> str | None:
+        """What was met when its broker was asked; the detail of another cause (why there is a pause) is no error."""
+        return self.cause.detail if self.cause is not None and self.cause.kind in _ASKED else None
+
+
+_ASKED = (Kind.BROKER_ERROR, Kind.ANSWER, Kind.LOG_DIRECTORY, Kind.BROKER_SILENT, Kind.BROKER_UNREACHABLE)
 
 Stored = Mapping[tuple[int, BrokerId], Seen]
 """The replicas of one topic that were seen on disks, by partition and broker."""

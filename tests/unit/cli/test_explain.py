@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.answer import Answer, Exit, Refusal
-from cli.explain import explained
+from cli.explain import explained, url_problem
 from cli.explain_controller import asked, told
 from cli.explain_watch import is_over, watched
 from protocol.zookeeper import paths
@@ -37,6 +37,12 @@ async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
     with pytest.raises(Refusal, match="a/b") as refused:
         await explained(alone, "a/b")
     assert refused.value.exit is Exit.USAGE
+
+
+@pytest.mark.parametrize("url", ["nonsense", "host:80", "ftp://host:80", "http://", "http://host:99999", "http://h:0"])
+def test_an_address_of_a_controller_that_is_none(url: str) -> None:
+    assert url_problem(url) == "is not of the form http://HOST:PORT"
+    assert url_problem("http://host:8080") is url_problem("https://[::1]:8443/lethe") is None
 
 
 async def test_a_marked_topic_without_controller_and_broker(alone: FakeSession) -> None:

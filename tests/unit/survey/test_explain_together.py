@@ -6,6 +6,7 @@ from protocol.zookeeper.znodes import DeletionsPaused
 from survey.causes import Kind
 from survey.evidence import Holds, Setting, Told, ToldReplica, ToldTopic
 from survey.explain import Verdict, explain
+from survey.views import Failure
 from tests.fakes.marked_topic import evidence, kinds, stored, told
 
 DISABLED = Holds(delete_topic_enable=Setting(False, "/config/brokers/<default>"))
@@ -41,3 +42,11 @@ def test_a_pause_and_a_broker_that_is_gone_are_both_named() -> None:
     for word in (None, Told({"orders": held}, 3, True)):
         found = explain(evidence(holds=paused, told=word, brokers=(1,), disks={1: stored(0, 1)}), "orders")
         assert kinds(found) == [(Kind.RESUMPTION, None), (Kind.BROKER_TO_RETURN, 2)]
+        assert {replica.last_error for replica in found.replicas} == {None}, "why it is paused is no error"
+
+
+def test_a_pause_hides_no_error_of_a_broker() -> None:
+    paused = Holds(DeletionsPaused(5, "an audit"))
+    found = explain(evidence(holds=paused, disks={1: stored(0, 1)}, failures={2: Failure.SILENT}), "orders")
+    assert kinds(found) == [(Kind.RESUMPTION, None), (Kind.BROKER_SILENT, 2)]
+    assert [replica.last_error for replica in found.replicas] == [None, "it did not answer"] * 2
