@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.effects import WriteZnodes
 from controller.core.gauges import gauges
 from protocol.journal import FactType
 from protocol.kafka.control import StopReplicaRequest
@@ -112,7 +113,14 @@ def test_many_topics_are_one_request_of_each_kind_per_broker_and_one_write() -> 
     world.take_sent()
     for n in range(20):
         world.mark(f"t{n}")
+    writes: list[WriteZnodes] = []
+
+    def count(effect: WriteZnodes) -> None:
+        writes.append(effect)
+
+    world.losing = count
     world.run()
+    assert len(writes) == 1
     deletes = [s for s in world.take_sent() if isinstance(s.request, StopReplicaRequest)]
     assert sorted(send.broker for send in deletes) == [1, 1, 2, 2, 3, 3]
     assert all(is_gone(world, f"t{n}") for n in range(20))
