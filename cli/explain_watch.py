@@ -27,10 +27,13 @@ async def _changes(look: Look, interval_ms: int, *, as_json: bool) -> Answer:
     while not is_over(answer := await look()):
         if (now := _gist(answer)) != last:
             last = now
-            if not as_json:
-                sys.stdout.write(f"--- {time.strftime('%H:%M:%S')}\n")
-            show(answer, as_json=as_json)
-            sys.stdout.flush()
+            try:
+                if not as_json:
+                    sys.stdout.write(f"--- {time.strftime('%H:%M:%S')}\n")
+                show(answer, as_json=as_json)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                return answer  # who reads has read enough (`… --watch | head`)
         await asyncio.sleep(interval_ms / 1000)
     return answer
 

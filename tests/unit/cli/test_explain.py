@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+
 import pytest
 
 from cli.answer import Answer, Exit, Refusal
@@ -94,6 +98,22 @@ async def test_watching_ends_when_nothing_is_marked(alone: FakeSession, capsys: 
     answer = await watched(look, interval_ms=1, as_json=False)
     assert (looks, answer.exit) == (3, Exit.NO)
     assert capsys.readouterr().out.count("orders waits for a controller") == 1
+
+
+async def test_watching_ends_when_nobody_reads_any_more(alone: FakeSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    await mark(alone, "orders")
+    reader, writer = os.pipe()
+    os.close(reader)
+    answers: list[Answer] = []
+    # Closing it writes once more what nobody takes.
+    with (
+        contextlib.suppress(BrokenPipeError),
+        open(writer, "w", encoding="utf-8") as closed,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(sys, "stdout", closed)
+        answers.append(await watched(lambda: explained(alone, "orders"), interval_ms=1, as_json=True))
+    assert [answer.exit for answer in answers] == [Exit.OK]
 
 
 def test_what_explain_says() -> None:
