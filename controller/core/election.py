@@ -127,7 +127,7 @@ def _with_the_same_isr(
 
 
 def without_strangers(assignment: ReplicaAssignment, current: LeaderAndIsr) -> LeaderAndIsr:
-    """The same leadership, only assigned replicas in sync; unchanged where nobody else is, or a stranger leads."""
+    """The same leadership with only assigned replicas, in sync and as leader; unchanged where none is in sync."""
     replicas = assignment.replicas
     for broker in current.isr:
         if broker not in replicas:
@@ -135,9 +135,9 @@ def without_strangers(assignment: ReplicaAssignment, current: LeaderAndIsr) -> L
     else:
         return current
     isr = tuple(broker for broker in current.isr if broker in replicas)
-    if not isr or (current.leader in current.isr and current.leader not in isr):
+    if not isr:
         return current
-    return current._replace(isr=isr)
+    return current._replace(isr=isr, leader=current.leader if current.leader in isr else LEADER_NONE)
 
 
 def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: ControllerEpoch) -> LeaderAndIsr | None:

@@ -35,7 +35,7 @@ def _partition(topic_partition: TopicPartition, partition: Partition) -> Iterato
 
 def _strangers(context: Context) -> Iterator[str]:
     """What somebody else wrote is put right next; of what is being moved or deleted the assignment shrinks first. Where
-    a stranger leads, or nobody else is in sync, they stay."""
+    nobody else is in sync, they stay."""
     if context.awaiting_result:
         return
     for topic_partition, partition in context.all_partitions():
@@ -43,7 +43,7 @@ def _strangers(context: Context) -> Iterator[str]:
         if known is None or topic_partition in context.reassignments or context.is_queued(topic_partition.topic):
             continue
         strangers = [broker for broker in known.isr if broker not in replicas]
-        if 0 < len(strangers) < len(known.isr) and known.leader not in strangers:
+        if 0 < len(strangers) < len(known.isr):
             yield f"{topic_partition}: ISR {known.isr} has {strangers}, not in the assignment {replicas}"
 
 

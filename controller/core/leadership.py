@@ -226,15 +226,16 @@ def shrink(turn: Turn, task: ShrinkIsr) -> None:
         if partition is None or partition.leadership is None:
             unchanged.extend(gone)
             continue
-        # Strangers go first, so that the last one in sync that is left is a replica; unless only strangers go.
-        known, brokers = partition.leadership, tuple(r.broker for r in gone)
-        shrunk = election.shrunk(election.without_strangers(partition.assignment, known), brokers, context.epoch)
-        shrunk = shrunk or election.shrunk(known, brokers, context.epoch)
+        # Strangers go first, so that the last one in sync that is left is a replica.
+        known = election.without_strangers(partition.assignment, partition.leadership)
+        shrunk = election.shrunk(known, tuple(r.broker for r in gone), context.epoch)
+        if shrunk is None and known is not partition.leadership:
+            shrunk = known._replace(leader_epoch=known.leader_epoch + 1, controller_epoch=context.epoch)
         if shrunk is None:
             unchanged.extend(gone)
         else:
             chosen.append(topic_partition)
-            leadership.append(election.without_strangers(partition.assignment, shrunk))
+            leadership.append(shrunk)
             replicas.append(tuple(gone))
     if chosen:
         turn.write(
@@ -294,9 +295,11 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
             going_on[topic_partition] = None
         else:
             turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
-    # The last target of a reassignment may have come in sync.
+    after = (DropStrangers(tuple(going_on)),)
     moving = tuple(topic_partition for topic_partition in going_on if topic_partition in turn.context.reassignments)
-    after = (DropStrangers(tuple(going_on)), ProgressReassignments(moving))
+    if moving:
+        # The last target may have come in sync. Not at once: what waits here may be about the replicas that would go.
+        turn.context.agenda.append(ProgressReassignments(moving))
     match task.again:
         case ElectLeaders(partitions=partitions) as election_again:
             going = tuple(p for p in partitions if p in going_on)

@@ -278,8 +278,7 @@ def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[Group
     if stale:
         read_again(turn, stale, AnnounceReassignments(tuple(stale)))
     # Those that were not known before are told that they are new by becoming New.
-    # What was read again for it may have had the last target in sync.
-    turn.do(MoveReplicas(_added(context, done), ReplicaState.NEW), ProgressReassignments(tuple(done)))
+    turn.do(MoveReplicas(_added(context, done), ReplicaState.NEW))
 
 
 def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:

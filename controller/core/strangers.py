@@ -5,21 +5,23 @@ become smaller and before it hears of that; people write states too. A stranger 
 and were the same broker made a replica again it would count as in sync, with nothing of what it is to have: a
 reassignment would be done at once, and an election could choose it. So wherever a state that has strangers is taken in
 (at a takeover, after a notification, after a conflict) it is written without them under the next leader epoch, and its
-replicas are told. Where nobody else is in sync, or a stranger leads, the state stays as it is: only strangers have
-every record then.
+replicas are told; where a stranger led, another leader is elected (a controller may have died between giving up a
+target and replacing its leader). Where nobody else is in sync the state stays: only strangers have every record then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controller.core.agenda_partitions import BringOnline, MovePartitions
 from controller.core.agenda_requests import DropStrangers, RefreshStates, StrangersDropped
 from controller.core.context import Context
 from controller.core.election import without_strangers
 from controller.core.leadership import is_stale, refuse_write, set_state, with_next_version
 from controller.core.mutation import set_leadership
+from controller.core.transitions import PartitionState
 from controller.core.turn import Turn
-from protocol.vocabulary import LeaderAndIsr, TopicPartition
+from protocol.vocabulary import LEADER_NONE, LeaderAndIsr, TopicPartition
 from protocol.zookeeper.packing import GroupDone, GroupOutcome
 
 
@@ -55,6 +57,7 @@ def dropped(turn: Turn, task: StrangersDropped, outcomes: Sequence[GroupOutcome]
     """Tell the replicas; where somebody else has written meanwhile, look again."""
     context = turn.context
     batch = turn.batch()
+    leaderless: list[TopicPartition] = []
     stale: list[TopicPartition] = []
     for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
         partition = context.partition(topic_partition)
@@ -63,10 +66,15 @@ def dropped(turn: Turn, task: StrangersDropped, outcomes: Sequence[GroupOutcome]
         if isinstance(outcome, GroupDone):
             set_leadership(context, topic_partition, with_next_version(state))
             batch.add_leader_and_isr(partition.assignment.replicas, topic_partition, is_new=False)
+            if state.leader == LEADER_NONE:
+                leaderless.append(topic_partition)
         elif is_stale(outcome):
             stale.append(topic_partition)
         else:
             refuse_write(turn, topic_partition, "taking strangers out of the ISR", outcome)
     turn.flush(batch)
-    if stale:
-        turn.do(RefreshStates(tuple(stale)))
+    turn.do(
+        MovePartitions(tuple(leaderless), PartitionState.OFFLINE),
+        BringOnline(tuple(leaderless)),
+        RefreshStates(tuple(stale)),
+    )

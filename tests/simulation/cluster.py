@@ -14,11 +14,11 @@ from tests.simulation import belief, departures, invariants
 from tests.simulation.agents import AgentProcess
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
-from tests.simulation.ledger import Ledger, is_controller, lasting
+from tests.simulation.ledger import Ledger, lasting
 from tests.simulation.mix import Mix, draw
 from tests.simulation.network import Link
 from tests.simulation.settings import OF_ALL, Announcements, Knowledge, Said, says
-from tests.simulation.world import World
+from tests.simulation.world import World, is_controller
 
 P_INSISTS = 0.2
 P_RESIDENT = 0.2

@@ -35,11 +35,10 @@ from protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, Watch
 from protocol.zookeeper.packing import MultiPlan, PlannedMulti
 from tests.simulation import belief, conduct, describe
 from tests.simulation.ensemble import Client, Writer
-from tests.simulation.ledger import FIRST_CONTROLLER
 from tests.simulation.network import Channel
 from tests.simulation.requests import Desk
 from tests.simulation.settings import Knowledge, Settings
-from tests.simulation.world import Action, Scheduled, Violation
+from tests.simulation.world import FIRST_CONTROLLER, Action, Scheduled, Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster

@@ -16,7 +16,7 @@ from protocol.kafka.control import ControlResponse, StopReplicaResponse
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId
 from tests.simulation.ensemble import Writer
-from tests.simulation.ledger import is_controller
+from tests.simulation.world import is_controller
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster

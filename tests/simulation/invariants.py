@@ -20,8 +20,8 @@ from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
-from tests.simulation.ledger import Incarnation, is_controller
-from tests.simulation.world import Violation
+from tests.simulation.ledger import Incarnation
+from tests.simulation.world import Violation, is_controller
 
 if TYPE_CHECKING:
     from tests.simulation.agents import AgentProcess

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
 
 from protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation.wishes import Wishes
-
-FIRST_CONTROLLER: Final = 1000
+from tests.simulation.world import is_controller
 
 
 def lasting(operations: Iterable[Operation]) -> list[Operation]:
@@ -100,11 +98,6 @@ class Incarnation:
                 self.departed.pop((partition, broker), None)
                 self.strays.pop((partition, broker), None)
         self.assignments = assignments
-
-
-def is_controller(broker: int) -> bool:
-    """The id is that of a controller: what is placed there is nowhere."""
-    return broker >= FIRST_CONTROLLER
 
 
 class Ledger:

@@ -197,7 +197,8 @@ class Movers:
         return [TopicPartition(name, number) for name in self._readable() for number in living[name].assignments]
 
     def _brokers(self, factor: int) -> tuple[int, ...]:
-        return tuple(self._world.random.sample([int(broker) for broker in self._cluster.agents], factor))
+        brokers = [int(broker) for broker in self._cluster.agents]
+        return tuple(self._world.random.sample(brokers, min(factor, len(brokers))))
 
     def _pick(self, names: list[str]) -> str | None:
         return names[self._world.between(0, len(names) - 1)] if names else None

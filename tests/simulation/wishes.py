@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.vocabulary import TopicPartition
 from protocol.zookeeper import znodes
 from protocol.zookeeper.operations import Create, Delete, Operation, SetData
+from tests.simulation.world import is_controller
 
 if TYPE_CHECKING:
     from tests.simulation.ledger import Incarnation
@@ -31,7 +32,8 @@ class Wish(NamedTuple):
         """The partition lives, nobody wants its topic to go, and the target makes sense."""
         incarnation, partition, target = self
         lives = incarnation.removed_by is None and not incarnation.asked and partition in incarnation.assignments
-        return lives and bool(target) and len(set(target)) == len(target) and min(target) >= 0
+        makes_sense = bool(target) and len(set(target)) == len(target) and min(target) >= 0
+        return lives and makes_sense and not any(is_controller(broker) for broker in target)
 
     @property
     def is_fulfilled(self) -> bool:

@@ -133,3 +133,13 @@ class Pipe:
         at_ms = max(self._last_ms, world.now_ms + world.between(self._low_ms, self._high_ms))
         self._last_ms = at_ms
         world.after(at_ms - world.now_ms, action)
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+FIRST_CONTROLLER: Final = 1000
+
+
+def is_controller(broker: int) -> bool:
+    """The id is that of a controller: what is placed there is nowhere."""
+    return broker >= FIRST_CONTROLLER

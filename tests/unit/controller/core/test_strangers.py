@@ -63,13 +63,30 @@ def test_state_is_written_without_them_under_the_next_leader_epoch_and_the_repli
 
 @pytest.mark.parametrize(
     "isr, leader",
-    [((1, 2), 1), ((3,), LEADER_NONE), ((3, 2), 3)],
-    ids=["no stranger", "nobody else is in sync", "a stranger leads"],
+    [((1, 2), 1), ((3,), 3)],
+    ids=["no stranger", "nobody else is in sync"],
 )
 def test_others_stay_as_they_are(isr: tuple[int, ...], leader: int) -> None:
     context = cluster(isr, leader)
     assert perform(context, DropStrangers((T0,))) == []
     assert violations(context) == []
+
+
+def test_stranger_that_leads_is_replaced() -> None:
+    context = cluster((3, 2), 3)
+    effects = perform(context, DropStrangers((T0,)))
+    nobody = LeaderAndIsr(LEADER_NONE, 5, (2,), EPOCH, 7)
+    assert write_in(effects).groups == ((SetData(paths.partition_state("t", 0), znodes.encode_state(nobody), 7),),)
+    effects = written(context, effects)
+    another = LeaderAndIsr(2, 6, (2,), EPOCH, 8)
+    assert write_in(effects).groups == ((SetData(paths.partition_state("t", 0), znodes.encode_state(another), 8),),)
+
+
+def test_last_replica_stays_in_sync_when_it_goes_offline_and_a_stranger_led() -> None:
+    context = cluster((3, 2), 3)
+    effects = perform(context, ShrinkIsr((PartitionReplica("t", 0, BrokerId(2)),)))
+    state = LeaderAndIsr(LEADER_NONE, 5, (2,), EPOCH, 7)
+    assert write_in(effects).groups == ((SetData(paths.partition_state("t", 0), znodes.encode_state(state), 7),),)
 
 
 def test_topic_that_is_being_deleted_is_left_alone() -> None:
