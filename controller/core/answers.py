@@ -19,7 +19,7 @@ from controller.core.deletion import note_problem, note_tombstoned
 from controller.core.deletion_memory import METADATA_CACHE
 from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.core.replica_machine import move
-from controller.core.topic import Hosting
+from controller.core.topic import Hosting, Partition
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType, partition_ranges
@@ -31,7 +31,7 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
 )
 from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from protocol.vocabulary import BrokerId, PartitionReplica, TopicId, TopicPartition
 
 Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
 
@@ -86,18 +86,18 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
         partition = context.topics[topic].partitions.get(number)
         if partition is None:
             continue
-        topic_partition = TopicPartition(topic, number)
         if error == ErrorCode.KAFKA_STORAGE_ERROR:
             partition.hosting.pop(broker, None)
             if broker not in partition.replicas:
                 # It has been moved away since it was announced.
                 continue
-            if topic_partition not in offline:
+            if (topic_partition := TopicPartition(topic, number)) not in offline:
                 offline[topic_partition] = None
                 newly_offline.append(PartitionReplica(topic, number, broker))
         else:
             if error == ErrorCode.NONE:
-                offline.pop(topic_partition, None)
+                if offline:
+                    offline.pop(TopicPartition(topic, number), None)
             elif error != ErrorCode.STALE_CONTROLLER_EPOCH:
                 # That one is how a broker says that it knows this leader epoch already, or a later one.
                 problems.setdefault((topic, error), []).append(number)
@@ -123,8 +123,16 @@ def _said(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> Itera
     """
     names = {topic.topic_id: topic.topic for topic in request.topics if topic.topic_id is not None}
     nameless: dict[int, list[int]] = {}
+    last_id: TopicId | None = None
+    last_name: str | None = None
     for row in response.partitions:
-        topic = row.topic if row.topic is not None else names.get(row.topic_id) if row.topic_id is not None else None
+        topic = row.topic
+        if topic is None:
+            # The rows of a topic share their id: it is looked up only where another one begins.
+            if row.topic_id is not last_id:
+                last_id = row.topic_id
+                last_name = None if last_id is None else names.get(last_id)
+            topic = last_name
         if topic is not None:
             yield topic, row.partition, row.error
         elif row.topic_id is None:
@@ -219,6 +227,8 @@ def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRe
 def _moved_away(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
     """Replicas of living topics are deleted only where they were moved away."""
     moving = turn.context.reassignments
+    if not moving:
+        return
     rows = ((topic.topic, row) for topic in request.topics for row in topic.partitions)
     pairs = ((TopicPartition(topic, row.partition), row.delete) for topic, row in rows)
     asked = [topic_partition for topic_partition, delete in pairs if delete and topic_partition in moving]
@@ -239,27 +249,26 @@ def _asked_to_delete(
     context: Context, event: StopReplicaAnswered, request: StopReplicaRequest
 ) -> list[PartitionReplica]:
     """The replicas that this request was to delete and that have not been settled otherwise since."""
-    replicas = (
-        PartitionReplica(topic.topic, row.partition, event.broker)
-        for topic in request.topics
-        if context.is_queued(topic.topic)
-        for row in topic.partitions
-        if row.delete
-    )
-    return [
-        r
-        for r in replicas
-        if context.replica_state(r) is ReplicaState.DELETION_STARTED and not _is_overtaken(context, r, event.request_id)
-    ]
+    broker, found = event.broker, []
+    for topic in request.topics:
+        known = context.topics.get(topic.topic)
+        if known is None or not context.is_queued(topic.topic):
+            continue
+        for row in topic.partitions:
+            partition = known.partitions.get(row.partition)
+            if not row.delete or partition is None:
+                continue
+            if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED and not _is_overtaken(partition, event):
+                found.append(PartitionReplica(topic.topic, row.partition, broker))
+    return found
 
 
-def _is_overtaken(context: Context, replica: PartitionReplica, request_id: int) -> bool:
+def _is_overtaken(partition: Partition, event: StopReplicaAnswered) -> bool:
     """The replica was announced after this request had been sent: it was meant for an earlier topic of that name, or
     has been repeated since, and the answer to the later one is what counts. Were it held against the replica the two
     could miss each other for ever."""
-    partition = context.partition_of(replica)
-    hosting = None if partition is None else partition.hosting.get(replica.broker)
-    return hosting is not None and hosting.request_id > request_id
+    hosting = partition.hosting.get(event.broker)
+    return hosting is not None and hosting.request_id > event.request_id
 
 
 def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:

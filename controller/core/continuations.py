@@ -56,6 +56,11 @@ class StatesRead:
     partitions: Partitions
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicasAnnounced:
+    """After every replica was announced to its broker. What is read does not matter: the step was to end there."""
+
+
 # --- brokers ------------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +132,7 @@ Continuation = (
     | GivenUp
     | NotificationsListed
     | StatesRead
+    | ReplicasAnnounced
     | BrokersListed
     | BrokersRead
     | BrokerRead

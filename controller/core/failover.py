@@ -19,16 +19,26 @@ from controller.core.agenda_reassignment import ProgressReassignments, ReadReass
 from controller.core.agenda_requests import DropStrangers, NotificationsDeleted, ReadPreferredElections
 from controller.core.agenda_residence import EvictReplicas, Register
 from controller.core.context import Context, Role
-from controller.core.continuations import NotificationsListed, StatesRead
+from controller.core.continuations import NotificationsListed, ReplicasAnnounced, StatesRead
 from controller.core.election import without_strangers
-from controller.core.mutation import set_first_replica_states, set_leadership, set_partition_state
+from controller.core.mutation import set_first_replica_states, set_leadership, set_state_of
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+)
 
 _NOTIFICATIONS = (paths.log_dir_event_notifications(), paths.isr_change_notifications())
 
@@ -110,11 +120,17 @@ def take_over(turn: Turn) -> None:
 
 
 def start_partitions(turn: Turn) -> None:
+    """End the step first, so that its requests leave: brokers are at work on them while the rest is worked out here."""
+    turn.read((Exists(paths.controller_epoch()),), ReplicasAnnounced())
+
+
+def replicas_announced(turn: Turn) -> None:
     """Give every partition its first state, then leaders to those that have none, then go on with deletions."""
     context = turn.context
     with_strangers: list[TopicPartition] = []
     for topic_partition, partition in context.all_partitions():
-        set_partition_state(context, topic_partition, _first_state(context, topic_partition, partition))
+        first = _first_state(context, topic_partition, partition)
+        set_state_of(context, topic_partition.topic, partition, first)
         known = partition.leadership
         if known is not None and without_strangers(partition.assignment, known) is not known:
             with_strangers.append(topic_partition)

@@ -127,9 +127,13 @@ def end_reassignment(context: Context, topic_partition: TopicPartition, assignme
 def set_partition_state(context: Context, topic_partition: TopicPartition, state: PartitionState) -> None:
     """Set the state of a known partition; whether the transition is legal has been checked."""
     partition = context.partition(topic_partition)
-    if partition is None:
-        return
-    deletion = context.deletions.get(topic_partition.topic)
+    if partition is not None:
+        set_state_of(context, topic_partition.topic, partition, state)
+
+
+def set_state_of(context: Context, topic: str, partition: Partition, state: PartitionState) -> None:
+    """As `set_partition_state`, of a partition of that topic that has been looked up."""
+    deletion = context.deletions.get(topic)
     if deletion is None or deletion.started_at_ms is None:
         before = partition.state is PartitionState.OFFLINE
         after = state is PartitionState.OFFLINE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controller.core.agenda_partitions import BringOnline, ElectLeaders, InitializeLeadership, MovePartitions
 from controller.core.context import Context
 from controller.core.mutation import set_partition_state
@@ -49,7 +51,7 @@ def bring_online(turn: Turn, task: BringOnline) -> None:
     """Every New or Offline partition named, or of the whole cluster, is to get a leader."""
     new, offline = [], []
     for topic_partition, state in _candidates(turn.context, task):
-        if turn.context.is_queued(topic_partition.topic):
+        if state is PartitionState.ONLINE or turn.context.is_queued(topic_partition.topic):
             continue
         if state is PartitionState.NEW:
             new.append(topic_partition)
@@ -61,8 +63,8 @@ def bring_online(turn: Turn, task: BringOnline) -> None:
         turn.do(ElectLeaders(tuple(offline)))
 
 
-def _candidates(context: Context, task: BringOnline) -> list[tuple[TopicPartition, PartitionState]]:
+def _candidates(context: Context, task: BringOnline) -> Iterable[tuple[TopicPartition, PartitionState]]:
     if task.partitions is None:
-        return [(topic_partition, partition.state) for topic_partition, partition in context.all_partitions()]
+        return ((topic_partition, partition.state) for topic_partition, partition in context.all_partitions())
     known = [(topic_partition, context.partition(topic_partition)) for topic_partition in task.partitions]
-    return [(topic_partition, partition.state) for topic_partition, partition in known if partition is not None]
+    return ((topic_partition, partition.state) for topic_partition, partition in known if partition is not None)

@@ -96,6 +96,8 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             failover.notifications_listed(turn, outcomes)
         case continuations.StatesRead():
             failover.states_read(turn, then, outcomes)
+        case continuations.ReplicasAnnounced():
+            failover.replicas_announced(turn)
         case agenda_requests.ConfigurationRead():
             configuration.was_read(turn, then, outcomes)
         case agenda_requests.NotificationsFound():

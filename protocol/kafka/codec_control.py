@@ -61,11 +61,19 @@ def row(*items: Any) -> tuple[Any, ...]:
     return items
 
 
+_NO_KEY: Final = object()
+
+
 def _by_key(rows: Iterable[tuple[Any, T]]) -> dict[Any, list[T]]:
     """Values by key, in the order in which the keys come first."""
     grouped: dict[Any, list[T]] = {}
+    last: Any = _NO_KEY
+    values: list[T] = []
     for key, value in rows:
-        grouped.setdefault(key, []).append(value)
+        # Rows with the same key mostly come together, and an id is dear to look up.
+        if key is not last:
+            last, values = key, grouped.setdefault(key, [])
+        values.append(value)
     return grouped
 
 
