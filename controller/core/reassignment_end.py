@@ -28,6 +28,8 @@ from controller.core.agenda_reassignment import (
     ReassignmentsEnded,
     ReassignmentsFinished,
     RetireReplicas,
+    StartReassignments,
+    Target,
     TargetsLed,
     TrimReassignments,
 )
@@ -262,6 +264,7 @@ def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOu
             why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
             turn.refuse(f"topic/{name}", "finishing reassignments", f"writing its znode: {why}")
             retry_later(turn)
+    held = [(tp, context.reassignments[tp].held_target) for tp in done if tp in context.reassignments]
     for topic_partition, partition in _known(context, done):
         end_reassignment(context, topic_partition, partition.assignment)
         turn.record(
@@ -275,6 +278,8 @@ def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOu
         batch.add_update_metadata(context.brokers, done)
         turn.flush(batch)
         context.agenda.append(TrimReassignments())
+    # What stays is in sync now: nothing keeps the partition from going on to the next target.
+    turn.do(StartReassignments(tuple(Target(tp, target) for tp, target in held if target is not None)))
 
 
 # --- ending for a deletion ----------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ See `planted` for what they are for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +47,7 @@ from protocol.kafka.to_controller import (
     AlterPartitionResponse,
     ControlledShutdownResponse,
 )
-from protocol.vocabulary import LEADER_NONE, ControllerEpoch, LeaderAndIsr
+from protocol.vocabulary import LEADER_NONE, ControllerEpoch, LeaderAndIsr, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Data, Operation, ReadOutcome, SetData
 from protocol.zookeeper.packing import GroupDone, GroupUnknown
@@ -205,9 +205,18 @@ def let_go_at_once() -> AbstractContextManager[object]:
     return everywhere(controlled_shutdown.begin, begin)
 
 
-def given_to_who_leaves() -> AbstractContextManager[object]:
+@contextmanager
+def given_to_who_leaves() -> Iterator[None]:
     """A broker that is shutting down may lead as long as it is there."""
-    return method(Context, "is_live", lambda self, broker: broker in self.brokers)
+
+    def is_online(context: Context, topic_partition: TopicPartition, broker: int) -> bool:
+        return broker in context.brokers and not context.has_failed_directory(topic_partition, broker)
+
+    with (
+        method(Context, "is_live", lambda self, broker: broker in self.brokers),
+        method(Context, "is_online", is_online),
+    ):
+        yield
 
 
 def notification_deleted_unread() -> AbstractContextManager[object]:

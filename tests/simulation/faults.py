@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from protocol.topic_plans import deletion_operation
 from protocol.vocabulary import TopicId, TopicPartition
 from tests.simulation.disk import Directory
-from tests.simulation.leaving import Departure
+from tests.simulation.leaving import DEPARTURE_MS, Departure
 
 if TYPE_CHECKING:
     from tests.simulation.agents import AgentProcess
@@ -61,10 +62,19 @@ class Faults:
             self._cluster.restart_later(victim)
 
     def stop_agent(self) -> None:
-        """Stopped as it should be, and started again after a while."""
+        """Stopped as it should be, and started again after a while; often another one dies while it is on its way."""
         victim = self._agent()
-        if victim is not None:
-            Departure(self._cluster, victim).start()
+        if victim is None:
+            return
+        Departure(self._cluster, victim).start()
+        others = [agent for agent in self._cluster.agents.values() if agent.alive and agent is not victim]
+        if others and self._world.chance(0.5):
+            other = others[self._world.between(0, len(others) - 1)]
+            self._world.after(self._world.between(1, DEPARTURE_MS), lambda: self._die(other))
+
+    def _die(self, agent: AgentProcess) -> None:
+        if agent.alive:
+            self._cluster.restart_later(agent)
 
     def bounce_agent(self) -> None:
         """Stopped and started so quickly that nobody sees it gone."""
@@ -136,7 +146,7 @@ class Faults:
             self._appears(TopicPartition(incarnation.name, self._world.between(0, 2)), incarnation.topic_id)
 
     def _appears(self, topic_partition: TopicPartition, topic_id: TopicId | None) -> None:
-        victim = self._agent()
+        victim = self._owner(topic_partition) or self._agent()
         if victim is None:
             return
         log_dirs = list(victim.disk.log_dirs)
@@ -147,6 +157,19 @@ class Faults:
             victim.crash(session_expires_after_ms=0)
             victim.disk.log_dirs[log_dir][str(topic_partition)] = directory
             self._cluster.restart_later(victim)
+            if self._world.chance(0.5):
+                self._world.after(self._world.between(1, 6_000), lambda: self._delete(topic_partition.topic))
+
+    def _delete(self, name: str) -> None:
+        """Somebody wants the topic gone, and all of it: what was put there must not be taken for it."""
+        ledger = self._cluster.ledger
+        if name in ledger.living and name not in ledger.marked:
+            self._cluster.ensemble.operate(deletion_operation(name))
+
+    def _owner(self, topic_partition: TopicPartition) -> AgentProcess | None:
+        """Mostly one that has a replica of the partition already, in another log directory perhaps."""
+        owners = [a for a in self._cluster.agents.values() if a.alive and a.disk.replica(topic_partition) is not None]
+        return owners[self._world.between(0, len(owners) - 1)] if owners and self._world.chance(0.7) else None
 
     # --- victims ---------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TRIES = 3
 BACK_OFF_MS = 500
+DEPARTURE_MS = TRIES * BACK_OFF_MS
+"""About as long as one is on its way that is not let go."""
 
 
 class Departure:

@@ -30,7 +30,7 @@ FOUND_BY = {
     "verdict_after_tenure": 22,
     "done_after_tenure": 25,
     "let_go_at_once": 9,
-    "given_to_who_leaves": 276,
+    "given_to_who_leaves": 37,
     "notification_deleted_unread": 3,
     "configuration_not_followed": 0,
     "unreadable_taken_for_unset": 22,
@@ -52,7 +52,7 @@ FOUND_BY = {
     "agent_ignores_controller_epoch": 11,
     "agent_ignores_topic_ids": 14,
     "agent_remembers_too_long": 61,
-    "agent_knows_one_directory": 217,
+    "agent_knows_one_directory": 103,
     "replicas_left_on_controllers": 3,
 }
 """Where the search for each bug begins: a seed that found it once. Where the simulator has changed since, others do."""

@@ -377,6 +377,22 @@ def test_a_target_that_was_refused_is_started_once_it_is_safe() -> None:
     assert asked(world) is None
 
 
+def test_a_target_that_was_refused_is_started_when_the_former_one_has_arrived() -> None:
+    world = with_topic(cluster(1, 2, 3), "orders", (1,))
+    world.stop_broker(3)
+    world.run()
+    ask(world, orders_0=(2, 3))
+    catch_up(world, "orders", 0, 1, 2)
+    world.stop_broker(1)
+    world.run()
+    ask(world, orders_0=(1,))
+    world.start_broker(3)
+    world.run()
+    catch_up(world, "orders", 0, 2, 3)
+    assert assignment(world, "orders") == ReplicaAssignment((1, 2, 3), (1,), (2, 3))
+    assert asked(world) == {TopicPartition("orders", 0): (1,)}
+
+
 def test_a_target_that_was_refused_and_is_not_asked_for_any_more_is_not_started() -> None:
     world = with_topic(cluster(1, 2, 3), "orders", (1,))
     world.stop_broker(3)
