@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -116,6 +117,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[Options, argparse.Namespace]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, and write down what came out; an exit code."""
     options, given = parse(arguments)
+    # As with Ctrl-C: what is under way is wound up, and no file or process is left.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         kafka = fetch_kafka(options.kafka, lambda line: print(line, flush=True))
         benchmark = Benchmark(options, kafka)

@@ -30,9 +30,8 @@ def page(found: Document) -> str:
             "",
             "# Lethe's controller and Kafka's, side by side",
             "",
-            f"Measured on {found['when']}: {machine['processor']}, {machine['memory']}, {machine['system']}; "
-            + ", ".join(f"{name} {version}" for name, version in versions.items())
-            + ".",
+            f"Measured on {found['when']}: {machine['processor']}, {machine['memory']}, {machine['system']}, "
+            f"{machine['disk']}; " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
             "",
             "![median times of both controllers](benchmarks.svg)",
             "",

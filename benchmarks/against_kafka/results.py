@@ -8,6 +8,8 @@ import platform
 import re
 import statistics
 import subprocess
+import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -118,7 +120,21 @@ def _machine() -> dict[str, str]:
         "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
         "memory": f"{int(memory[1]) / 2**20:.0f} GB" if memory else "unknown",
         "system": f"{platform.system()} {platform.release()}",
+        "disk": f"{_forced_write_ms():.1f} ms to force a write to the disk",
     }
+
+
+def _forced_write_ms() -> float:
+    """The median of some, where the run has its files."""
+    took_s = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(25):
+            file.write(bytes(512))
+            file.flush()
+            began_s = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took_s.append(time.perf_counter() - began_s)
+    return statistics.median(took_s) * 1000
 
 
 def _versions(kafka: str) -> dict[str, str]:

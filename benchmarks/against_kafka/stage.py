@@ -1,7 +1,7 @@
 """ZooKeeper and three agents that stay for all turns of one kind of agents, and the controllers that come and go.
 
-ZooKeeper runs as in production but for one thing: it does not force its log to the disk, so that the speed of this
-machine's disk is not what is measured. It has the same state whoever takes the next turn: no topic, no marker.
+ZooKeeper runs with its defaults, as in production: what it answers it has forced to the disk. It has the same state
+whoever takes the next turn: no topic, no marker.
 """
 
 from __future__ import annotations
@@ -96,12 +96,7 @@ async def stage(kafka: KafkaDistribution, disk: Disk, logs: Path | None) -> Asyn
     """ZooKeeper and the agents, running; gone at the end, with all that they have written unless `logs` says where it
     is kept."""
     directory = Path(tempfile.mkdtemp(prefix="lethe-bench-")) if logs is None else logs / str(disk)
-    settings = ZooKeeperSettings(
-        data_dir=directory / "zookeeper",
-        heap_mb=1024,
-        # The last one counts: the compiler that a server runs with, in place of the one that starts fast.
-        jvm_flags=("-XX:TieredStopAtLevel=4",),
-    )
+    settings = ZooKeeperSettings(data_dir=directory / "zookeeper", heap_mb=1024, durable=True)
     agents: list[BrokerDaemon] = []
     zookeeper = EmbeddedZooKeeper(settings)
     try:
