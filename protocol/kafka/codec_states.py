@@ -4,19 +4,27 @@ Theory of operation. A controller that takes over sends every partition to every
 long that takes, on both sides. All of a state is of fixed size once the lengths of its lists are known, and neighbours
 nearly always have the same lengths: one `struct.Struct` per combination of lengths packs a whole state at once. A
 reader supposes that the next state has the lengths of the one before it, unpacks it so, and believes the result only if
-every length in it is what was supposed; otherwise the state is read field by field.
+every length in it is what was supposed; otherwise the state is read field by field. Where all that is left of an array
+is as supposed, which the bytes at the places of the lengths tell, it is unpacked at once without Python looking at any
+one of the states.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from protocol.kafka.codec_layout import MakeArray
 from protocol.kafka.codec_primitives import Append, Layout, Malformed, Read, encode_length, read_length
 from protocol.kafka.control import LeaderAndIsrPartition, UpdateMetadataPartition
+
+MAX_LOOKS_AHEAD: Final = 4
+"""States at the head of an array after which all of the rest is looked at: were it after each, a peer could have an
+array of many unlike states looked at again and again."""
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -38,6 +46,18 @@ class _Shape(NamedTuple):
     """The encoded lengths, in order."""
     checks: tuple[tuple[int, bytes | int], ...]
     """(column, what must be there): the lengths, and an empty section of tagged fields."""
+    iter_unpack: Callable[[memoryview], Iterator[tuple[Any, ...]]]
+    constants: tuple[tuple[int, int], ...]
+    """(place, byte): the same as `checks`, byte by byte."""
+    items: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    """The state's items, in order, from what was unpacked."""
+
+    def repeats(self, buffer: bytes, offset: int, count: int) -> bool:
+        """True where so many states of this shape lie there, one behind the other."""
+        end = offset + count * self.size
+        return end <= len(buffer) and all(
+            buffer[offset + place : end : self.size].count(byte) == count for place, byte in self.constants
+        )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -47,27 +67,43 @@ def _shape(form: _Form, lengths: tuple[int, ...]) -> _Shape:
     lists = iter(zip(prefixes, lengths, strict=True))
     codes: list[str] = []
     checks: list[tuple[int, bytes | int]] = []
-    columns = 0
+    constants: list[tuple[int, int]] = []
+    items: list[int | slice] = []
+    columns = size = 0
     for code in form.codes:
         if code == "*":
             prefix, length = next(lists)
             codes.append(f"{len(prefix)}s{length}i")
             checks.append((columns, prefix))
+            constants += [(size + place, byte) for place, byte in enumerate(prefix)]
+            items.append(slice(columns + 1, columns + 1 + length))
             columns += 1 + length
         else:
             codes.append(code)
+            items.append(columns)
             columns += 1
+        size = struct.calcsize(">" + "".join(codes))
     if form.flexible:
         codes.append("B")
         checks.append((columns, 0))
+        constants.append((size, 0))
     packer = struct.Struct(">" + "".join(codes))
-    return _Shape(packer.pack, packer.unpack_from, packer.size, prefixes, tuple(checks))
+    return _Shape(
+        packer.pack,
+        packer.unpack_from,
+        packer.size,
+        prefixes,
+        tuple(checks),
+        packer.iter_unpack,
+        tuple(constants),
+        operator.itemgetter(*items),
+    )
 
 
 def _reader(
     form: _Form,
     lengths_of: Callable[[S], tuple[int, ...]],
-    pick: Callable[[tuple[Any, ...], tuple[int, ...]], S],
+    make: Callable[..., S],
     item: Layout,
 ) -> Read:
     """Reads an array of states, supposing that neighbours are alike."""
@@ -79,23 +115,25 @@ def _reader(
         if count < 0:
             raise Malformed(f"null at offset {start}, where the protocol allows none")
         states: list[S] = []
-        lengths: tuple[int, ...] = ()
         shape: _Shape | None = None
         last = -1
-        for _ in range(count):
+        for left in range(count, 0, -1):
             if offset <= last and shape is not None:
                 values = shape.unpack_from(buffer, offset)
                 for column, wanted in shape.checks:
                     if values[column] != wanted:
                         break
                 else:
-                    states.append(pick(values, lengths))
+                    states.append(make(*shape.items(values)))
                     offset += shape.size
                     continue
             state, offset = read_item(buffer, offset)
             states.append(state)
-            lengths = lengths_of(state)
-            shape = _shape(form, lengths)
+            shape = _shape(form, lengths_of(state))
+            if 1 < left > count - MAX_LOOKS_AHEAD and shape.repeats(buffer, offset, left - 1):
+                end = offset + (left - 1) * shape.size
+                found = map(shape.items, shape.iter_unpack(memoryview(buffer)[offset:end]))
+                return (*states, *itertools.starmap(make, found)), end
             last = len(buffer) - shape.size
         return tuple(states), offset
 
@@ -111,7 +149,7 @@ def leader_and_isr_states(version: int) -> MakeArray | None:
         return None
     form = _Form("iiii*i***" + ("?b" if version >= 6 else "?"), flexible=version >= 4)
     return lambda item: Layout(
-        read=_reader(form, _leader_and_isr_lengths, _pick_leader_and_isr(version >= 6), item),
+        read=_reader(form, _leader_and_isr_lengths, LeaderAndIsrPartition, item),
         write=_leader_and_isr_writer(form, 2 if version >= 6 else 1),
         min_bytes=len(encode_length(0, form.flexible)),
     )
@@ -119,32 +157,6 @@ def leader_and_isr_states(version: int) -> MakeArray | None:
 
 def _leader_and_isr_lengths(state: LeaderAndIsrPartition) -> tuple[int, ...]:
     return len(state.isr), len(state.replicas), len(state.adding), len(state.removing)
-
-
-def _pick_leader_and_isr(
-    with_recovery: bool,
-) -> Callable[[tuple[Any, ...], tuple[int, ...]], LeaderAndIsrPartition]:
-    def pick(values: tuple[Any, ...], lengths: tuple[int, ...]) -> LeaderAndIsrPartition:
-        isr, replicas, adding, removing = lengths
-        epoch = 5 + isr
-        replicas_end = epoch + 2 + replicas
-        adding_end = replicas_end + 1 + adding
-        removing_end = adding_end + 1 + removing
-        return LeaderAndIsrPartition(
-            values[0],
-            values[1],
-            values[2],
-            values[3],
-            values[5:epoch],
-            values[epoch],
-            values[epoch + 2 : replicas_end],
-            values[replicas_end + 1 : adding_end],
-            values[adding_end + 1 : removing_end],
-            values[removing_end],
-            values[removing_end + 1] if with_recovery else 0,
-        )
-
-    return pick
 
 
 def _leader_and_isr_writer(form: _Form, flag_count: int) -> Callable[[Sequence[LeaderAndIsrPartition], Append], None]:
@@ -177,7 +189,7 @@ def update_metadata_states(version: int) -> MakeArray | None:
         return None
     form = _Form("iiii*i**", flexible=version >= 6)
     return lambda item: Layout(
-        read=_reader(form, _update_metadata_lengths, _pick_update_metadata, item),
+        read=_reader(form, _update_metadata_lengths, UpdateMetadataPartition, item),
         write=_update_metadata_writer(form),
         min_bytes=len(encode_length(0, form.flexible)),
     )
@@ -185,22 +197,6 @@ def update_metadata_states(version: int) -> MakeArray | None:
 
 def _update_metadata_lengths(state: UpdateMetadataPartition) -> tuple[int, ...]:
     return len(state.isr), len(state.replicas), len(state.offline_replicas)
-
-
-def _pick_update_metadata(values: tuple[Any, ...], lengths: tuple[int, ...]) -> UpdateMetadataPartition:
-    isr, replicas, offline = lengths
-    zk_version = 5 + isr
-    replicas_end = zk_version + 2 + replicas
-    return UpdateMetadataPartition(
-        values[0],
-        values[1],
-        values[2],
-        values[3],
-        values[5:zk_version],
-        values[zk_version],
-        values[zk_version + 2 : replicas_end],
-        values[replicas_end + 1 : replicas_end + 1 + offline],
-    )
 
 
 def _update_metadata_writer(form: _Form) -> Callable[[Sequence[UpdateMetadataPartition], Append], None]:
