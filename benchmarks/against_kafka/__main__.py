@@ -22,7 +22,7 @@ from typing import Final
 
 from benchmarks.against_kafka import contestants, page, plot, results
 from benchmarks.against_kafka.measure import Turn, take_turn
-from benchmarks.against_kafka.plan import QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Disk, Workload
+from benchmarks.against_kafka.plan import QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
 from benchmarks.against_kafka.stage import BenchmarkFailed, Stage, stage
 from cluster.daemons import DaemonFailed
 from cluster.kafka_fetch import KafkaDistribution, KafkaUnavailable, KafkaVersion, fetch_kafka
@@ -43,6 +43,8 @@ class Options:
     names: tuple[str, ...]
     kafka: KafkaVersion
     logs: Path | None
+    output: Path | None
+    """Where the page is written; None: nowhere."""
 
 
 class Benchmark:
@@ -55,8 +57,8 @@ class Benchmark:
         self.turns: list[Turn] = []
 
     async def run(self) -> None:
-        """Directories first, because they are soon done; the large rounds take what is left of the time."""
-        for disk in (Disk.REAL, Disk.NONE):
+        """All workloads in the order given, but for those with the other kind of agents, which come together."""
+        for disk in dict.fromkeys(each.disk for each in self._options.workloads.values()):
             chosen = {key: each for key, each in self._options.workloads.items() if each.disk is disk}
             if chosen:
                 async with stage(self._kafka, disk, self._options.logs) as here:
@@ -74,9 +76,23 @@ class Benchmark:
             for name in names:
                 self.tell(f"{workload.name}, round {number}: {name}")
                 self.turns.append(await take_turn(here, name, number, workload, self._options.warm_up, self.tell))
+                self._keep()
                 for line in self.turns[-1].complaints:
                     self.tell(f"  {name} complains: {line[:200]}")
             took_s = time.monotonic() - began_s
+
+    def document(self) -> results.Document:
+        """What has been measured so far."""
+        return results.document(self.turns, str(self._options.kafka))
+
+    def _keep(self) -> None:
+        """Write down what there is, so that a run that is stopped has not been for nothing."""
+        output = self._options.output
+        if output is not None:
+            found = self.document()
+            results.write(found, output / "benchmarks.json")
+            (output / "benchmarks.md").write_text(page.page(found))
+            (output / "benchmarks.svg").write_text(plot.svg(found))
 
     def tell(self, text: str) -> None:
         """A line of progress."""
@@ -84,7 +100,7 @@ class Benchmark:
         print(f"[{minutes:02d}:{seconds:02d}] {text}", flush=True)
 
 
-def parse(arguments: Sequence[str] | None) -> tuple[Options, argparse.Namespace]:
+def parse(arguments: Sequence[str] | None) -> Options:
     """The command line. Ends the process where it cannot be understood."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.against_kafka", description=(__doc__ or "").split("\n", maxsplit=1)[0]
@@ -111,12 +127,13 @@ def parse(arguments: Sequence[str] | None) -> tuple[Options, argparse.Namespace]
     names = (given.only,) if given.only else contestants.CONTESTANTS
     workloads = {key: known[key] for key in wanted}
     warm_up = QUICK_WARM_UP if given.quick else WARM_UP
-    return Options(workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs), given
+    output = None if given.quick or given.only else given.output
+    return Options(workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, and write down what came out; an exit code."""
-    options, given = parse(arguments)
+    options = parse(arguments)
     # As with Ctrl-C: what is under way is wound up, and no file or process is left.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -126,13 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KafkaUnavailable, ZooKeeperStartFailed, DaemonFailed, BenchmarkFailed) as failure:
         print(f"the benchmark has failed: {failure}", file=sys.stderr)
         return FAILED
-    document = results.document(benchmark.turns, str(options.kafka))
-    print(page.table(document))
-    if not given.quick and not given.only:
-        results.write(document, given.output / "benchmarks.json")
-        (given.output / "benchmarks.md").write_text(page.page(document))
-        (given.output / "benchmarks.svg").write_text(plot.svg(document))
-        print(f"written: {given.output / 'benchmarks.md'}, .json, .svg")
+    print(page.table(benchmark.document()))
+    if options.output is not None:
+        print(f"written: {options.output / 'benchmarks.md'}, .json, .svg")
     return 0
 
 

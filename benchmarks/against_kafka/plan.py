@@ -70,7 +70,7 @@ WARM_UP: Final = Workload(200, 10, Disk.NONE, (Phase.CREATION, Phase.FAILOVER, P
 SMALL: Final = Workload(1_000, 4, Disk.NONE, (Phase.CREATION, Phase.FAILOVER, Phase.DELETION))
 DIRECTORIES: Final = Workload(1_000, 4, Disk.REAL, (Phase.CREATION, Phase.DELETION))
 LARGE: Final = Workload(2_000, 50, Disk.NONE, (Phase.CREATION, Phase.FAILOVER, Phase.DELETION))
-WORKLOADS: Final = {"small": SMALL, "directories": DIRECTORIES, "large": LARGE}
+WORKLOADS: Final = {"directories": DIRECTORIES, "small": SMALL, "large": LARGE}
 
 QUICK_WARM_UP: Final = Workload(20, 2, Disk.NONE, WARM_UP.phases)
 QUICK: Final = {

@@ -130,9 +130,11 @@ def test_workloads_spread_their_replicas_evenly(workload: Workload) -> None:
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    options, _ = parse(["--workloads", "large", "--only", "lethe", "--large-runs", "2", "--budget-min", "1"])
+    options = parse(["--workloads", "large", "--only", "lethe", "--large-runs", "2", "--budget-min", "1"])
     assert (list(options.workloads), options.rounds, options.names) == (["large"], {"large": 2}, ("lethe",))
-    assert options.budget_s == 60
+    assert (options.budget_s, options.output) == (60, None)
+    assert parse(["--output", "/there"]).output == Path("/there")
+    assert parse(["--output", "/there", "--quick"]).output is None
     for wrong in (["--workloads", "huge"], ["--kafka", "4.0.0"]):
         with pytest.raises(SystemExit):
             parse(wrong)
