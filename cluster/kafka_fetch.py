@@ -43,7 +43,7 @@ _UNREACHABLE: Final = re.compile(
 
 _TOOL_PACKAGES: Final = (
     *("org/apache/kafka/tools", "org/apache/kafka/tools/consumer", "org/apache/kafka/tools/consumer/group"),
-    *("kafka/admin", "kafka/tools"),
+    *("kafka/admin", "kafka/tools", "org/apache/zookeeper"),
 )
 
 Progress = Callable[[str], None]

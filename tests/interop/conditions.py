@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import time
 import uuid
@@ -90,6 +91,19 @@ async def controller(session: ZooKeeperSession) -> ControllerZnode | None:
     return decode_controller(found.data) if isinstance(found, Data) else None
 
 
+async def kafka_leads(session: ZooKeeperSession) -> int:
+    """Waits until one of Kafka's controllers has control; its id."""
+
+    async def condition() -> bool:
+        found = await controller(session)
+        return found is not None and found.admin is None
+
+    await until(condition, "one of Kafka's controllers has control")
+    found = await controller(session)
+    assert found is not None
+    return int(found.broker_id)
+
+
 # --- brokers ------------------------------------------------------------------------------------------------------
 
 
@@ -139,6 +153,17 @@ def complaints(cluster: LocalCluster) -> list[str]:
         for error in broker.errors()
         if not any(words in error for words in _HARMLESS)
     ]
+
+
+async def stops_in_good_order(cluster: LocalCluster, number: int) -> None:
+    """On SIGTERM, after the controller has moved its leaderships, at the first try."""
+    broker = cluster.kafka_broker(number)
+    assert await broker.stop() in (0, 143)
+    output = broker.process.output()
+    said = [line for line in output.splitlines() if "ontrolled shutdown" in line]
+    assert re.search(r"Controlled shutdown (succeeded|request returned successfully)", output), said
+    assert "Retrying controlled shutdown" not in output, said
+    assert "unclean shutdown" not in output, said
 
 
 # --- disks --------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from cluster.kafka_fetch import KafkaVersion
 from cluster.local import LocalCluster
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId
-from tests.interop.conditions import controller, create, is_known_to_all, is_whole, plan, until
+from tests.interop.conditions import create, is_known_to_all, is_whole, kafka_leads, plan, until
 from tests.interop.conftest import MakeCluster
 
 pytestmark = [
@@ -44,19 +44,6 @@ async def are_whole(session: ZooKeeperSession, limit_s: float) -> None:
     deadline = time.monotonic() + limit_s
     for name in NAMES:
         await until(is_whole(session, name, ROWS), f"{name} is whole", max(0.1, deadline - time.monotonic()))
-
-
-async def kafka_leads(session: ZooKeeperSession) -> int:
-    """Waits until one of Kafka's controllers has control; its id."""
-
-    async def condition() -> bool:
-        found = await controller(session)
-        return found is not None and found.admin is None
-
-    await until(condition, "one of Kafka's controllers has control")
-    found = await controller(session)
-    assert found is not None
-    return int(found.broker_id)
 
 
 async def bounce(cluster: LocalCluster, broker: KafkaBroker) -> None:

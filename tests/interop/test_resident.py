@@ -20,7 +20,7 @@ from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Exists, Present
 from survey.leftovers import leftovers
 from tests.interop.clients import LIMIT_S, bootstrap, value
-from tests.interop.conditions import complaints, survey, until
+from tests.interop.conditions import complaints, stops_in_good_order, survey, until
 from tests.interop.conftest import MakeCluster
 from tests.interop.java_clients import run, running
 
@@ -117,17 +117,6 @@ async def a_transaction_and_a_group(servers: Sequence[str]) -> None:
 async def is_registered(session: ZooKeeperSession, number: int) -> bool:
     (found,) = await session.read([Exists(paths.broker_id(number))])
     return isinstance(found, Present)
-
-
-async def stops_in_good_order(cluster: LocalCluster, number: int) -> None:
-    """On SIGTERM, after the controller has moved its leaderships, at the first try."""
-    broker = cluster.kafka_broker(number)
-    assert await broker.stop() in (0, 143)
-    output = broker.process.output()
-    said = [line for line in output.splitlines() if "ontrolled shutdown" in line]
-    assert re.search(r"Controlled shutdown (succeeded|request returned successfully)", output), said
-    assert "Retrying controlled shutdown" not in output, said
-    assert "unclean shutdown" not in output, said
 
 
 def moved(active: ControllerDaemon) -> list[str]:

@@ -215,9 +215,11 @@ def test_a_tool_is_found_in_whatever_package_it_is(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "kafka_2.13-2.5.1.jar", "w") as archive:
         archive.writestr("kafka/admin/TopicCommand.class", b"")
         archive.writestr("kafka/tools/ConsoleProducer.class", b"")
+        archive.writestr("org/apache/zookeeper/ZooKeeperMain.class", b"")
     kafka = KafkaDistribution(V251, tmp_path)
     assert kafka.tool("TopicCommand") == "kafka.admin.TopicCommand"
     assert kafka.tool("ConsoleProducer") == "kafka.tools.ConsoleProducer"
+    assert kafka.tool("ZooKeeperMain") == "org.apache.zookeeper.ZooKeeperMain"
     with zipfile.ZipFile(tmp_path / "kafka-tools-3.9.1.jar", "w") as archive:
         archive.writestr("org/apache/kafka/tools/TopicCommand.class", b"")
     assert kafka.tool("TopicCommand") == "org.apache.kafka.tools.TopicCommand"
