@@ -46,6 +46,8 @@ ROWS = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
 GOING = [f"going-{number}" for number in range(10)]
 STAYING = ["kept", "saved"]
 INSISTING = {"controller.takeover": "always", "controller.takeover.interval.ms": "1000"}
+POINTLESS = "under strategy PreferredReplicaPartitionLeaderElectionStrategy"
+"""Kafka 2.5 tries to make a broker that has just come back the leader before it is in the ISR (KAFKA-9866)."""
 PAGE = Path(__file__).parents[2] / "docs" / "going-back.md"
 
 
@@ -90,7 +92,7 @@ async def test_control_is_given_back_for_good(
             await until(is_whole(session, name, ROWS), f"{name} is whole after the shutdown")
         assert await kafka_leads(session) == leader
         assert await traces(session) == []
-        assert complaints(cluster) == []
+        assert [each for each in complaints(cluster) if POINTLESS not in each] == []
 
 
 class Shell:
