@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.against_kafka import contestants, page, plot, results
 from benchmarks.against_kafka.measure import Turn, take_turn
@@ -45,6 +45,8 @@ class Options:
     logs: Path | None
     output: Path | None
     """Where the page is written; None: nowhere."""
+    earlier: tuple[Any, ...] = ()
+    """Turns of earlier runs on the same machine, which are shown with those of this one."""
 
 
 class Benchmark:
@@ -83,7 +85,8 @@ class Benchmark:
 
     def document(self) -> results.Document:
         """What has been measured so far."""
-        return results.document(self.turns, str(self._options.kafka))
+        found = results.document(self.turns, str(self._options.kafka))
+        return found | {"turns": [*self._options.earlier, *found["turns"]]}
 
     def _keep(self) -> None:
         """Write down what there is, so that a run that is stopped has not been for nothing."""
@@ -110,6 +113,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--runs", type=int, default=5, help="rounds of each workload but the large one (5)")
     parser.add_argument("--large-runs", type=int, default=3, help="rounds of the large workload (3)")
     parser.add_argument("--budget-min", type=float, default=35.0, help="minutes that all of it may take (35)")
+    parser.add_argument("--add", action="store_true", help="keep the rounds that the page has, and add further ones")
     parser.add_argument("--only", choices=contestants.CONTESTANTS, help="this controller alone; writes no page")
     parser.add_argument("--kafka", default="3.9.1", help="version of Kafka (3.9.1)")
     parser.add_argument("--logs", type=Path, help="an empty directory in which logs and journals are kept")
@@ -128,7 +132,10 @@ def parse(arguments: Sequence[str] | None) -> Options:
     workloads = {key: known[key] for key in wanted}
     warm_up = QUICK_WARM_UP if given.quick else WARM_UP
     output = None if given.quick or given.only else given.output
-    return Options(workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output)
+    earlier: tuple[Any, ...] = ()
+    if given.add and output is not None:
+        earlier = tuple(results.read(output / "benchmarks.json")["turns"])
+    return Options(workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output, earlier)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -110,6 +110,12 @@ def peak_mb(found: Document, workload: str, contestant: str) -> float | None:
     return max(peaks, default=None)
 
 
+def loads(found: Document) -> tuple[float, float]:
+    """The least and the greatest load average at the end of a phase; the run's own processes count in it."""
+    each = [phase["load"] for turn in found["turns"] for phase in turn["phases"]]
+    return min(each), max(each)
+
+
 # --- where --------------------------------------------------------------------------------------------------------
 
 
@@ -127,7 +133,8 @@ def _machine() -> dict[str, str]:
 def _forced_write_ms() -> float:
     """The median of some, where the run has its files."""
     took_s = []
-    with tempfile.TemporaryFile() as file:
+    # A file with a name: one without may never reach the disk.
+    with tempfile.NamedTemporaryFile() as file:
         for _ in range(25):
             file.write(bytes(512))
             file.flush()
