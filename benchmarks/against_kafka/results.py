@@ -126,7 +126,7 @@ def _machine() -> dict[str, str]:
         "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
         "memory": f"{int(memory[1]) / 2**20:.0f} GB" if memory else "unknown",
         "system": f"{platform.system()} {platform.release()}",
-        "disk": f"{_forced_write_ms():.1f} ms to force a write to the disk",
+        "disk": f"{_forced_write_ms():.2g} ms to force a write to the disk",
     }
 
 
