@@ -158,6 +158,11 @@ def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: Contr
     return _raised(current, leader, isr, controller_epoch, current.recovery_state)
 
 
+def raised(current: LeaderAndIsr, controller_epoch: ControllerEpoch) -> LeaderAndIsr:
+    """The same leadership under the next leader epoch."""
+    return current._replace(leader_epoch=current.leader_epoch + 1, controller_epoch=controller_epoch)
+
+
 def _raised(
     current: LeaderAndIsr, leader: int, isr: tuple[int, ...], controller_epoch: ControllerEpoch, recovery: int
 ) -> LeaderAndIsr:

@@ -230,7 +230,7 @@ def shrink(turn: Turn, task: ShrinkIsr) -> None:
         known = election.without_strangers(partition.assignment, partition.leadership)
         shrunk = election.shrunk(known, tuple(r.broker for r in gone), context.epoch)
         if shrunk is None and known is not partition.leadership:
-            shrunk = known._replace(leader_epoch=known.leader_epoch + 1, controller_epoch=context.epoch)
+            shrunk = election.raised(known, context.epoch)
         if shrunk is None:
             unchanged.extend(gone)
         else:
@@ -262,7 +262,7 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
             again.extend(replicas)
         else:
             refuse_write(turn, topic_partition, "replicas to OFFLINE", outcome)
-            if isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE:
+            if is_removed(outcome):
                 # Somebody removed the state: there is no ISR to leave, and nothing that would change that.
                 offline.extend(replicas)
     if offline:
@@ -350,6 +350,11 @@ def with_next_version(state: LeaderAndIsr) -> LeaderAndIsr:
 def is_stale(outcome: GroupOutcome) -> bool:
     """Somebody else has written the state since we read it."""
     return isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION
+
+
+def is_removed(outcome: GroupOutcome) -> bool:
+    """Somebody has removed the state that was to be written."""
+    return isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE
 
 
 def refuse_write(turn: Turn, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:

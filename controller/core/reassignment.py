@@ -43,9 +43,9 @@ from controller.core.agenda_reassignment import (
 )
 from controller.core.context import Context
 from controller.core.effects import RetryReassignments
-from controller.core.election import without_strangers
+from controller.core.election import raised, without_strangers
 from controller.core.expansion import note_written, set_topic, znode_of
-from controller.core.leadership import is_stale, read_again, refuse_write, set_state, with_next_version
+from controller.core.leadership import is_removed, is_stale, read_again, refuse_write, set_state, with_next_version
 from controller.core.mutation import begin_reassignment, set_leadership
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
@@ -225,7 +225,7 @@ def announce(turn: Turn, task: AnnounceReassignments) -> None:
             leaderless.append(topic_partition)
             continue
         chosen.append(topic_partition)
-        leadership.append(raised(context, without_strangers(partition.assignment, partition.leadership)))
+        leadership.append(raised(without_strangers(partition.assignment, partition.leadership), context.epoch))
     if leaderless:
         turn.do(
             MoveReplicas(_added(context, leaderless), ReplicaState.NEW),
@@ -245,11 +245,6 @@ def _can_start(context: Context, topic_partition: TopicPartition) -> bool:
     return partition is not None and any(
         context.is_online(topic_partition, replica) for replica in partition.assignment.replicas
     )
-
-
-def raised(context: Context, current: LeaderAndIsr) -> LeaderAndIsr:
-    """The same leadership under the next leader epoch."""
-    return current._replace(leader_epoch=current.leader_epoch + 1, controller_epoch=context.epoch)
 
 
 def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[GroupOutcome]) -> None:
@@ -311,7 +306,7 @@ def refuse_state(turn: Turn, topic_partition: TopicPartition, what: str, outcome
     """A state could not be written: later, perhaps. Not where it was removed by hand: the next controller makes it,
     and until then every try would end like this one."""
     refuse_write(turn, topic_partition, what, outcome)
-    if not (isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE):
+    if not is_removed(outcome):
         retry_later(turn)
 
 

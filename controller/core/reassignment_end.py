@@ -38,7 +38,7 @@ from controller.core.expansion import note_written, set_topic, znode_of
 from controller.core.leadership import is_stale, online, read_again, set_state, with_next_version
 from controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
 from controller.core.partition_machine import enter
-from controller.core.reassignment import in_words, raised, refuse_state, retry_later
+from controller.core.reassignment import in_words, refuse_state, retry_later
 from controller.core.topic import Partition, Reassignment
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
@@ -84,7 +84,7 @@ def _led_by_target(context: Context, topic_partition: TopicPartition, partition:
         return None
     current = election.without_strangers(partition.assignment, partition.leadership)
     if current.leader in partition.assignment.target and context.is_online(topic_partition, current.leader):
-        return raised(context, current)
+        return election.raised(current, context.epoch)
     result = election.reassign(partition.assignment, current, online(context, topic_partition), context.epoch)
     return result.leadership if isinstance(result, election.Elected) else None
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from controller.core.agenda_partitions import BringOnline, MovePartitions
 from controller.core.agenda_requests import DropStrangers, RefreshStates, StrangersDropped
 from controller.core.context import Context
-from controller.core.election import without_strangers
+from controller.core.election import raised, without_strangers
 from controller.core.leadership import is_stale, refuse_write, set_state, with_next_version
 from controller.core.mutation import set_leadership
 from controller.core.transitions import PartitionState
@@ -50,7 +50,7 @@ def _without(context: Context, topic_partition: TopicPartition) -> LeaderAndIsr 
     state = without_strangers(partition.assignment, current)
     if state is current:
         return None
-    return state._replace(leader_epoch=current.leader_epoch + 1, controller_epoch=context.epoch)
+    return raised(state, context.epoch)
 
 
 def dropped(turn: Turn, task: StrangersDropped, outcomes: Sequence[GroupOutcome]) -> None:

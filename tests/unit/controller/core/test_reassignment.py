@@ -358,7 +358,8 @@ def test_a_target_without_any_replica_that_is_in_sync_is_not_given_up_for() -> N
     assert "only ones with every record" in refusals(world, "partition/orders-0")[-1]
 
 
-def test_a_target_that_was_refused_is_started_once_it_is_safe() -> None:
+def with_a_target_held_back() -> OneController:
+    """orders-0 moves from 1 to 2 and 3, only 2 is in sync and there; asked for is to move it back to 1."""
     world = with_topic(cluster(1, 2, 3), "orders", (1,))
     world.stop_broker(3)
     world.run()
@@ -367,6 +368,11 @@ def test_a_target_that_was_refused_is_started_once_it_is_safe() -> None:
     world.stop_broker(1)
     world.run()
     ask(world, orders_0=(1,))
+    return world
+
+
+def test_a_target_that_was_refused_is_started_once_it_is_safe() -> None:
+    world = with_a_target_held_back()
     assert RetryReassignments() not in world.context.timers
     assert asked(world) == {TopicPartition("orders", 0): (1,)}, "it is still asked for"
     world.start_broker(1)
@@ -378,14 +384,7 @@ def test_a_target_that_was_refused_is_started_once_it_is_safe() -> None:
 
 
 def test_a_target_that_was_refused_is_started_when_the_former_one_has_arrived() -> None:
-    world = with_topic(cluster(1, 2, 3), "orders", (1,))
-    world.stop_broker(3)
-    world.run()
-    ask(world, orders_0=(2, 3))
-    catch_up(world, "orders", 0, 1, 2)
-    world.stop_broker(1)
-    world.run()
-    ask(world, orders_0=(1,))
+    world = with_a_target_held_back()
     world.start_broker(3)
     world.run()
     catch_up(world, "orders", 0, 2, 3)
@@ -394,14 +393,7 @@ def test_a_target_that_was_refused_is_started_when_the_former_one_has_arrived() 
 
 
 def test_a_target_that_was_refused_and_is_not_asked_for_any_more_is_not_started() -> None:
-    world = with_topic(cluster(1, 2, 3), "orders", (1,))
-    world.stop_broker(3)
-    world.run()
-    ask(world, orders_0=(2, 3))
-    catch_up(world, "orders", 0, 1, 2)
-    world.stop_broker(1)
-    world.run()
-    ask(world, orders_0=(1,))
+    world = with_a_target_held_back()
     ask(world, orders_0=(2, 3))
     world.start_broker(1)
     world.run()
