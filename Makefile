@@ -123,6 +123,7 @@ lock: $(STAMP) ## resolve the pins again (requirements/*.txt); add UPGRADE=--upg
 	$(LOCK) $(UPGRADE) --extra dev pyproject.toml --output-file requirements/dev.txt
 	$(LOCK) --constraint requirements/dev.txt pyproject.toml --output-file requirements/runtime.txt
 	$(LOCK) --constraint requirements/dev.txt --extra zookeeper pyproject.toml --output-file requirements/zookeeper.txt
+	$(LOCK) --constraint requirements/dev.txt --extra pipeline pyproject.toml --output-file requirements/pipeline.txt
 
 .PHONY: clean
 clean: ## remove the virtual environment, caches and what the demo left

@@ -1,0 +1,7 @@
+"""The data pipeline on Spark: from the journal and surveys to what was deleted, how long it took, what is left over.
+
+Bronze tables hold what was read, as it was read; silver tables what it means; gold tables answer questions. Everything
+between a read and a write is a pure function from data frames to data frames (`transforms`, `quality`), used alike by
+the batch job and by the stream. Only `io` reads and writes, only `jobs` knows the order of things, only here is Spark
+known.
+"""

@@ -1,0 +1,132 @@
+"""Every table of the lake: its layer, columns, key, and what its partition is the date of."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from pyspark.sql.types import StructType
+
+from pipeline import schemas
+
+
+class Layer(enum.StrEnum):
+    BRONZE = "bronze"
+    """What was read, as it was read; only ever grows."""
+    SILVER = "silver"
+    """What it means."""
+    GOLD = "gold"
+    """Answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`key` tells rows apart: no two rows of a table have the same. `day_of` says of what the partition is the date;
+    None where the table is not partitioned, being small and written as a whole."""
+
+    layer: Layer
+    name: str
+    schema: StructType
+    key: tuple[str, ...]
+    day_of: str | None
+
+    @property
+    def path(self) -> str:
+        """Below the lake's directory."""
+        return f"{self.layer}/{self.name}"
+
+    @property
+    def is_partitioned(self) -> bool:
+        return self.day_of is not None
+
+
+_SPAN: Final = ("topic", "topic_id", "span")
+_SURVEYED: Final = "taken_at"
+
+CONTROLLER_EVENTS: Final = Table(Layer.BRONZE, "controller_events", schemas.CONTROLLER_EVENTS, ("source", "id"), "time")
+SURVEYS: Final = Table(Layer.BRONZE, "surveys", schemas.SURVEYS, ("survey_id",), _SURVEYED)
+ZNODE_SNAPSHOT: Final = Table(
+    Layer.BRONZE,
+    "znode_snapshot",
+    schemas.ZNODE_SNAPSHOT,
+    ("survey_id", "kind", "path", "topic", "partition"),
+    _SURVEYED,
+)
+BROKER_METADATA: Final = Table(
+    Layer.BRONZE, "broker_metadata", schemas.BROKER_METADATA, ("survey_id", "kind", "broker", "topic"), _SURVEYED
+)
+AGENT_INVENTORY: Final = Table(
+    Layer.BRONZE,
+    "agent_inventory",
+    schemas.AGENT_INVENTORY,
+    ("survey_id", "broker", "log_dir", "directory", "source"),
+    _SURVEYED,
+)
+DELETION_SPANS: Final = Table(Layer.SILVER, "deletion_spans", schemas.DELETION_SPANS, _SPAN, "marked_at")
+REPLICA_DELETIONS: Final = Table(
+    Layer.SILVER,
+    "replica_deletions",
+    schemas.REPLICA_DELETIONS,
+    (*_SPAN, "partition", "broker"),
+    "marked_at of the span",
+)
+DIRECTORIES: Final = Table(
+    Layer.SILVER, "directories", schemas.DIRECTORIES, ("survey_id", "broker", "log_dir", "directory"), _SURVEYED
+)
+LEFTOVERS: Final = Table(
+    Layer.SILVER,
+    "leftovers",
+    schemas.LEFTOVERS,
+    ("survey_id", "place", "reason", "what", "broker", "topic", "partition"),
+    _SURVEYED,
+)
+QUARANTINE: Final = Table(Layer.SILVER, "quarantine", schemas.QUARANTINE, ("_source_file", "line_hash"), None)
+DELETION_SLO: Final = Table(Layer.GOLD, "deletion_slo", schemas.DELETION_SLO, ("day", "size_class"), "marked_at")
+STUCK_NOW: Final = Table(Layer.GOLD, "stuck_now", schemas.STUCK_NOW, _SPAN, None)
+SLOW_BROKERS: Final = Table(
+    Layer.GOLD, "slow_brokers", schemas.SLOW_BROKERS, ("day", "broker"), "marked_at of the spans"
+)
+DAILY_RECLAIM: Final = Table(Layer.GOLD, "daily_reclaim", schemas.DAILY_RECLAIM, ("day", "broker"), "time of removal")
+LEFTOVER_BY_BROKER: Final = Table(
+    Layer.GOLD,
+    "leftover_by_broker",
+    schemas.LEFTOVER_BY_BROKER,
+    ("survey_id", "broker", "place", "standing", "reason"),
+    _SURVEYED,
+)
+STALE_TOPIC_CANDIDATES: Final = Table(
+    Layer.GOLD, "stale_topic_candidates", schemas.STALE_TOPIC_CANDIDATES, ("topic",), None
+)
+CONTROLLER_TENURES: Final = Table(
+    Layer.GOLD, "controller_tenures", schemas.CONTROLLER_TENURES, ("controller", "epoch", "elected_at"), "elected_at"
+)
+VIOLATIONS: Final = Table(Layer.GOLD, "violations", schemas.VIOLATIONS, ("rule", "subject", "time", "detail"), "time")
+
+TABLES: Final[Mapping[str, Table]] = MappingProxyType(
+    {
+        table.name: table
+        for table in (
+            CONTROLLER_EVENTS,
+            SURVEYS,
+            ZNODE_SNAPSHOT,
+            BROKER_METADATA,
+            AGENT_INVENTORY,
+            DELETION_SPANS,
+            REPLICA_DELETIONS,
+            DIRECTORIES,
+            LEFTOVERS,
+            QUARANTINE,
+            DELETION_SLO,
+            STUCK_NOW,
+            SLOW_BROKERS,
+            DAILY_RECLAIM,
+            LEFTOVER_BY_BROKER,
+            STALE_TOPIC_CANDIDATES,
+            CONTROLLER_TENURES,
+            VIOLATIONS,
+        )
+    }
+)
