@@ -12,9 +12,9 @@ from cli.answer import Answer, Exit, Table
 from cli.render import note
 from cluster.demo_result import DemoResult
 from cluster.demo_watch import Bar, Silent, Watcher
+from protocol.findings import Place, Standing
 from protocol.journal import JsonValue
 from survey.as_json import survey_to_json
-from survey.leftovers import Place, Standing
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -25,8 +25,9 @@ from cluster.demo_waits import WaitLog
 from cluster.demo_watch import Bar, Watcher
 from cluster.kafka_fetch import KafkaDistribution
 from cluster.local import ClusterSettings, LocalCluster
+from protocol.findings import Standing
 from protocol.topic_plans import TopicPlan
-from survey.leftovers import Standing, leftovers
+from survey.leftovers import leftovers
 from survey.take import take
 from survey.views import DirectoryKind, Survey
 

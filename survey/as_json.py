@@ -9,8 +9,9 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 
+from protocol.findings import Place, Standing
 from protocol.journal import JsonValue
-from survey.leftovers import Leftover, Place, Standing
+from survey.leftovers import Leftover
 from survey.views import DirectoryKind, Survey
 
 
@@ -34,14 +35,14 @@ def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, Js
 def counts_to_json(findings: Sequence[Leftover]) -> dict[str, JsonValue]:
     """How many findings there are in each place, by standing; every place and standing is named."""
     counts = Counter((finding.place, finding.standing) for finding in findings)
-    return {place.value: {standing.name.lower(): counts[place, standing] for standing in Standing} for place in Place}
+    return {place.value: {standing.code: counts[place, standing] for standing in Standing} for place in Place}
 
 
 def leftover_to_json(finding: Leftover) -> dict[str, JsonValue]:
     return {
         "place": finding.place.value,
-        "standing": finding.standing.name.lower(),
-        "reason": finding.reason.name.lower(),
+        "standing": finding.standing.code,
+        "reason": finding.reason.code,
         "meaning": finding.reason.value,
         "what": finding.what,
         "topic": finding.topic,

@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from protocol.findings import Reason
 from survey import unreadable
 from survey.causes import Cause, Kind
 from survey.directories import may_be_cut
 from survey.evidence import Evidence, ToldReplica, ToldTopic
-from survey.leftovers import Reason, damage, leftovers
+from survey.leftovers import damage, leftovers
 from survey.replicas import Replica, Seen, Stored, of_broker, replicas_of, stored_by_topic, together
 from survey.unreadable import as_deleted, lethe_leads
 from survey.views import Failure, TopicTree

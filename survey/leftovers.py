@@ -1,12 +1,7 @@
 """What is left over, in which place, and why it should not be there. Pure.
 
 Theory of operation. ZooKeeper is the truth about which topics there are; caches and disks are held against it. Each
-finding has a standing:
-
-* LEFT_OVER: it belongs to no topic that exists, and nobody will remove it by himself.
-* SET_ASIDE: a broker has kept it on purpose, because it could not tell whose bytes they are.
-* MISSING: the reverse, something that a topic should have and has not.
-* PENDING: a deletion that is under way: the topic is marked, or its bytes wait for their paced removal.
+finding has a place, a reason and, by its reason, a standing: `protocol.findings` has the words.
 
 Doubt is never turned into a finding. Of topics that came or went while the survey was taken nothing is said; of a
 topic that is marked only that it is marked; a directory whose owner cannot be told (no topic id on either side) passes
@@ -15,58 +10,13 @@ if a topic of that name has a replica on that broker.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from protocol.findings import Place, Reason, Standing
 from protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
 from protocol.zookeeper import paths
 from survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Survey, TopicTree
-
-
-class Place(enum.Enum):
-    ZOOKEEPER = "zookeeper"
-    CACHE = "cache"
-    DISK = "disk"
-
-
-class Standing(enum.Enum):
-    LEFT_OVER = "left over"
-    SET_ASIDE = "set aside"
-    MISSING = "missing"
-    PENDING = "pending"
-
-
-class Reason(enum.Enum):
-    """Name for scripts, sentence for people."""
-
-    MARKED_TOPIC = "the topic is marked for deletion and not gone yet"
-    MARKER_WITHOUT_TOPIC = "the deletion marker is of no existing topic"
-    CONFIG_WITHOUT_TOPIC = "the configuration is of no existing topic"
-    REASSIGNMENT_WITHOUT_TOPIC = "the reassignment names no existing topic"
-    HALF_DELETED_TOPIC = "the topic's tree is incomplete, as an interrupted deletion leaves it"
-    CACHED_WITHOUT_TOPIC = "the broker tells clients of a topic that does not exist"
-    CACHED_OTHER_INCARNATION = "the broker tells clients of an earlier topic of that name"
-    IN_NO_CACHE = "the topic exists, and no broker tells clients of it"
-    DIRECTORY_WITHOUT_TOPIC = "the directory is of no existing topic"
-    DIRECTORY_OF_OTHER_INCARNATION = "the directory is of an earlier topic of that name"
-    DIRECTORY_NOT_ASSIGNED = "the topic exists, but has no such replica on this broker"
-    NOT_RECLAIMED_YET = "deleted, its bytes are not removed yet"
-    STRAY_DIRECTORY = "set aside by the broker, which could not tell whose bytes they are"
-    REPLICA_WITHOUT_DIRECTORY = "the replica is assigned to this live broker, which has no directory for it"
-
-    @property
-    def standing(self) -> Standing:
-        return _STANDINGS.get(self, Standing.LEFT_OVER)
-
-
-_STANDINGS = {
-    Reason.MARKED_TOPIC: Standing.PENDING,
-    Reason.NOT_RECLAIMED_YET: Standing.PENDING,
-    Reason.STRAY_DIRECTORY: Standing.SET_ASIDE,
-    Reason.IN_NO_CACHE: Standing.MISSING,
-    Reason.REPLICA_WITHOUT_DIRECTORY: Standing.MISSING,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ from broker.core.formats import PARTITION_METADATA, encode_partition_metadata
 from cli.answer import Exit
 from cli.survey import survey_answer
 from cluster.local import ClusterSettings, LocalCluster
+from protocol.findings import Place, Reason
 from protocol.topic_plans import TopicPlan, creation_operations
 from protocol.vocabulary import LeaderAndIsr, TopicId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from protocol.zookeeper.znodes import encode_config, encode_reassignment, encode_state
-from survey.leftovers import Leftover, Place, Reason, leftovers
+from survey.leftovers import Leftover, leftovers
 from survey.take import take
 from survey.views import DirectoryKind, Source, Survey
 from tests.fakes.zookeeper_cluster import apply

@@ -14,8 +14,9 @@ from cluster.demo_plan import DemoOptions
 from cluster.demo_result import BrokerTotals, DemoResult, phase_times
 from cluster.demo_waits import WaitLog
 from cluster.demo_watch import Bar
+from protocol.findings import Place, Reason
 from protocol.vocabulary import BrokerId
-from survey.leftovers import Leftover, Place, Reason
+from survey.leftovers import Leftover
 from survey.views import Problem, Survey, ZooKeeperTree
 
 SEEN = Survey(0, 1, ZooKeeperTree())

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from protocol.findings import Place, Reason, Standing
 from protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -19,7 +20,7 @@ from protocol.vocabulary import (
     TopicPartition,
 )
 from survey.as_json import survey_to_json
-from survey.leftovers import Leftover, Place, Reason, Standing, is_clean, leftovers
+from survey.leftovers import Leftover, is_clean, leftovers
 from survey.views import (
     BrokerAnswers,
     CachedTopic,

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from protocol.findings import Reason
 from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from protocol.vocabulary import Broker, BrokerId, TopicId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from protocol.zookeeper.znodes import encode_cluster_id
-from survey.leftovers import Reason, leftovers
+from survey.leftovers import leftovers
 from survey.take import take
 from survey.views import BrokerAnswers, CachedTopic, LogDirView, Problem, Source
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
