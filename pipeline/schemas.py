@@ -91,7 +91,11 @@ ZNODE_SNAPSHOT: Final = _table(
     ("leader", NUMBER, "of the state znode"),
     ("leader_epoch", NUMBER, "of the state znode"),
     ("isr", NUMBERS, "of the state znode"),
-    ("has_znode", TRUTH, "of a partition: it is a child of /partitions; null: the topic has no /partitions"),
+    (
+        "has_znode",
+        TRUTH,
+        "of a topic: it has a znode /partitions; of a partition: it is a child of that, null where there is none",
+    ),
     ("has_state_znode", TRUTH, "of a partition: its state znode exists, readable or not"),
     ("is_readable", TRUTH, "of a topic: its assignment can be understood"),
     ("broker", NUMBER, "of a broker, of the controller"),
