@@ -27,6 +27,7 @@ _API: Final = Key("api", Kind.TEXT, "LEADER_AND_ISR, UPDATE_METADATA or STOP_REP
 _PARTITION_COUNT: Final = Key("partitions", Kind.COUNT, "how many partitions")
 _TOPIC_COUNT: Final = Key("topics", Kind.COUNT, "how many topics")
 _CONTROLLER_EPOCH: Final = Key("controller_epoch", Kind.ID, "epoch of the controller that asked")
+_TOPIC_ID: Final = Key("topic_id", Kind.TEXT_OR_NULL, "the incarnation; null where there is no id", optional=True)
 _REASON: Final = Key("reason", Kind.TEXT, "why")
 _LOG_DIR: Final = Key("log_dir", Kind.TEXT, "path of the log directory")
 _SIZE: Final = Key("size_bytes", Kind.COUNT, "bytes on disk")
@@ -91,6 +92,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     _TOPIC,
                     (
                         Key("machine", Kind.TEXT, "`partition` or `replica`"),
+                        _TOPIC_ID,
                         _PARTITIONS,
                         Key("broker", Kind.ID, "of the replicas", optional=True),
                         Key("before", Kind.TEXT, "state before"),
@@ -134,6 +136,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "controller",
                     _TOPIC,
                     (
+                        _TOPIC_ID,
                         _BROKER_KEY,
                         _BROKER_EPOCH,
                         _REQUEST_ID,
@@ -145,6 +148,12 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "agent",
                     _TOPIC,
                     (
+                        Key(
+                            "topic_id",
+                            Kind.TEXT_OR_NULL,
+                            "the incarnation: that of the directory, where there was one; null where it is not known",
+                            optional=True,
+                        ),
                         _BROKER_KEY,
                         _CONTROLLER_EPOCH,
                         Key("delete", Kind.BOOLEAN, "true"),
@@ -211,12 +220,17 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 Form(
                     "controller",
                     r"(topic|broker)/.+",
-                    (Key("path", Kind.TEXT, "path of the znode"), _REASON),
+                    (
+                        Key("topic_id", Kind.TEXT_OR_NULL, "of a topic: the last id that was known", optional=True),
+                        Key("path", Kind.TEXT, "path of the znode"),
+                        _REASON,
+                    ),
                 ),
                 Form(
                     "agent",
                     _TOPIC,
                     (
+                        Key("topic_id", Kind.TEXT_OR_NULL, "the directory's; null where it says none", optional=True),
                         _BROKER_KEY,
                         _LOG_DIR,
                         Key("partition", Kind.COUNT, "number of the partition"),
@@ -244,6 +258,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     (
                         _LOG_DIR,
                         Key("topic", Kind.TEXT, "the topic, as far as the directories' names tell: a long one is cut"),
+                        Key("topic_id", Kind.TEXT_OR_NULL, "the directories'; null where they say none", optional=True),
                         _PARTITIONS,
                         Key("directories", Kind.COUNT, "how many directories"),
                         Key("size_bytes", Kind.COUNT, "bytes that were freed"),

@@ -199,9 +199,9 @@ def _topic_ids_answered(state: AgentState, answers: tuple[TopicIdAnswer, ...]) -
 
 def _directories_removed(state: AgentState, happened: DirectoriesRemoved, now_ms: int) -> list[Effect]:
     effects: list[Effect] = []
-    directories = state.removal.in_flight
+    directories, topic_ids = state.removal.in_flight, state.removal.in_flight_ids
     state.removal.finish_round(happened.outcomes, now_ms)
-    effects += record_removals(state, directories, happened.outcomes)
+    effects += record_removals(state, directories, topic_ids, happened.outcomes)
     for directory, outcome in zip(directories, happened.outcomes, strict=True):
         if outcome.error is not None and outcome.log_dir_failed:
             effects += fail_log_dir(state, directory.log_dir, outcome.error)

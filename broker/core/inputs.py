@@ -27,6 +27,8 @@ class FoundDirectory(NamedTuple):
     name: str
     size_bytes: int
     files: int
+    topic_id: TopicId | None = None
+    """What its `partition.metadata` says, where it is one that waits for its removal."""
 
 
 class FoundLogDir(NamedTuple):

@@ -13,10 +13,15 @@ from broker.core.state import AgentState
 from protocol.journal import Fact, FactType, partition_ranges
 from protocol.kafka.control import ControlRequest, StopReplicaRequest, TopicError, api_of
 from protocol.kafka.errors import error_name
-from protocol.vocabulary import TopicPartition
+from protocol.vocabulary import TopicId, TopicPartition, topic_id_to_text
 
 MAX_TEXT: Final = 300
 """A name from the wire may be anything; more of it than this is not repeated."""
+
+
+def id_text(topic_id: TopicId | None) -> str | None:
+    """A topic id as facts have it."""
+    return None if topic_id is None else topic_id_to_text(topic_id)
 
 
 def count_errors(errors: Iterable[int]) -> dict[str, int]:
@@ -63,24 +68,36 @@ def record_refusal(state: AgentState, api: str, why: str, data: Mapping[str, int
     return Record(Fact(FactType.REFUSAL, f"broker/{state.settings.broker_id}", {"what": api, "why": why, **data}))
 
 
-def record_deletions(state: AgentState, request: StopReplicaRequest, answers: Iterable[TopicError]) -> list[Effect]:
-    """What was acknowledged, one fact per topic and error, partitions in ranges."""
-    deleted = {
+def record_deletions(
+    state: AgentState,
+    request: StopReplicaRequest,
+    answers: Iterable[TopicError],
+    meant: Mapping[str, TopicId | None],
+    deleted: Mapping[TopicPartition, TopicId | None],
+) -> list[Effect]:
+    """What was acknowledged, one fact per topic, incarnation and error, partitions in ranges.
+
+    `deleted` are the partitions that had a directory, which is renamed now, with its id; of all others the id is that
+    of the incarnation that was meant."""
+    asked = {
         TopicPartition(topic.topic, partition.partition)
         for topic in request.topics
         for partition in topic.partitions
         if partition.delete
     }
-    grouped: dict[tuple[str, int], list[int]] = {}
+    grouped: dict[tuple[str, TopicId | None, int], list[int]] = {}
     for topic, partition, error in answers:
-        if TopicPartition(topic, partition) in deleted:
-            grouped.setdefault((topic, error), []).append(partition)
+        topic_partition = TopicPartition(topic, partition)
+        if topic_partition in asked:
+            topic_id = deleted.get(topic_partition) or meant.get(topic)
+            grouped.setdefault((topic, topic_id, error), []).append(partition)
     return [
         Record(
             Fact(
                 FactType.ACK,
                 f"topic/{topic[:MAX_TEXT]}",
                 {
+                    "topic_id": id_text(topic_id),
                     "broker": state.settings.broker_id,
                     "controller_epoch": request.controller_epoch,
                     "delete": True,
@@ -89,19 +106,23 @@ def record_deletions(state: AgentState, request: StopReplicaRequest, answers: It
                 },
             )
         )
-        for (topic, error), partitions in grouped.items()
+        for (topic, topic_id, error), partitions in grouped.items()
     ]
 
 
 def record_removals(
-    state: AgentState, directories: Iterable[DirectoryRef], outcomes: Iterable[RemovalOutcome]
+    state: AgentState,
+    directories: Iterable[DirectoryRef],
+    topic_ids: Iterable[TopicId | None],
+    outcomes: Iterable[RemovalOutcome],
 ) -> list[Effect]:
-    """What a round of removals freed and what it could not, one fact per log directory, topic and error."""
-    grouped: dict[tuple[str, str, str | None], list[tuple[int, RemovalOutcome]]] = {}
-    for directory, outcome in zip(directories, outcomes, strict=True):
+    """What a round of removals freed and what it could not, one fact per log directory, topic, incarnation and
+    error."""
+    grouped: dict[tuple[str, str, TopicId | None, str | None], list[tuple[int, RemovalOutcome]]] = {}
+    for directory, topic_id, outcome in zip(directories, topic_ids, outcomes, strict=True):
         parsed = parse_directory_name(directory.name).topic_partition
         topic, partition = parsed if parsed is not None else (directory.name, 0)
-        grouped.setdefault((directory.log_dir, topic, outcome.error), []).append((partition, outcome))
+        grouped.setdefault((directory.log_dir, topic, topic_id, outcome.error), []).append((partition, outcome))
     return [
         Record(
             Fact(
@@ -110,6 +131,7 @@ def record_removals(
                 {
                     "log_dir": log_dir,
                     "topic": topic,
+                    "topic_id": id_text(topic_id),
                     "partitions": partition_ranges(partition for partition, _ in removed),
                     "directories": len(removed),
                     "size_bytes": sum(outcome.size_bytes for _, outcome in removed),
@@ -118,5 +140,5 @@ def record_removals(
                 },
             )
         )
-        for (log_dir, topic, error), removed in grouped.items()
+        for (log_dir, topic, topic_id, error), removed in grouped.items()
     ]

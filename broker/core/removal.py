@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from broker.core.effects import DirectoryRef
 from broker.core.inputs import RemovalOutcome
+from protocol.vocabulary import TopicId
 
 MAX_DIRECTORIES_PER_ROUND: Final = 256
 FIRST_RETRY_MS: Final = 1_000
@@ -26,6 +27,8 @@ class PendingRemoval(NamedTuple):
     attempts: int = 0
     error: str | None = None
     """Of the last attempt."""
+    topic_id: TopicId | None = None
+    """Whose bytes they are; None where the directory says nothing."""
 
 
 @dataclass(slots=True)
@@ -35,6 +38,8 @@ class RemovalQueue:
     due: list[tuple[int, int, DirectoryRef]] = field(default_factory=list)
     """Heap of (due_ms, order, directory); entries that are not pending any more are skipped."""
     in_flight: tuple[DirectoryRef, ...] = ()
+    in_flight_ids: tuple[TopicId | None, ...] = ()
+    """Whose directories those are, also where they are owed no more because their log directory failed meanwhile."""
     scheduled: int = 0
     pending_bytes: int = 0
     freed_bytes: int = 0
@@ -72,6 +77,7 @@ class RemovalQueue:
             if directory in self.pending:
                 chosen.append(directory)
         self.in_flight = tuple(chosen)
+        self.in_flight_ids = tuple(self.pending[directory].topic_id for directory in chosen)
         return self.in_flight
 
     def finish_round(self, outcomes: Iterable[RemovalOutcome], now_ms: int) -> None:
@@ -87,15 +93,16 @@ class RemovalQueue:
                 self.removed_directories += 1
                 continue
             self.failed_attempts += 1
-            left = PendingRemoval(
-                max(0, removal.size_bytes - outcome.size_bytes),
-                max(0, removal.files - outcome.files),
-                removal.attempts + 1,
-                outcome.error,
+            left = removal._replace(
+                size_bytes=max(0, removal.size_bytes - outcome.size_bytes),
+                files=max(0, removal.files - outcome.files),
+                attempts=removal.attempts + 1,
+                error=outcome.error,
             )
             delay_ms = min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** min(removal.attempts, 20))
             self.add(directory, left, now_ms + delay_ms)
         self.in_flight = ()
+        self.in_flight_ids = ()
 
     def drop_log_dir(self, log_dir: str) -> None:
         """Stop owing what lies in a failed log directory: it is found again after a restart."""

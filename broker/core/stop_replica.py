@@ -54,9 +54,15 @@ from broker.core.roles import end_role
 from broker.core.stages import Deletion, StopReplicaStage
 from broker.core.state import AgentState
 from broker.core.storage import fail_log_dir, keep_stray
-from protocol.kafka.control import StopReplicaPartition, StopReplicaRequest, StopReplicaResponse, TopicError
+from protocol.kafka.control import (
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopic,
+    TopicError,
+)
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicPartition
+from protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicId, TopicPartition
 
 
 def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Effect]:
@@ -132,6 +138,8 @@ def resume_after_disk(
     effects: list[Effect] = []
     errors = dict(stage.errors)
     touched: dict[str, None] = {}
+    meant = {topic.topic: _meant(state, topic) for topic in stage.request.topics}
+    deleted: dict[TopicPartition, TopicId | None] = {}
     for operation, outcome in zip(stage.operations, outcomes, strict=True):
         if outcome.error is not None and outcome.log_dir_failed:
             effects += fail_log_dir(state, operation.log_dir, outcome.error)
@@ -146,6 +154,8 @@ def resume_after_disk(
         else:
             replica = forget(state, topic_partition, operation.log_dir)
             assert replica is not None
+            if isinstance(operation, RenameForDeletion):
+                deleted[topic_partition] = operation.topic_id
             effects += _book(state, operation, replica, now_ms)
     for topic in touched:
         state.forget_incarnation_if_gone(topic)
@@ -156,7 +166,7 @@ def resume_after_disk(
     ]
     effects.append(Reply(stage.token, StopReplicaResponse(ErrorCode.NONE, tuple(rows))))
     effects.append(record_answers(state, stage.request, count_errors(row.error for row in rows)))
-    return effects + record_deletions(state, stage.request, rows)
+    return effects + record_deletions(state, stage.request, rows, meant, deleted)
 
 
 def _deletions(
@@ -175,6 +185,13 @@ def _candidate(state: AgentState, deletion: Deletion) -> Replica:
     """What is known of the directory; while a StopReplica waits, nothing else renames any."""
     every = candidates(state, deletion.topic_partition)
     return next(each for each in every if each.log_dir == deletion.log_dir)
+
+
+def _meant(state: AgentState, topic: StopReplicaTopic) -> TopicId | None:
+    """The incarnation that is meant, as far as is known here: where the topic goes, that of the tombstone before."""
+    current = state.incarnations.get(topic.topic)
+    is_doomed = any(partition.leader_epoch == EPOCH_DURING_DELETE for partition in topic.partitions)
+    return state.tombstoned.get(topic.topic, current) if is_doomed else current
 
 
 def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> ErrorCode:
@@ -226,7 +243,7 @@ def _rename_round(state: AgentState, stage: StopReplicaStage) -> list[Effect]:
 def _book(state: AgentState, operation: DiskOperation, replica: Replica, now_ms: int) -> list[Effect]:
     match operation:
         case RenameForDeletion():
-            removal = PendingRemoval(replica.size_bytes, replica.files)
+            removal = PendingRemoval(replica.size_bytes, replica.files, topic_id=operation.topic_id)
             due_ms = now_ms + state.settings.delete_delay_ms
             state.removal.add(DirectoryRef(operation.log_dir, operation.new_name), removal, due_ms)
             return []

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from broker.core.duplicates import add_candidate, candidates, fail_candidates
 from broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, Record, SetAside
 from broker.core.inputs import FoundLogDir, FoundReplica, InventoryLoaded
+from broker.core.records import id_text
 from broker.core.removal import PendingRemoval
 from broker.core.replica import Replica, ReplicaState
 from broker.core.state import AgentState, Leftover
@@ -62,6 +63,7 @@ def keep_stray(state: AgentState, operation: SetAside, replica: Replica, reason:
             FactType.SET_ASIDE,
             f"topic/{operation.topic_partition.topic}",
             {
+                "topic_id": id_text(replica.topic_id),
                 "broker": state.settings.broker_id,
                 "log_dir": operation.log_dir,
                 "partition": operation.topic_partition.partition,
@@ -88,7 +90,7 @@ def _loaded(found: FoundLogDir, replica: FoundReplica) -> Replica:
 def _take_directories(state: AgentState, found: FoundLogDir, now_ms: int) -> None:
     due_ms = now_ms + state.settings.delete_delay_ms
     for directory in found.deleted:
-        removal = PendingRemoval(directory.size_bytes, directory.files)
+        removal = PendingRemoval(directory.size_bytes, directory.files, topic_id=directory.topic_id)
         state.removal.add(DirectoryRef(found.log_dir, directory.name), removal, due_ms)
     for directory in found.strays:
         ref = DirectoryRef(found.log_dir, directory.name)

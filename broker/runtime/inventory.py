@@ -34,7 +34,8 @@ def read_inventory(log_dir: str, fd: int, disk: Disk) -> FoundLogDir:
         if parsed.kind is DirectoryKind.REPLICA and parsed.topic_partition is not None:
             replicas.append(_replica(fd, parsed.topic_partition, content, size_bytes, disk))
         else:
-            directories[parsed.kind].append(FoundDirectory(entry.name, size_bytes, len(content)))
+            topic_id = _id_of_deleted(fd, entry.name, content, disk) if parsed.kind is DirectoryKind.DELETED else None
+            directories[parsed.kind].append(FoundDirectory(entry.name, size_bytes, len(content), topic_id))
     return FoundLogDir(
         log_dir,
         None,
@@ -61,6 +62,16 @@ def read_topic_id(fd: int, name: str, disk: Disk) -> tuple[TopicId | None, bool]
                 return None, True
             logger.warning("%s/%s cannot be understood: %s", name, PARTITION_METADATA, error)
             return None, False
+
+
+def _id_of_deleted(fd: int, name: str, content: list[Entry], disk: Disk) -> TopicId | None:
+    """Whose bytes a directory holds that waits for its removal: for the record alone, so that no failure counts."""
+    if all(entry.name != PARTITION_METADATA for entry in content):
+        return None
+    try:
+        return read_topic_id(fd, name, disk)[0]
+    except (OSError, Refused):
+        return None
 
 
 def count_stored(content: list[Entry]) -> int:

@@ -303,6 +303,7 @@ def _record(
         turn.record(
             FactType.ACK,
             f"topic/{topic}",
+            topic_id=turn.id_of(topic),
             broker=event.broker,
             broker_epoch=event.broker_epoch,
             request_id=event.request_id,

@@ -141,7 +141,8 @@ def _set_aside(turn: Turn, name: str, problem: str) -> None:
     known = context.set_aside_topics.get(name)
     if known is None or known.reason != problem:
         context.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms)
-        turn.record(FactType.SET_ASIDE, f"topic/{name}", path=paths.topic(name), reason=problem)
+        path, topic_id = paths.topic(name), turn.id_of(name)
+        turn.record(FactType.SET_ASIDE, f"topic/{name}", topic_id=topic_id, path=path, reason=problem)
 
 
 # --- ids ----------------------------------------------------------------------------------------------------------

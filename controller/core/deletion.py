@@ -35,7 +35,7 @@ from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
 from protocol.journal import FactType, JsonValue
-from protocol.vocabulary import BrokerId, PartitionReplica, topic_id_to_text
+from protocol.vocabulary import BrokerId, PartitionReplica
 
 _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
@@ -248,7 +248,7 @@ def phase(turn: Turn, name: str, what: str, *, since_ms: int, **data: JsonValue)
         f"topic/{name}",
         phase=what,
         took_ms=turn.now_ms - since_ms,
-        topic_id=None if topic is None or topic.id is None else topic_id_to_text(topic.id),
+        topic_id=turn.id_of(name),
         partitions=len(topic.partitions) if topic else 0,
         replicas=replicas,
         **data,

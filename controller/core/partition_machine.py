@@ -41,6 +41,7 @@ def enter(turn: Turn, partitions: tuple[TopicPartition, ...], target: PartitionS
             FactType.TRANSITION,
             f"topic/{topic}",
             machine="partition",
+            topic_id=turn.id_of(topic),
             partitions=partition_ranges(numbers),
             before=before.name,
             after=target.name,

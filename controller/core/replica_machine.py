@@ -71,6 +71,7 @@ def _enter(turn: Turn, replicas: Iterable[PartitionReplica], target: ReplicaStat
             FactType.TRANSITION,
             f"topic/{topic}",
             machine="replica",
+            topic_id=turn.id_of(topic),
             broker=broker,
             partitions=partition_ranges(partitions),
             before=before.name,

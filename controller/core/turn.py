@@ -17,7 +17,7 @@ from controller.core.mutation import note_sent
 from protocol.journal import Fact, FactType, JsonValue, partition_ranges
 from protocol.kafka.control import ControlRequest, api_of
 from protocol.kafka.to_controller import ControllerResponse
-from protocol.vocabulary import BrokerId, TopicPartition
+from protocol.vocabulary import BrokerId, TopicPartition, topic_id_to_text
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Check, Operation, Read
 
@@ -95,6 +95,11 @@ class Turn:
     def record(self, fact_type: FactType, subject: str, **data: JsonValue) -> None:
         """State a fact about this controller's work."""
         self.effects.append(Record(Fact(fact_type, subject, data)))
+
+    def id_of(self, topic: str) -> str | None:
+        """The id of the topic as facts have it; None where it has none, or is not known any more."""
+        known = self.context.topics.get(topic)
+        return None if known is None or known.id is None else topic_id_to_text(known.id)
 
     def refuse(self, subject: str, what: str, why: str, **data: JsonValue) -> None:
         """State that something asked for was not done, for one subject, while the rest goes on."""

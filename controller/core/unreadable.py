@@ -143,6 +143,7 @@ def states_read(turn: Turn, task: UnreadableStatesRead, outcomes: Sequence[ReadO
         turn.record(
             FactType.SET_ASIDE,
             f"topic/{topic.name}",
+            topic_id=turn.id_of(topic.name),
             path=paths.topic(topic.name),
             reason=f"deleted although {reason}; brokers that are not registered now and in no ISR may keep bytes of it",
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from protocol.journal import FactType
+from protocol.vocabulary import topic_id_to_text
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
 from tests.scenarios.plot import causes, cluster, is_gone, led, with_topic
@@ -84,3 +86,21 @@ def test_one_partition_subtree_removed_by_hand_while_all_were_down() -> None:
         world.start_broker(broker)
         world.run()
     assert is_gone(world, "test")
+
+
+def test_facts_of_a_deletion_name_the_incarnation_they_are_about() -> None:
+    world = with_topic(cluster(), "test", (1, 2, 3))
+    ids = []
+    for _ in range(2):
+        topic_id = world.context.topics["test"].id
+        assert topic_id is not None
+        ids.append(topic_id_to_text(topic_id))
+        world.mark("test")
+        world.run()
+        assert is_gone(world, "test")
+        with_topic(world, "test", (1, 2, 3))
+    for kind in (FactType.ACK, FactType.TRANSITION, FactType.DELETION_PHASE):
+        told = [fact.data["topic_id"] for fact in world.recorded(kind) if fact.subject == "topic/test"]
+        last = world.context.topics["test"].id
+        assert last is not None
+        assert list(dict.fromkeys(told)) == [*ids, topic_id_to_text(last)][: 3 if kind is FactType.TRANSITION else 2]

@@ -137,7 +137,7 @@ class Disk:
             if parsed.kind is DirectoryKind.REPLICA and parsed.topic_partition is not None:
                 replicas.append(FoundReplica(parsed.topic_partition, each.topic_id, True, each.size_bytes, each.files))
             else:
-                others[parsed.kind].append(FoundDirectory(name, each.size_bytes, each.files))
+                others[parsed.kind].append(FoundDirectory(name, each.size_bytes, each.files, each.topic_id))
         return FoundLogDir(
             log_dir,
             None,

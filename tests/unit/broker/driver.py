@@ -140,7 +140,7 @@ class FakeDisk:
             if parsed.kind is DirectoryKind.REPLICA and parsed.topic_partition is not None:
                 replicas.append(FoundReplica(parsed.topic_partition, *_identity(entry), entry.size_bytes, entry.files))
             else:
-                found[parsed.kind].append(FoundDirectory(name, entry.size_bytes, entry.files))
+                found[parsed.kind].append(FoundDirectory(name, entry.size_bytes, entry.files, entry.topic_id))
         return FoundLogDir(
             log_dir,
             None,

@@ -7,7 +7,8 @@ from broker.core.effects import DirectoryRef, Record, RemoveDirectories, SetTime
 from broker.core.inputs import DirectoriesRemoved, LogDirFailed, RemovalOutcome, TimerFired
 from broker.core.removal import FIRST_RETRY_MS, MAX_DIRECTORIES_PER_ROUND, MAX_RETRY_MS, PendingRemoval, RemovalQueue
 from protocol.journal import FactType
-from tests.unit.broker.driver import DELAY_MS, A, B, Driver, Entry, FakeDisk, become, stop
+from protocol.vocabulary import topic_id_to_text
+from tests.unit.broker.driver import DELAY_MS, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
 
 
 def directories(driver: Driver) -> list[str]:
@@ -29,6 +30,34 @@ def test_the_bytes_go_after_the_delay_and_are_counted() -> None:
     assert driver.state.removal.pending_bytes == 0
     freed = [e.fact for e in driver.effects if isinstance(e, Record) and e.fact.type is FactType.BYTES_FREED]
     assert sum(int(str(fact.data["size_bytes"])) for fact in freed) == 8192
+
+
+def test_bytes_of_two_incarnations_are_counted_apart() -> None:
+    driver = Driver()
+    for topic_id in (X, Y):
+        driver.leader_and_isr(become(topic_id=topic_id, partitions=(0, 1), is_new=True))
+        driver.stop(stop(partitions=(0, 1)))
+    driver.advance(DELAY_MS)
+    freed = driver.facts(FactType.BYTES_FREED)
+    assert sorted((str(fact.data["topic_id"]), fact.data["log_dir"], fact.data["partitions"]) for fact in freed) == [
+        (topic_id_to_text(X), A, "0"),
+        (topic_id_to_text(X), B, "1"),
+        (topic_id_to_text(Y), A, "0"),
+        (topic_id_to_text(Y), B, "1"),
+    ]
+
+
+def test_bytes_keep_their_id_over_failed_attempts_a_restart_and_the_loss_of_the_log_directory() -> None:
+    name = "t-0." + "0" * 32 + "-delete"
+    driver = Driver(FakeDisk({A: {name: Entry(X, 5, 1)}, B: {}}))
+    state = driver.state
+    for now_ms, outcome in ((DELAY_MS, RemovalOutcome("busy")), (2 * DELAY_MS, RemovalOutcome("gone", 5, 1, True))):
+        assert RemoveDirectories((DirectoryRef(A, name),)) in step(state, TimerFired(), now_ms)
+        if outcome.log_dir_failed:
+            step(state, LogDirFailed(A, "gone"), now_ms)
+        facts = [each.fact for each in step(state, DirectoriesRemoved((outcome,)), now_ms) if isinstance(each, Record)]
+        (freed,) = [fact for fact in facts if fact.type is FactType.BYTES_FREED]
+        assert (freed.data["topic_id"], freed.data["error"]) == (topic_id_to_text(X), outcome.error)
 
 
 def test_what_was_renamed_before_the_start_is_removed_a_delay_after_it() -> None:

@@ -17,7 +17,7 @@ from protocol.kafka.control import (
     StopReplicaTopic,
 )
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition
+from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition, topic_id_to_text
 from tests.unit.broker.driver import EPOCH, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)
@@ -273,3 +273,51 @@ def test_deletions_are_recorded_per_topic_in_ranges() -> None:
     driver.stop(stop(partitions=(0, 1, 2, 3, 7)))
     (ack,) = [e.fact for e in driver.effects if isinstance(e, Record) and e.fact.type is FactType.ACK]
     assert (ack.subject, ack.data["partitions"], ack.data["error"]) == ("topic/t", "0-3,7", "NONE")
+    assert ack.data["topic_id"] == topic_id_to_text(X)
+
+
+def acks(driver: Driver) -> list[tuple[object, object]]:
+    return [(fact.data["topic_id"], fact.data["error"]) for fact in driver.facts(FactType.ACK)]
+
+
+def test_a_repeated_deletion_is_recorded_with_the_id_of_the_tombstone() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become())
+    driver.update(tombstone())
+    driver.stop(stop(leader_epoch=-2))
+    driver.stop(stop(leader_epoch=-2))
+    assert "t" not in driver.state.incarnations
+    assert acks(driver) == [(topic_id_to_text(X), "NONE")] * 2
+
+
+def test_a_late_order_is_recorded_as_that_of_the_earlier_incarnation() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become())
+    driver.update(tombstone())
+    driver.stop(stop(leader_epoch=-2))
+    driver.leader_and_isr(become(topic_id=Y, is_new=True))
+    driver.stop(stop(leader_epoch=-2))
+    assert acks(driver) == [(topic_id_to_text(X), "NONE"), (topic_id_to_text(X), "FENCED_LEADER_EPOCH")]
+
+
+def test_a_replica_that_is_moved_away_is_recorded_with_its_own_id() -> None:
+    driver = Driver()
+    driver.update(tombstone())
+    driver.leader_and_isr(become(topic_id=Y))
+    driver.stop(stop(leader_epoch=0))
+    assert acks(driver) == [(topic_id_to_text(Y), "NONE")]
+
+
+def test_without_ids_none_is_recorded() -> None:
+    driver = Driver(found(None), topic_ids={"t": TopicAbsence.NO_ID})
+    driver.stop(stop())
+    assert acks(driver) == [(None, "NONE")]
+
+
+def test_what_is_set_aside_is_recorded_with_what_it_says_of_itself() -> None:
+    driver = Driver(found(Y))
+    driver.update(metadata())
+    driver.stop(stop())
+    (fact,) = driver.facts(FactType.SET_ASIDE)
+    assert fact.data["topic_id"] == topic_id_to_text(Y)
+    assert acks(driver) == [(topic_id_to_text(X), "NONE")]

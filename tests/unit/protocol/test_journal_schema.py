@@ -60,6 +60,9 @@ def test_one_of_several_forms_is_enough() -> None:
     assert schema_problems(Fact(FactType.ACK, "topic/orders", agent)) == ()
     assert schema_problems(Fact(FactType.ACK, "topic/orders", controller)) == ()
     assert schema_problems(Fact(FactType.ACK, "topic/orders", {"broker": 1})) != ()
+    for form in (agent, controller):
+        assert schema_problems(Fact(FactType.ACK, "topic/orders", {**form, "topic_id": None})) == ()
+        assert schema_problems(Fact(FactType.ACK, "topic/orders", {**form, "topic_id": "VTu5pN0hRq6nZbPz5cyxtA"})) == ()
 
 
 def test_gaps_carry_real_times() -> None:
