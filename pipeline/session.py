@@ -1,0 +1,101 @@
+"""The one builder of Spark sessions.
+
+What a result depends on is fixed here: UTC, standard SQL errors, Parquet instants in microseconds. What only costs or
+saves time is a default that `conf` overrides. Spark talks a lot: the JVM's own output and its log go to one file, which
+is what to read where a session does not come up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
+APP_NAME: Final = "lethe-pipeline"
+
+FIXED: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+"""Results depend on these: nobody may set them otherwise."""
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.cleaner.referenceTracking.cleanCheckpoints": "true",
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "1",
+    "spark.hadoop.parquet.enable.summary-metadata": "false",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_LOCAL: Final[Mapping[str, str]] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "4g",
+    "spark.sql.shuffle.partitions": "16",
+}
+"""Where driver and executors are one process on this machine: nobody else needs to reach it."""
+
+
+class SessionUnavailable(Exception):
+    """Spark did not start; the message says why and where to read more."""
+
+
+class FixedSetting(ValueError):
+    """A setting that results depend on was to be changed."""
+
+
+def build(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = APP_NAME) -> SparkSession:
+    """A session on `master` (local[*], spark://host:port, yarn, k8s://...), and its JVM as a child of this process.
+
+    `conf` are Spark's own settings. `log` is appended to. Raises FixedSetting and SessionUnavailable, the latter also
+    where another session is alive.
+    """
+    settings = settings_of(master, conf)
+    if SparkSession.getActiveSession() is not None:
+        raise SessionUnavailable("this process has a Spark session already")
+    sparks = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name).setAll(list(settings.items()))
+    options = f"-Dlethe.spark.log={log} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
+    sparks.set("spark.driver.extraJavaOptions", f"{options} {conf.get('spark.driver.extraJavaOptions', '')}".rstrip())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with log.open("ab") as output:
+            started = SparkContext._gateway  # noqa: SLF001 - a JVM outlives its session, and serves the next one
+            gateway = started or launch_gateway(sparks, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+        context = SparkContext(conf=sparks, gateway=gateway)
+        return SparkSession(context)
+    except PySparkException as error:
+        raise SessionUnavailable(f"Spark did not start ({error}); its output is in {log}{_last_line(log)}") from error
+    except Exception as error:  # py4j has classes of its own for what the JVM throws
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise SessionUnavailable(f"Spark did not start on {master}: {first}; its output is in {log}") from error
+
+
+def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
+    """What a session on `master` is built with. Raises FixedSetting where `conf` has another value for a fixed one."""
+    for name, value in FIXED.items():
+        if conf.get(name, value) != value:
+            raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
+    local = _LOCAL if master.startswith("local") else {}
+    return {**DEFAULTS, **local, **conf, **FIXED}
+
+
+def _last_line(log: Path) -> str:
+    """The last thing that the JVM said, if anything."""
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return f", and ends with: {lines[-1].strip()}" if lines else ""

@@ -1,0 +1,34 @@
+"""One Spark session for all tests of the pipeline; tests/conftest.py keeps them in one test process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import session
+
+SETTINGS: Final = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.default.parallelism": "2",
+    "spark.driver.memory": "1g",
+    "spark.rdd.compress": "false",
+    "spark.sql.codegen.cache.maxEntries": "400",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A small session on two threads. Its log lies in pytest's temporary directory: spark*/spark.log."""
+    directory: Path = tmp_path_factory.mktemp("spark")
+    places = {
+        "spark.sql.warehouse.dir": (directory / "warehouse").as_uri(),
+        "spark.local.dir": str(directory / "scratch"),
+    }
+    built = session.build("local[2]", {**SETTINGS, **places}, log=directory / "spark.log")
+    yield built
+    built.stop()
