@@ -1,0 +1,17 @@
+"""Gold `leftover_by_broker`: the findings of each survey, counted."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+
+
+def leftover_by_broker(leftovers: DataFrame) -> DataFrame:
+    """LEFTOVER_BY_BROKER from LEFTOVERS; `broker` is null for what is in ZooKeeper, and for what is in no cache."""
+    return (
+        leftovers.groupBy("survey_id", "taken_at", "broker", "place", "standing", "reason", "day")
+        .agg(F.count("*").alias("findings"), F.coalesce(F.sum("size_bytes"), F.lit(0)).alias("size_bytes"))
+        .select(*schemas.LEFTOVER_BY_BROKER.fieldNames())
+    )

@@ -1,0 +1,288 @@
+"""Silver `leftovers`: what is left over, in which place, and why it should not be there; by survey.
+
+These are the findings of `survey.leftovers`, which has the rules and the reasons for them, found by joins instead of by
+looking around in memory; a property test demands the same rows of both. ZooKeeper is the truth, doubt is never turned
+into a finding, and of topics that were in motion nothing is said.
+
+How it stays quick. A healthy cluster has millions of directories and nearly no findings, so what is large is joined
+once: replicas as assigned with replicas as found on disk, in a full outer join on (survey, topic, partition, broker).
+That is the anti-join in both directions. Only rows that do not fit pass on to the joins that find out why. Nothing is
+compared with everything: of a directory whose name was cut only the start of the topic is known, and the topics that
+begin with it stand together when names are sorted, so that looking at the next one is enough.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+from pipeline.transforms.directories import LOG_DIR
+from pipeline.transforms.survey_topics import (
+    PARTITION,
+    REPLICA,
+    TOPIC,
+    assigned_replicas,
+    assignments,
+    differ,
+    existing_topics,
+    in_words,
+    marked_topics,
+    of_kind,
+    topic_trees,
+)
+from protocol.findings import Place, Reason
+
+
+def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:
+    """LEFTOVERS from SURVEYS, ZNODE_SNAPSHOT, BROKER_METADATA and silver DIRECTORIES, of all surveys in them."""
+    topics = existing_topics(znodes)
+    found = (
+        _markers(znodes, topics),
+        _configurations(znodes, topics),
+        _reassignments(znodes, topics),
+        _half_deleted(znodes),
+        _wrongly_cached(metadata, topics),
+        _in_no_cache(znodes, metadata),
+        _on_their_way_out(directories),
+        _on_their_way(directories, topics),
+        _misplaced(znodes, directories, topics),
+    )
+    moving = surveys.select("survey_id", F.explode("in_motion").alias("topic"))
+    days = surveys.select("survey_id", "taken_at", F.to_date("taken_at").alias("day"))
+    return (
+        reduce(DataFrame.unionByName, found)
+        .join(F.broadcast(moving), [*TOPIC], "left_anti")
+        .join(F.broadcast(days), ["survey_id"], "inner")
+        .select(*(F.col(field.name).cast(field.dataType) for field in schemas.LEFTOVERS.fields))
+    )
+
+
+def _finding(
+    place: Place,
+    reason: Reason | Column,
+    what: Column,
+    *,
+    broker: Column | None = None,
+    partition: Column | None = None,
+    size_bytes: Column | None = None,
+    detail: Column | None = None,
+) -> list[Column]:
+    """The columns of a finding; `survey_id` and `topic` are those of its row."""
+    code = F.lit(reason.code) if isinstance(reason, Reason) else reason
+    standings = F.create_map(*(F.lit(text) for each in Reason for text in (each.code, each.standing.code)))
+    nothing = F.lit(None)
+    return [
+        *(F.col(name) for name in TOPIC),
+        F.lit(place.value).alias("place"),
+        standings[code].alias("standing"),
+        code.alias("reason"),
+        what.alias("what"),
+        (nothing if broker is None else broker).cast("int").alias("broker"),
+        (nothing if partition is None else partition).cast("int").alias("partition"),
+        (F.lit(0) if size_bytes is None else size_bytes).cast("long").alias("size_bytes"),
+        (nothing if detail is None else detail).cast("string").alias("detail"),
+    ]
+
+
+def _code(reason: Reason) -> Column:
+    return F.lit(reason.code)
+
+
+# --- ZooKeeper ----------------------------------------------------------------------------------------------------
+
+
+def _markers(znodes: DataFrame, topics: DataFrame) -> DataFrame:
+    is_pending = F.col("exists").isNotNull()
+    reason = F.when(is_pending, _code(Reason.MARKED_TOPIC)).otherwise(_code(Reason.MARKER_WITHOUT_TOPIC))
+    return (
+        of_kind(znodes, "marker")
+        .select(*TOPIC, "path")
+        .join(topics, [*TOPIC], "left")
+        .select(*_finding(Place.ZOOKEEPER, reason, F.col("path")))
+    )
+
+
+def _configurations(znodes: DataFrame, topics: DataFrame) -> DataFrame:
+    return (
+        of_kind(znodes, "config")
+        .join(topics, [*TOPIC], "left_anti")
+        .select(*_finding(Place.ZOOKEEPER, Reason.CONFIG_WITHOUT_TOPIC, F.col("path")))
+    )
+
+
+def _reassignments(znodes: DataFrame, topics: DataFrame) -> DataFrame:
+    what, partition = F.col("path"), F.col("partition")
+    return (
+        of_kind(znodes, "reassignment")
+        .join(topics, [*TOPIC], "left_anti")
+        .select(*_finding(Place.ZOOKEEPER, Reason.REASSIGNMENT_WITHOUT_TOPIC, what, partition=partition))
+    )
+
+
+def _half_deleted(znodes: DataFrame) -> DataFrame:
+    """Topics of whose tree something is missing. One that no controller has taken up yet has no /partitions at all,
+    which is no damage."""
+    is_going = F.col("is_marked").isNotNull() | (F.col("znodes") == 0)
+    damage = (
+        F.when(~F.col("is_readable"), _sentence("it has partitions", "foreign", "and no readable assignment"))
+        .when(F.size("bare") > 0, _sentence("partitions", "bare", "have no state"))
+        .when(F.size("foreign") > 0, _sentence("partitions", "foreign", "are not in its assignment"))
+        .when((F.size("gone") > 0) & is_going, _sentence("partitions", "gone", "are gone"))
+    )
+    return (
+        topic_trees(znodes)
+        .filter(F.col("has_partitions"))
+        .join(marked_topics(znodes), [*TOPIC], "left")
+        .withColumn("damage", damage)
+        .filter(F.col("damage").isNotNull())
+        .select(*_finding(Place.ZOOKEEPER, Reason.HALF_DELETED_TOPIC, F.col("path"), detail=F.col("damage")))
+    )
+
+
+def _sentence(before: str, numbers: str, after: str) -> Column:
+    return F.concat(F.lit(f"{before} "), in_words(F.col(numbers)), F.lit(f" {after}"))
+
+
+# --- caches -------------------------------------------------------------------------------------------------------
+
+
+def _wrongly_cached(metadata: DataFrame, topics: DataFrame) -> DataFrame:
+    is_other = differ(F.col("topic_id"), F.col("wanted_id"))
+    reason = F.when(F.col("exists").isNull(), _code(Reason.CACHED_WITHOUT_TOPIC)).otherwise(
+        _code(Reason.CACHED_OTHER_INCARNATION)
+    )
+    detail = F.when(is_other, _ids("cached"))
+    return (
+        of_kind(metadata, "topic")
+        .select(*TOPIC, "broker", "topic_id")
+        .join(topics, [*TOPIC], "left")
+        .filter(F.col("exists").isNull() | is_other)
+        .select(*_finding(Place.CACHE, reason, F.col("topic"), broker=F.col("broker"), detail=detail))
+    )
+
+
+def _in_no_cache(znodes: DataFrame, metadata: DataFrame) -> DataFrame:
+    """Where no broker has told its cache, nobody can be missing in it."""
+    answered = of_kind(metadata, "broker").filter("answered").select("survey_id").distinct()
+    return (
+        topic_trees(znodes)
+        .filter("is_up")
+        .join(marked_topics(znodes), [*TOPIC], "left_anti")
+        .join(of_kind(metadata, "topic"), [*TOPIC], "left_anti")
+        .join(F.broadcast(answered), ["survey_id"], "left_semi")
+        .select(*_finding(Place.CACHE, Reason.IN_NO_CACHE, F.col("topic")))
+    )
+
+
+# --- disks --------------------------------------------------------------------------------------------------------
+
+
+def _on_disk(reason: Reason | Column, what: Column | None = None, detail: Column | None = None) -> list[Column]:
+    return _finding(
+        Place.DISK,
+        reason,
+        F.concat_ws("/", "log_dir", "directory") if what is None else what,
+        broker=F.col("broker"),
+        partition=F.col("partition"),
+        size_bytes=F.coalesce("size_bytes", F.lit(0)),
+        detail=detail,
+    )
+
+
+def _on_their_way_out(directories: DataFrame) -> DataFrame:
+    """What its broker has renamed: deleted, or set aside. Whose it was does not matter."""
+    reason = F.when(F.col("kind") == "deleted", _code(Reason.NOT_RECLAIMED_YET)).otherwise(
+        _code(Reason.STRAY_DIRECTORY)
+    )
+    return of_kind(directories, "deleted", "stray").select(*_on_disk(reason))
+
+
+def _on_their_way(directories: DataFrame, topics: DataFrame) -> DataFrame:
+    """Replicas that move from one log directory to another, of no topic. The name may have been cut, so that it may
+    only be the start of a topic's."""
+    unknown = of_kind(directories, "future").join(topics, [*TOPIC], "left_anti")
+    is_start = _starts_of(unknown.select(*TOPIC).distinct(), topics)
+    return unknown.join(is_start, [*TOPIC], "left_anti").select(*_on_disk(Reason.DIRECTORY_WITHOUT_TOPIC))
+
+
+def _starts_of(names: DataFrame, topics: DataFrame) -> DataFrame:
+    """Those of the names (survey_id, topic) with which a topic begins; none of them is a topic's own. In a sorted list
+    the first topic after a name begins with it, or none does."""
+    window = Window.partitionBy("survey_id", F.substring("topic", 1, 1)).orderBy(F.desc("topic"))
+    following = F.last(F.when(F.col("exists"), F.col("topic")), ignorenulls=True).over(
+        window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    return (
+        names.withColumn("exists", F.lit(False))
+        .unionByName(topics.select(*TOPIC, "exists"))
+        .withColumn("following", following)
+        .filter(~F.col("exists") & F.col("following").startswith(F.col("topic")))
+        .select(*TOPIC)
+    )
+
+
+def _misplaced(znodes: DataFrame, directories: DataFrame, topics: DataFrame) -> DataFrame:
+    """Directories that no replica accounts for, and replicas that no directory accounts for.
+
+    What a topic's id says comes first: a directory of another incarnation is one wherever it lies. The directory of a
+    topic that exists is not judged where the topic is marked or its assignment cannot be understood.
+    """
+    found = of_kind(directories, "replica").select(
+        *REPLICA, F.col("topic_id").alias("found_id"), "log_dir", "directory", "size_bytes"
+    )
+    is_assigned, is_found = F.col("is_due").isNotNull(), F.col("directory").isNotNull()
+    is_other = differ(F.col("found_id"), F.col("wanted_id"))
+    doubtful = (
+        assigned_replicas(znodes)
+        .join(found, [*REPLICA], "full")
+        .filter((is_found & (~is_assigned | is_other)) | (~is_found & F.col("is_due")))
+        .drop("wanted_id")
+    )
+    exists = F.col("exists").isNotNull()
+    reason = (
+        F.when(~is_found, F.when(F.col("is_watched"), _code(Reason.REPLICA_WITHOUT_DIRECTORY)))
+        .when(~exists, _code(Reason.DIRECTORY_WITHOUT_TOPIC))
+        .when(is_other, _code(Reason.DIRECTORY_OF_OTHER_INCARNATION))
+        .when(F.col("is_readable") & ~F.col("is_marked"), _code(Reason.DIRECTORY_NOT_ASSIGNED))
+    )
+    place = F.coalesce(F.concat(F.lit("on "), in_words(F.col("replicas"))), F.lit("nowhere"))
+    detail = F.when(F.col("reason") == Reason.DIRECTORY_OF_OTHER_INCARNATION.code, _ids("its id is", "found_id")).when(
+        F.col("reason") == Reason.DIRECTORY_NOT_ASSIGNED.code,
+        F.concat(F.lit("partition "), F.col("partition").cast("string"), F.lit(" is "), place),
+    )
+    what = F.when(~is_found, F.concat_ws("-", "topic", F.col("partition").cast("string"))).otherwise(
+        F.concat_ws("/", "log_dir", "directory")
+    )
+    return (
+        doubtful.join(topics, [*TOPIC], "left")
+        .join(assignments(znodes).select(*PARTITION, "replicas"), [*PARTITION], "left")
+        .join(F.broadcast(_watched(znodes, directories)), ["survey_id", "broker"], "left")
+        .withColumn("reason", reason)
+        .filter(F.col("reason").isNotNull())
+        .select(*_on_disk(F.col("reason"), what, detail))
+    )
+
+
+def _watched(znodes: DataFrame, directories: DataFrame) -> DataFrame:
+    """survey_id, broker, is_watched (true): live brokers of whose log directories every one was seen whole. Of others
+    nobody can say that a directory is not there."""
+    live = of_kind(znodes, "broker").select("survey_id", "broker")
+    has_problem = F.coalesce("problem", F.lit("")) != ""
+    return (
+        of_kind(directories, LOG_DIR)
+        .groupBy("survey_id", "broker")
+        .agg(F.bool_or(has_problem).alias("is_doubtful"))
+        .filter(~F.col("is_doubtful"))
+        .join(live, ["survey_id", "broker"], "left_semi")
+        .select("survey_id", "broker", F.lit(True).alias("is_watched"))
+    )
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def _ids(what: str, found: str = "topic_id") -> Column:
+    return F.concat(F.lit(f"{what} "), F.col(found), F.lit(", the topic's is "), F.col("wanted_id"))

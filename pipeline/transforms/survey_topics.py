@@ -1,0 +1,119 @@
+"""What a survey's znodes say of its topics, as other transforms need it: what exists, is marked, has a replica where.
+
+The rows of topics and markers are few; those of partitions are many and are only ever joined on the topic or grouped by
+it. Numbers are written into sentences as `lethe survey` writes them.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+TOPIC = ("survey_id", "topic")
+PARTITION = (*TOPIC, "partition")
+REPLICA = (*PARTITION, "broker")
+
+_SHOWN = 10
+
+
+def of_kind(rows: DataFrame, *kinds: str) -> DataFrame:
+    return rows.filter(F.col("kind").isin(*kinds))
+
+
+def marked_topics(znodes: DataFrame) -> DataFrame:
+    """survey_id, topic, is_marked (always true): every marker, of existing topics and others."""
+    return of_kind(znodes, "marker").select(*TOPIC, F.lit(True).alias("is_marked"))
+
+
+def existing_topics(znodes: DataFrame) -> DataFrame:
+    """survey_id, topic, wanted_id (the id in ZooKeeper), is_readable, is_marked, exists (always true)."""
+    return (
+        of_kind(znodes, "topic")
+        .join(marked_topics(znodes), [*TOPIC], "left")
+        .select(
+            *TOPIC,
+            F.col("topic_id").alias("wanted_id"),
+            "is_readable",
+            F.coalesce("is_marked", F.lit(False)).alias("is_marked"),
+            F.lit(True).alias("exists"),
+        )
+    )
+
+
+def assignments(znodes: DataFrame) -> DataFrame:
+    """survey_id, topic, partition, replicas, adding, leader: the partitions that a readable assignment has. `leader` is
+    null where there is no state znode, or one that says nothing."""
+    return (
+        of_kind(znodes, "partition")
+        .filter(F.col("replicas").isNotNull())
+        .select(*PARTITION, "replicas", "adding", "leader")
+    )
+
+
+def assigned_replicas(znodes: DataFrame) -> DataFrame:
+    """survey_id, topic, partition, broker, wanted_id, is_due: a row per replica. `is_due`: its broker should have a
+    directory for it by now. Before the partition has a state the controller has not brought it up; a reassignment adds
+    replicas in its own time; those of a marked topic go."""
+    in_service = F.col("leader").isNotNull() & ~F.col("is_marked")
+    return (
+        assignments(znodes)
+        .join(existing_topics(znodes), [*TOPIC], "inner")
+        .select(
+            *PARTITION,
+            F.explode(F.array_distinct("replicas")).alias("broker"),
+            "wanted_id",
+            "adding",
+            in_service.alias("in_service"),
+        )
+        .select(
+            *REPLICA,
+            "wanted_id",
+            (F.col("in_service") & ~F.array_contains(_none_for_null("adding"), F.col("broker"))).alias("is_due"),
+        )
+    )
+
+
+def topic_trees(znodes: DataFrame) -> DataFrame:
+    """A row for each existing topic: survey_id, topic, path, is_readable, has_partitions (a znode /partitions), is_up
+    (a partition has a state), znodes (how many partitions have one), and numbers of partitions, sorted: bare (without
+    a state znode), foreign (not in the assignment), gone (in the assignment, without a znode)."""
+    is_topic = F.col("kind") == F.lit("topic")
+    has_znode, is_assigned = F.col("has_znode"), F.col("replicas").isNotNull()
+    return (
+        of_kind(znodes, "topic", "partition")
+        .groupBy(*TOPIC)
+        .agg(
+            F.max(F.when(is_topic, F.col("path"))).alias("path"),
+            F.bool_or(F.when(is_topic, F.col("is_readable"))).alias("is_readable"),
+            F.bool_or(F.when(is_topic, has_znode).otherwise(has_znode.isNotNull())).alias("has_partitions"),
+            F.bool_or(F.col("leader").isNotNull()).alias("is_up"),
+            F.count_if(~is_topic & has_znode).alias("znodes"),
+            _numbers_where(has_znode & ~F.col("has_state_znode")).alias("bare"),
+            _numbers_where(has_znode & ~is_assigned).alias("foreign"),
+            _numbers_where(~F.coalesce(has_znode, F.lit(False)) & is_assigned).alias("gone"),
+        )
+        .filter(F.col("path").isNotNull())
+    )
+
+
+def differ(one: Column, other: Column) -> Column:
+    """Two topic ids; only where both are known: a cluster before 2.8 has none, and brokers do not always tell them."""
+    return F.coalesce(one != other, F.lit(False))
+
+
+def in_words(numbers: Column) -> Column:
+    """The first ten of an array of numbers, and how many more there are."""
+    shown = F.array_join(F.slice(F.transform(numbers, lambda number: number.cast("string")), 1, _SHOWN), ", ")
+    more = F.size(numbers) - F.lit(_SHOWN)
+    return F.concat(
+        shown, F.when(more > 0, F.concat(F.lit(" and "), more.cast("string"), F.lit(" more"))).otherwise("")
+    )
+
+
+def _numbers_where(condition: Column) -> Column:
+    """Of a topic's own row, which has no partition, nothing is collected."""
+    return F.sort_array(F.collect_list(F.when(condition, F.col("partition"))))
+
+
+def _none_for_null(column: str) -> Column:
+    return F.coalesce(F.col(column), F.array().cast("array<int>"))

@@ -1,0 +1,167 @@
+"""Surveys of clusters in disorder, drawn from a seed: topics broken in every way, in few names, so that things meet."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Final
+
+from protocol.vocabulary import (
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicId,
+    TopicPartition,
+)
+from survey.views import (
+    BrokerAnswers,
+    CachedTopic,
+    Directory,
+    DirectoryKind,
+    Failure,
+    LogDirView,
+    Problem,
+    Source,
+    Survey,
+    TopicTree,
+    ZooKeeperTree,
+)
+
+NAMES: Final = ("a", "orders", "orders-eu", "orders.eu", "order", "z", "long" * 50, "long" * 50 + "er", "b-1", "ba")
+IDS: Final = tuple(TopicId(uuid.UUID(int=number)) for number in (2**120 + 7, 2**121 + 8, 2**122 + 9))
+BROKERS: Final = (1, 2, 3, 4)
+UNIQUE: Final = "0123456789abcdef" * 2
+
+
+def draw_survey(seed: int, taken_at_ms: int = 1_700_000_000_000) -> Survey:
+    """The same survey for the same seed. About one in ten is of a cluster where nothing is wrong."""
+    return _Draw(random.Random(seed)).survey(taken_at_ms)
+
+
+class _Draw:
+    def __init__(self, source: random.Random) -> None:
+        self._random = source
+        self._trouble = source.choice((0.0, 0.05, 0.15, 0.15, 0.3, 0.3, 0.3, 0.6, 0.6, 0.6))
+        self._ids = {name: source.choice(IDS) for name in NAMES}
+
+    def _trouble_comes(self) -> bool:
+        return self._random.random() < self._trouble
+
+    def _some(self, names: tuple[str, ...], chance: float | None = None) -> tuple[str, ...]:
+        limit = self._trouble if chance is None else chance
+        return tuple(name for name in names if self._random.random() < limit)
+
+    def survey(self, taken_at_ms: int) -> Survey:
+        names = tuple(sorted(self._some(NAMES, 0.6)))
+        topics = {name: self._topic(name) for name in names}
+        live = tuple(broker for broker in BROKERS if not self._trouble_comes())
+        ghosts = self._some(NAMES, self._trouble / 2)
+        tree = ZooKeeperTree(
+            topics,
+            marked=tuple(sorted({*self._some(names), *ghosts})),
+            configured=tuple(sorted({*self._some(names, 0.8), *self._some(NAMES, self._trouble / 2)})),
+            reassigning={
+                TopicPartition(name, self._random.randrange(3)): (1, 2)
+                for name in sorted({*self._some(names), *self._some(NAMES, self._trouble / 3)})
+            },
+            brokers=tuple(Broker(BrokerId(n), BrokerEpoch(n * 10), (Endpoint("PLAINTEXT", "h", 1),)) for n in live),
+            controller_epoch=3,
+            cluster_id="cluster",
+        )
+        answers = tuple(self._answer(broker, topics) for broker in live)
+        views = tuple(
+            view for broker in BROKERS if not self._trouble_comes() for view in self._log_dirs(broker, topics)
+        )
+        moving = self._some(NAMES, self._trouble / 3)
+        return Survey(taken_at_ms, 5, tree, answers, views, moving)
+
+    # --- ZooKeeper ------------------------------------------------------------------------------------------------
+
+    def _topic(self, name: str) -> TopicTree:
+        count = self._random.choice((0, 1, 1, 2, 3, 3, 14))
+        assignments = {number: self._assignment() for number in range(count)}
+        znodes: tuple[int, ...] | None = tuple(range(count))
+        states: dict[int, LeaderAndIsr | None] = {number: self._state(assignments[number]) for number in range(count)}
+        if self._trouble_comes():
+            znodes = self._random.choice((None, (), tuple(range(count // 2)), (*range(count), count + 3)))
+            states = {number: states.get(number) for number in znodes or ()}
+        if self._trouble_comes():
+            states = {number: state for number, state in states.items() if self._random.random() < 0.6}
+        if self._trouble_comes():
+            assignments = {number: each for number, each in assignments.items() if self._random.random() < 0.6}
+        readable = None if self._trouble_comes() else assignments
+        topic_id = self._ids[name] if readable is not None and self._random.random() < 0.9 else None
+        return TopicTree(name, topic_id, readable, znodes, states)
+
+    def _assignment(self) -> ReplicaAssignment:
+        replicas = tuple(self._random.sample(BROKERS, self._random.choice((1, 2, 3))))
+        if not self._trouble_comes():
+            return ReplicaAssignment(replicas)
+        return ReplicaAssignment(replicas, adding=replicas[:1], removing=replicas[1:2])
+
+    def _state(self, assignment: ReplicaAssignment) -> LeaderAndIsr | None:
+        if self._trouble_comes():
+            return None
+        return LeaderAndIsr(assignment.replicas[0], 4, assignment.replicas, 3)
+
+    # --- brokers --------------------------------------------------------------------------------------------------
+
+    def _answer(self, broker: int, topics: dict[str, TopicTree]) -> BrokerAnswers:
+        if self._trouble_comes():
+            problem = Problem(f"broker {broker}", "it does not answer")
+            return BrokerAnswers(BrokerId(broker), problems=(problem,), failure=Failure.SILENT)
+        names = sorted({*(name for name in topics if not self._trouble_comes()), *self._some(NAMES)})
+        cache = {name: CachedTopic(self._found_id(name), tuple(range(self._random.randrange(4)))) for name in names}
+        return BrokerAnswers(BrokerId(broker), cache, BrokerId(1), ())
+
+    def _found_id(self, name: str) -> TopicId | None:
+        if self._trouble_comes():
+            return self._random.choice((None, *IDS))
+        return self._ids[name]
+
+    # --- disks ----------------------------------------------------------------------------------------------------
+
+    def _log_dirs(self, broker: int, topics: dict[str, TopicTree]) -> tuple[LogDirView, ...]:
+        found: dict[str, dict[str, Directory]] = {"/d1": {}, "/d2": {}}
+        for name, topic in topics.items():
+            for number, assignment in (topic.assignments or {}).items():
+                if broker in assignment.replicas and not self._trouble_comes():
+                    directory = self._directory(DirectoryKind.REPLICA, name, number)
+                    found[self._random.choice(("/d1", "/d2"))][directory.name] = directory
+        for _ in range(6):
+            if self._trouble_comes():
+                directory = self._odd_directory()
+                found[self._random.choice(("/d1", "/d2"))][directory.name] = directory
+        source = self._random.choice((Source.LOCAL, Source.BROKER))
+        views = []
+        for path, directories in found.items():
+            problem = "it cannot be read whole" if self._random.random() < self._trouble / 4 else None
+            in_order = tuple(directories[name] for name in sorted(directories))
+            views.append(LogDirView(BrokerId(broker), path, source, in_order, problem, has_failed=problem is not None))
+        return tuple(views)
+
+    def _odd_directory(self) -> Directory:
+        kind = self._random.choice((*DirectoryKind, DirectoryKind.REPLICA, DirectoryKind.FUTURE))
+        if kind is DirectoryKind.UNKNOWN:
+            return Directory(f"lost+found{self._random.randrange(9)}", kind, None, 7)
+        name = self._random.choice(NAMES)
+        if kind is not DirectoryKind.REPLICA and self._random.random() < 0.5:
+            name = name[: self._random.randrange(1, len(name) + 1)]
+        return self._directory(kind, name, self._random.randrange(4))
+
+    def _directory(self, kind: DirectoryKind, name: str, partition: int) -> Directory:
+        ending = {DirectoryKind.REPLICA: "", DirectoryKind.DELETED: f".{UNIQUE}-delete"}.get(
+            kind, f".{UNIQUE}-{kind.value}"
+        )
+        return Directory(
+            f"{name}-{partition}{ending}",
+            kind,
+            TopicPartition(name, partition),
+            self._random.randrange(10**12),
+            self._found_id(name) if name in self._ids else None,
+            3,
+            1_700_000_000_000,
+        )
