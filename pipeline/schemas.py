@@ -169,7 +169,7 @@ DELETION_SPANS: Final = _table(
     *_SPAN,
     ("partitions", NUMBER, "how many"),
     ("replicas", NUMBER, "how many"),
-    ("marked_at", INSTANT, "when a controller first saw the mark"),
+    ("marked_at", INSTANT, "when a controller first saw the mark; null where that line is missing"),
     ("queued_at", INSTANT, "when it was first queued"),
     ("started_at", INSTANT, "when it was first started"),
     ("tombstoned_at", INSTANT, "when the brokers were first told that it goes"),
@@ -187,9 +187,13 @@ DELETION_SPANS: Final = _table(
     ("freed_bytes", LONG, "bytes freed"),
     ("freed_files", LONG, "files removed"),
     ("held", ArrayType(HELD, containsNull=False), "why it was held back before it was queued, and how long"),
-    ("held_ms", LONG, "sum of that"),
-    ("waited_for", ArrayType(WAITED_FOR, containsNull=False), "brokers whose replicas could not be deleted, how long"),
-    ("waited_ms", LONG, "from the first such wait to the end of the last, overlaps counted once"),
+    ("held_ms", LONG, "sum of that; null while it is held"),
+    (
+        "waited_for",
+        ArrayType(WAITED_FOR, containsNull=False),
+        "brokers whose replicas could not be deleted: broker_to_return, log_directory, unreachable, or their answer",
+    ),
+    ("waited_ms", LONG, "as long as one of these lasted, overlaps counted once; null while one lasts"),
     ("controllers", NUMBERS, "ids of the controllers that worked on it"),
     ("deleted_ms", LONG, "from the mark to done"),
     ("reclaimed_ms", LONG, "from the mark to the last byte"),
@@ -202,10 +206,11 @@ REPLICA_DELETIONS: Final = _table(
     ("first_asked_at", INSTANT, "when its deletion was first started"),
     ("last_asked_at", INSTANT, "when its deletion was last started"),
     ("attempts", NUMBER, "how often it was started"),
-    ("acked_at", INSTANT, "when the controller counted its acknowledgement"),
+    ("acked_at", INSTANT, "when a controller first counted its acknowledgement"),
     ("refused", NUMBER, "answers that did not count"),
     ("last_refusal", TEXT, "the last of them"),
-    ("ineligible_ms", LONG, "how long it could not be deleted; null while that lasts"),
+    ("ineligible_since", INSTANT, "when it first could not be deleted, or answered with an error"),
+    ("ineligible_ms", LONG, "how long from then until it was; 0: always possible; null while it is not"),
     ("ack_ms", LONG, "from the last time of asking to the acknowledgement"),
     _DAY,
 )
@@ -235,7 +240,7 @@ QUARANTINE: Final = _table(
 # --- gold ---------------------------------------------------------------------------------------------------------
 
 DELETION_SLO: Final = _table(
-    ("size_class", TEXT, "by replicas: 1-9, 10-99, 100-999, 1000+; all"),
+    ("size_class", TEXT, "by replicas: 1-9, 10-99, 100-999, 1000+; unknown; all"),
     ("deletions", LONG, "topics marked that day"),
     ("done", LONG, "deleted by now"),
     ("reclaimed", LONG, "their bytes gone too"),
@@ -255,7 +260,7 @@ DELETION_SLO: Final = _table(
 )
 STUCK_NOW: Final = _table(
     *_SPAN,
-    ("since", INSTANT, "marked at"),
+    ("since", INSTANT, "marked at, or known to be marked since"),
     ("waiting_ms", LONG, "until the moment of the run"),
     ("phase", TEXT, "the last phase that was reached"),
     ("reasons", TEXTS, "what it waits for, one sentence each"),

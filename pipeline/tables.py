@@ -65,7 +65,9 @@ AGENT_INVENTORY: Final = Table(
     ("survey_id", "broker", "log_dir", "directory", "source"),
     _SURVEYED,
 )
-DELETION_SPANS: Final = Table(Layer.SILVER, "deletion_spans", schemas.DELETION_SPANS, _SPAN, "marked_at")
+DELETION_SPANS: Final = Table(
+    Layer.SILVER, "deletion_spans", schemas.DELETION_SPANS, _SPAN, "marked_at, or the first line"
+)
 REPLICA_DELETIONS: Final = Table(
     Layer.SILVER,
     "replica_deletions",

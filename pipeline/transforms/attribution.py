@@ -1,0 +1,74 @@
+"""To which deletion a line belongs that is not about a phase.
+
+Theory of operation. A line with a topic id belongs to a span of that id; one without to a span of that name: in both
+cases to the latest that had begun to be worked on by then. All spans of a name stand in one array that is joined by the
+name, so that a name with a thousand deletions costs no thousand rows per line.
+
+What controllers say of replicas outside those intervals is about replicas that were moved away, of living topics. What
+agents say may come long after the deletion, and, by another clock, a little before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+CLOCK_SKEW_MS: Final = 5_000
+"""By how much the clocks of two machines may differ before lines are taken for those of another deletion."""
+_NEVER_CUT: Final = 203
+"""Names of at most so many characters stand whole in the name of a deleted replica's directory, whatever its partition:
+255 without `-2147483647.`, 32 hexadecimal digits and `-delete`."""
+
+
+def with_span_of_replicas(lines: DataFrame, heads: DataFrame) -> DataFrame:
+    """Controllers' `lines` (topic, id_key, at, ...) with `of` (begun, done_at, topic, id_key, span, day); those of no
+    span are left out."""
+    has_id, at = F.col("id_key") != "", F.col("at")
+
+    def admits(span: Column) -> Column:
+        in_time = span["done_at"].isNull() | (at <= _later(span["done_at"]))
+        return _same_id(span) & (span["begun"] <= at) & (has_id | in_time)
+
+    return _latest(lines, _known(heads, "topic"), "topic", admits)
+
+
+def with_span_of_freed(lines: DataFrame, heads: DataFrame) -> DataFrame:
+    """Agents' `lines` (topic as directories name it, id_key, at, ...) with `of`; those of no span, and those whose cut
+    name could be that of several topics, are left out."""
+    topic, at = F.col("topic"), F.col("at")
+    stem = F.left("topic", F.lit(_NEVER_CUT + 1)).alias("stem")
+    may_be_cut = F.length(topic) > _NEVER_CUT
+
+    def is_named(span: Column) -> Column:
+        return (span["topic"] == topic) | (may_be_cut & span["topic"].startswith(topic))
+
+    def admits(span: Column) -> Column:
+        return is_named(span) & _same_id(span) & (span["begun"] <= _later(at))
+
+    names = F.array_distinct(F.transform(F.filter("spans", is_named), lambda span: span["topic"]))
+    found = _latest(lines.select("*", stem), _known(heads.select("*", stem), "stem"), "stem", admits, keep=("spans",))
+    return found.where((F.col("id_key") != "") | (F.size(names) == 1)).drop("spans", "stem")
+
+
+def _known(heads: DataFrame, key: str) -> DataFrame:
+    span = F.struct(F.col("works_from").alias("begun"), "done_at", "topic", "id_key", "span", "day")
+    worked_on = heads.where(F.col("works_from").isNotNull())
+    return worked_on.groupBy(key).agg(F.sort_array(F.collect_list(span)).alias("spans"))
+
+
+def _latest(
+    lines: DataFrame, known: DataFrame, key: str, admits: Callable[[Column], Column], keep: tuple[str, ...] = ()
+) -> DataFrame:
+    found = lines.join(known, key, "inner").withColumn("of", F.try_element_at(F.filter("spans", admits), F.lit(-1)))
+    return found.where(F.col("of").isNotNull()).select(*lines.columns, "of", *keep)
+
+
+def _same_id(span: Column) -> Column:
+    return (F.col("id_key") == "") | (span["id_key"] == F.col("id_key"))
+
+
+def _later(instant: Column) -> Column:
+    return F.timestamp_micros(F.unix_micros(instant) + F.lit(CLOCK_SKEW_MS * 1000))

@@ -1,0 +1,25 @@
+"""The last step of every transform: exactly the columns of its table."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StructField, StructType
+
+
+def to_schema(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The columns of `schema`, in its order, with its types and comments. A column that is missing is an error."""
+    return frame.select(*(_column(field) for field in schema.fields))
+
+
+def _column(field: StructField) -> Column:
+    column, kind = F.col(field.name), field.dataType
+    # Spark does not see by itself that an array holds no nulls, and then refuses to say so.
+    whole = F.array_compact(column) if isinstance(kind, ArrayType) and not kind.containsNull else column
+    return whole.cast(kind).alias(field.name, metadata=field.metadata)
+
+
+def ms_between(earlier: Column, later: Column) -> Column:
+    """Milliseconds from one instant to another, never less than 0: clocks differ. Null where one is null."""
+    difference = F.unix_millis(later) - F.unix_millis(earlier)
+    return F.when(difference.isNotNull(), F.greatest(difference, F.lit(0)))

@@ -1,0 +1,176 @@
+"""What the journal's lines say, as typed columns: one frame for each kind of fact that the tables are made of.
+
+Theory of operation. `data` is text. Only lines of the kinds that matter are parsed, each once, with a schema that takes
+every value as text and is cast afterwards: a key that is missing or of another type gives null, never an error, and
+whoever needs it leaves the line out.
+
+`id_key` is the topic's id, or the empty text where the line has none: older journals, clusters without ids, topics that
+nobody can understand. Unlike null it can be grouped and joined by. `at` is the time by the writer's clock.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+MAX_PIECE: Final = 100_000
+"""A range of more partitions than this is no range of a topic's partitions: it is left to the audit."""
+_PIECE: Final = r"^(\d{1,9})(?:-(\d{1,9}))?$"
+
+ASKED: Final = "asked"
+INELIGIBLE: Final = "ineligible"
+ACKED: Final = "acked"
+REFUSED: Final = "refused"
+_BY_STATE: Final = {
+    "DELETION_STARTED": ASKED,
+    "DELETION_INELIGIBLE": INELIGIBLE,
+    "DELETION_SUCCESSFUL": ACKED,
+}
+
+
+def phase_lines(events: DataFrame) -> DataFrame:
+    """lethe.deletion-phase: topic, id_key, at, source, seq, id, controller, phase, partitions, replicas, held_by."""
+    lines = events.where(F.col("type") == "deletion-phase")
+    return (
+        _parsed(lines, "phase", "topic_id", "partitions", "replicas", "held_by")
+        .select(
+            _topic().alias("topic"),
+            _id_key(),
+            F.col("time").alias("at"),
+            "source",
+            _seq().alias("seq"),
+            "id",
+            _number_after("source", "/lethe/controller/").alias("controller"),
+            F.col("said.phase").alias("phase"),
+            F.col("said.partitions").try_cast("int").alias("partitions"),
+            F.col("said.replicas").try_cast("int").alias("replicas"),
+            F.col("said.held_by").alias("held_by"),
+        )
+        .where("topic is not null and phase is not null and at is not null")
+    )
+
+
+def replica_lines(events: DataFrame) -> DataFrame:
+    """Controllers' lines about the deletion of replicas: topic, id_key, at, kind, broker, ranges, result (of a REFUSED
+    one). Kinds: ASKED, INELIGIBLE, ACKED (counted), REFUSED (an answer that does not count)."""
+    data = F.col("data")
+    moved = (F.col("type") == "transition") & data.contains("DELETION_")
+    answered = (F.col("type") == "ack") & data.contains('"result"')
+    state = F.col("said.after")
+    result = F.col("said.result")
+    by_state = F.coalesce(*(F.when(state == name, kind) for name, kind in _BY_STATE.items()))
+    by_result = F.when(result == "NONE", ACKED).when(result.isNotNull(), REFUSED)
+    lines = _parsed(events.where(moved | answered), "topic_id", "broker", "partitions", "machine", "after", "result")
+    return lines.select(
+        _topic().alias("topic"),
+        _id_key(),
+        F.col("time").alias("at"),
+        F.when(F.col("type") == "ack", by_result).when(F.col("said.machine") == "replica", by_state).alias("kind"),
+        F.col("said.broker").try_cast("int").alias("broker"),
+        F.col("said.partitions").alias("ranges"),
+        F.when(result != "NONE", result).alias("result"),
+    ).where("topic is not null and kind is not null and broker is not null and at is not null")
+
+
+def freed_lines(events: DataFrame) -> DataFrame:
+    """lethe.bytes-freed: broker, topic (a long one may be cut), id_key, at, day, directories, size_bytes, files,
+    error."""
+    lines = events.where(F.col("type") == "bytes-freed")
+    return (
+        _parsed(lines, "topic", "topic_id", "directories", "size_bytes", "files", "error")
+        .select(
+            _number_after("subject", "broker/").alias("broker"),
+            F.col("said.topic").alias("topic"),
+            _id_key(),
+            F.col("time").alias("at"),
+            F.to_date("time").alias("day"),
+            *(F.coalesce(F.col(f"said.{n}").try_cast("long"), F.lit(0)).alias(n) for n in _FREED_NUMBERS),
+            F.col("said.error").alias("error"),
+        )
+        .where("broker is not null and topic is not null and at is not null")
+    )
+
+
+_FREED_NUMBERS: Final = ("directories", "size_bytes", "files")
+
+
+def broker_lines(events: DataFrame) -> DataFrame:
+    """What controllers saw of brokers: broker, at, what (`started`, `failed`, `log directory failed`, ...)."""
+    return (
+        _parsed(events.where(F.col("type") == "broker"), "what")
+        .select(
+            _number_after("subject", "broker/").alias("broker"),
+            F.col("time").alias("at"),
+            F.col("said.what").alias("what"),
+        )
+        .where("broker is not null and what is not null and at is not null")
+    )
+
+
+def election_lines(events: DataFrame) -> DataFrame:
+    """lethe.election: controller, epoch, at, seq, id, what, taken_from, reason, tenure_ms, loading_ms."""
+    lines = events.where(F.col("type") == "election")
+    return (
+        _parsed(lines, "what", "epoch", "taken_from", "reason", "tenure_ms", "loading_ms")
+        .select(
+            _number_after("subject", "controller/").alias("controller"),
+            F.col("said.epoch").try_cast("int").alias("epoch"),
+            F.col("time").alias("at"),
+            _seq().alias("seq"),
+            "id",
+            F.col("said.what").alias("what"),
+            F.col("said.taken_from").try_cast("int").alias("taken_from"),
+            F.col("said.reason").alias("reason"),
+            F.col("said.tenure_ms").try_cast("long").alias("tenure_ms"),
+            F.col("said.loading_ms").try_cast("long").alias("loading_ms"),
+        )
+        .where("controller is not null and epoch is not null and what is not null and at is not null")
+    )
+
+
+def each_partition(lines: DataFrame) -> DataFrame:
+    """One row for each partition in `ranges` (`0-3,7`), which `partition` replaces. What is no range, or one of more
+    than MAX_PIECE partitions, gives none."""
+    piece = F.col("piece")
+    low = F.regexp_extract(piece, _PIECE, 1).try_cast("int")
+    high = F.coalesce(F.regexp_extract(piece, _PIECE, 2).try_cast("int"), low)
+    # Bounded here as well, so that it does not matter in which order the filter and the sequence are computed.
+    bounded = F.greatest(F.col("low"), F.least(F.col("high"), F.col("low") + F.lit(MAX_PIECE - 1)))
+    return (
+        lines.withColumn("piece", F.explode(F.split("ranges", ",")))
+        .withColumn("low", low)
+        .withColumn("high", high)
+        .where((F.col("high") >= F.col("low")) & (F.col("high") - F.col("low") < MAX_PIECE))
+        .withColumn("partition", F.explode(F.sequence("low", bounded)))
+        .drop("ranges", "piece", "low", "high")
+    )
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def _parsed(events: DataFrame, *keys: str) -> DataFrame:
+    """With `said`: these keys of the data as texts."""
+    schema = StructType([StructField(key, StringType()) for key in keys])
+    return events.withColumn("said", F.from_json("data", schema))
+
+
+def _topic() -> Column:
+    subject = F.col("subject")
+    return F.when(subject.startswith("topic/"), F.substring(subject, F.lit(7), F.length(subject)))
+
+
+def _id_key() -> Column:
+    return F.coalesce(F.col("said.topic_id"), F.lit("")).alias("id_key")
+
+
+def _seq() -> Column:
+    """The number of the line in its writer's life: it orders lines of one millisecond."""
+    return F.coalesce(F.substring_index("id", "-", -1).try_cast("long"), F.lit(0))
+
+
+def _number_after(column: str, prefix: str) -> Column:
+    return F.regexp_extract(column, f"^{prefix}(\\d{{1,9}})$", 1).try_cast("int")

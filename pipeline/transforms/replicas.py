@@ -1,0 +1,90 @@
+"""What became of every replica of the deleted topics: asked, refused, acknowledged, and how long it could not be asked.
+
+Theory of operation. A line names the partitions of one topic on one broker as ranges; it is given its span first and
+taken apart into partitions after that, so that ranges, not replicas, are moved between machines. Everything that is
+summed up for each replica has a fixed width and is summed up in one pass. Refusals have texts, are few, and are summed
+up by themselves.
+
+An acknowledgement counts when a controller says so: the replica's transition, and the answer, both of which are lines.
+After a failover a replica is asked, and acknowledges, again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+from pipeline.transforms.attribution import with_span_of_replicas
+from pipeline.transforms.contract import ms_between, to_schema
+from pipeline.transforms.journal_lines import ACKED, ASKED, INELIGIBLE, REFUSED, each_partition, replica_lines
+
+_REPLICA: Final = ("topic", "id_key", "span", "partition", "broker")
+
+
+def replica_deletions(events: DataFrame, heads: DataFrame) -> DataFrame:
+    """REPLICA_DELETIONS, from CONTROLLER_EVENTS and `span_heads` of the same events: a row for each replica of which a
+    line says something while its topic was being deleted."""
+    of = F.col("of")
+    said = with_span_of_replicas(replica_lines(events), heads).select(
+        "topic",
+        of["id_key"].alias("id_key"),
+        of["span"].alias("span"),
+        of["day"].alias("day"),
+        of["done_at"].alias("done_at"),
+        "at",
+        "kind",
+        "broker",
+        "ranges",
+        "result",
+    )
+    rows = _summed_up(each_partition(said)).join(_refusals(said), list(_REPLICA), "left")
+    # After a failover an acknowledgement of the former controller does not end what the present one waits for.
+    ineligible_ms = (
+        F.when(F.col("ineligible_since").isNull(), F.lit(0))
+        .when(F.col("last_acked_at") >= F.col("ineligible_since"), _ms("ineligible_since", "last_acked_at"))
+        .when(F.col("done_at").isNotNull(), _ms("ineligible_since", "done_at"))
+    )
+    answered_last = F.col("last_acked_at") >= F.col("last_asked_at")
+    return to_schema(
+        rows.withColumns(
+            {
+                "topic_id": F.nullif("id_key", F.lit("")),
+                "refused": F.coalesce("refused", F.lit(0)),
+                "ineligible_ms": ineligible_ms,
+                "ack_ms": F.when(answered_last, _ms("last_asked_at", "last_acked_at")),
+            }
+        ),
+        schemas.REPLICA_DELETIONS,
+    )
+
+
+def _summed_up(said: DataFrame) -> DataFrame:
+    return said.groupBy(*_REPLICA).agg(
+        F.min("day").alias("day"),
+        F.min("done_at").alias("done_at"),
+        F.min(_at(ASKED)).alias("first_asked_at"),
+        F.max(_at(ASKED)).alias("last_asked_at"),
+        F.count(_at(ASKED)).alias("attempts"),
+        F.min(_at(ACKED)).alias("acked_at"),
+        F.max(_at(ACKED)).alias("last_acked_at"),
+        F.min(_at(INELIGIBLE, REFUSED)).alias("ineligible_since"),
+    )
+
+
+def _refusals(said: DataFrame) -> DataFrame:
+    return (
+        each_partition(said.where(F.col("kind") == REFUSED))
+        .groupBy(*_REPLICA)
+        .agg(F.count("*").alias("refused"), F.max(F.struct("at", "result"))["result"].alias("last_refusal"))
+    )
+
+
+def _at(*kinds: str) -> Column:
+    return F.when(F.col("kind").isin(*kinds), F.col("at"))
+
+
+def _ms(earlier: str, later: str) -> Column:
+    return ms_between(F.col(earlier), F.col(later))

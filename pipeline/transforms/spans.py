@@ -1,0 +1,109 @@
+"""Every deletion of a topic as one row: when it reached what, what held it back, what it waited for, what it freed.
+
+    heads = span_heads(events)
+    replicas = replica_deletions(events, heads)
+    spans = deletion_spans(events, heads, replicas)
+
+`replicas` may as well be the rows of the table, read back: it is the dear part of the computation, and this one goes
+through it again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+from pipeline.transforms.attribution import with_span_of_freed
+from pipeline.transforms.contract import ms_between, to_schema
+from pipeline.transforms.journal_lines import freed_lines
+from pipeline.transforms.span_heads import KEY
+from pipeline.transforms.waits import waited_ms, waits
+
+DONE: Final = "done"
+LET_GO: Final = "let go"
+OPEN: Final = "open"
+WAITS: Final = schemas.DELETION_SPANS["waited_for"].dataType
+_FREED: Final = {"freed_directories": "directories", "freed_bytes": "size_bytes", "freed_files": "files"}
+
+
+def deletion_spans(events: DataFrame, heads: DataFrame, replicas: DataFrame) -> DataFrame:
+    """DELETION_SPANS, from CONTROLLER_EVENTS, `span_heads` and REPLICA_DELETIONS of the same events."""
+    rows = (
+        heads.join(_acknowledged(replicas, events), list(KEY), "left")
+        .join(_freed(events, heads), list(KEY), "left")
+        .withColumns(
+            {
+                "topic_id": F.nullif("id_key", F.lit("")),
+                "outcome": F.when(F.col("done_at").isNotNull(), DONE)
+                .when(F.col("let_go_at").isNotNull(), LET_GO)
+                .otherwise(OPEN),
+                "acked_replicas": F.coalesce("acked", F.lit(0)),
+                "waited_for": F.coalesce("waited_for", F.array().cast(WAITS.simpleString())),
+                **{name: F.coalesce(name, F.lit(0)) for name in _FREED},
+            }
+        )
+        .withColumn("held", F.transform("holds", lambda hold: _held(hold, F.coalesce("done_at", "let_go_at"))))
+        .withColumn("bytes_gone_at", _bytes_gone_at())
+    )
+    return to_schema(
+        rows.withColumns(
+            {
+                "phase": F.when(F.col("outcome") == OPEN, F.col("last_phase")).otherwise(F.col("outcome")),
+                "held_ms": _sum_of_ms(F.col("held")),
+                "waited_ms": waited_ms(F.col("waited_for")),
+                "deleted_ms": ms_between(F.col("marked_at"), F.col("done_at")),
+                "reclaimed_ms": ms_between(F.col("marked_at"), F.col("bytes_gone_at")),
+            }
+        ),
+        schemas.DELETION_SPANS,
+    )
+
+
+def _acknowledged(replicas: DataFrame, events: DataFrame) -> DataFrame:
+    return (
+        waits(replicas, events)
+        .groupBy("topic", F.coalesce("topic_id", F.lit("")).alias("id_key"), "span")
+        .agg(
+            F.sum("acked").alias("acked"),
+            F.min("first_ack_at").alias("first_ack_at"),
+            F.max("last_ack_at").alias("last_ack_at"),
+            F.sort_array(F.collect_list("wait")).alias("waited_for"),
+        )
+    )
+
+
+def _freed(events: DataFrame, heads: DataFrame) -> DataFrame:
+    removed = freed_lines(events).where(F.col("error").isNull())
+    of = F.col("of")
+    return (
+        with_span_of_freed(removed, heads)
+        .groupBy(of["topic"].alias("topic"), of["id_key"].alias("id_key"), of["span"].alias("span"))
+        .agg(*(F.sum(said).alias(name) for name, said in _FREED.items()), F.max("at").alias("last_freed_at"))
+    )
+
+
+def _bytes_gone_at() -> Column:
+    """Known when the topic is deleted, and as many directories are gone as replicas have acknowledged."""
+    all_gone = (F.col("acked_replicas") > 0) & (F.col("freed_directories") >= F.col("acked_replicas"))
+    return F.when((F.col("outcome") == DONE) & all_gone, F.col("last_freed_at"))
+
+
+def _held(hold: Column, ended_at: Column) -> Column:
+    """A HELD: until the next line of the span, which is the same reason again where another controller found it."""
+    until = F.coalesce(hold["next_at"], F.when(ended_at.isNotNull(), F.greatest(hold["at"], ended_at)))
+    return F.struct(
+        hold["held_by"].alias("held_by"),
+        hold["at"].alias("since"),
+        until.alias("until"),
+        ms_between(hold["at"], until).alias("ms"),
+    )
+
+
+def _sum_of_ms(held: Column) -> Column:
+    """Null while one of them lasts."""
+    lasts = F.exists(held, lambda hold: hold["ms"].isNull())
+    nothing = F.lit(0).cast("long")
+    return F.when(~lasts, F.aggregate(held, nothing, lambda ms, hold: ms + hold["ms"]))

@@ -1,0 +1,88 @@
+"""What the deletion of a topic waited for: the brokers whose replicas could not be deleted, why, and how long.
+
+Theory of operation. A replica is waited for from the first time that it could not be deleted until it was. Of a broker
+the journal tells when it failed, lost a log directory and came back: what it told last before the wait is the reason,
+or, where a return is the first that is told of it, that it was away. Otherwise the answer that did not count is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.transforms.contract import ms_between
+from pipeline.transforms.journal_lines import broker_lines
+
+BROKER_TO_RETURN: Final = "broker_to_return"
+LOG_DIRECTORY: Final = "log_directory"
+UNREACHABLE: Final = "unreachable"
+"""A reason that is none of these is the answer that did not count."""
+_FAILED: Final = "failed"
+_STARTED: Final = "started"
+_LOST_DIRECTORY: Final = "log directory failed"
+_SPAN: Final = ("topic", "topic_id", "span")
+
+
+def waits(replicas: DataFrame, events: DataFrame) -> DataFrame:
+    """One row per span and broker of REPLICA_DELETIONS: topic, topic_id, span, broker; acked (replicas), first_ack_at,
+    last_ack_at; wait: a WAITED_FOR, null where nothing was waited for."""
+    until = F.timestamp_millis(F.unix_millis("ineligible_since") + F.col("ineligible_ms"))
+    by_broker = replicas.groupBy(*_SPAN, "broker").agg(
+        F.count("acked_at").alias("acked"),
+        F.min("acked_at").alias("first_ack_at"),
+        F.max("acked_at").alias("last_ack_at"),
+        F.count("ineligible_since").alias("waited"),
+        F.min("ineligible_since").alias("since"),
+        F.max(F.when(F.col("ineligible_since").isNotNull(), until)).alias("last_until"),
+        F.count_if(F.col("ineligible_since").isNotNull() & F.col("ineligible_ms").isNull()).alias("lasting"),
+        F.max("last_refusal").alias("refusal"),
+    )
+    ended = F.when(F.col("lasting") == 0, F.col("last_until"))
+    wait = F.struct(
+        F.col("broker"),
+        _reason().alias("reason"),
+        F.col("waited").cast("int").alias("replicas"),
+        F.col("since"),
+        ended.alias("until"),
+        ms_between(F.col("since"), ended).alias("ms"),
+    )
+    histories = F.broadcast(_histories(events))
+    return by_broker.join(histories, "broker", "left").select(
+        *_SPAN, "broker", "acked", "first_ack_at", "last_ack_at", F.when(F.col("waited") > 0, wait).alias("wait")
+    )
+
+
+def waited_ms(waited_for: Column) -> Column:
+    """How long an array of WAITED_FOR lasted, overlaps counted once; null while one of them lasts."""
+    in_order = F.sort_array(F.transform(waited_for, lambda wait: F.struct(wait["since"], wait["until"])))
+    nothing = F.struct(F.lit(0).cast("long").alias("ms"), F.lit(None).cast("timestamp").alias("reach"))
+
+    def add(sum_: Column, wait: Column) -> Column:
+        begin = F.greatest(wait["since"], sum_["reach"])
+        return F.struct(
+            (sum_["ms"] + ms_between(begin, wait["until"])).alias("ms"),
+            F.greatest(sum_["reach"], wait["until"]).alias("reach"),
+        )
+
+    lasts = F.exists(waited_for, lambda wait: wait["until"].isNull())
+    return F.when(~lasts, F.aggregate(in_order, nothing, add)["ms"])
+
+
+def _histories(events: DataFrame) -> DataFrame:
+    """broker, history: array of (at, what), in order."""
+    told = broker_lines(events).where(F.col("what").isin(_FAILED, _STARTED, _LOST_DIRECTORY))
+    return told.groupBy("broker").agg(F.sort_array(F.collect_list(F.struct("at", "what"))).alias("history"))
+
+
+def _reason() -> Column:
+    before = F.filter("history", lambda told: told["at"] <= F.col("since"))
+    after = F.filter("history", lambda told: told["at"] > F.col("since"))
+    last = F.try_element_at(before, F.lit(-1))["what"]
+    following = F.try_element_at(after, F.lit(1))["what"]
+    return (
+        F.when((last == _FAILED) | (last.isNull() & (following == _STARTED)), BROKER_TO_RETURN)
+        .when(last == _LOST_DIRECTORY, LOG_DIRECTORY)
+        .otherwise(F.coalesce("refusal", F.lit(UNREACHABLE)))
+    )

@@ -1,0 +1,142 @@
+"""Random journals of a small cluster: deletions as they go, with failovers, absent brokers, clocks that differ, names
+that are used again, lines that are missing, and lines that say nonsense."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Final
+
+from tests.pipeline.journals import ABSENT, Journal, Line
+
+_HOLDS: Final = ("PAUSED", "REASSIGNMENT", "UNREADABLE")
+_ERRORS: Final = ("KAFKA_STORAGE_ERROR", "STALE_BROKER_EPOCH", "the answer does not list the partition")
+_RANGES: Final = ("0-1", "0", "1", "0,1", "0-2,4")
+_NONSENSE: Final = ("0-999999999", "x", "", "3-1", "0--1", "99999999999", "0,,1")
+
+
+class History:
+    """One example: `name` begins its topics' names, its brokers are `first_broker` and the two after it."""
+
+    def __init__(self, seed: int, name: str, first_broker: int) -> None:
+        self.random = random.Random(seed)
+        self.journal = Journal()
+        self.name = name
+        self.brokers = tuple(range(first_broker, first_broker + 3))
+        self.has_ids = self.random.random() < 0.6
+        self.writes_ids = self.random.random() < 0.6
+        self.now = self.random.choice((0, 13 * 3_600_000 + 59 * 60_000 + 58_000))
+        self.controller = 1001
+        self.skew = {who: self.random.choice((0, 0, 40, -3000, 3000)) for who in (1001, 1002, *self.brokers)}
+
+    def lines(self) -> list[Line]:
+        """Some of the lines are missing, some are damaged, and they come in any order."""
+        for topic in range(self.random.randint(1, 3)):
+            for life in range(self.random.randint(1, 3)):
+                self._deletion(f"{self.name}-{topic}", f"{self.name}-{topic}-{life}" if self.has_ids else None)
+        self._tenures()
+        lost = self.random.choice((0.0, 0.0, 0.1, 0.4))
+        kept = [self._damaged(line) for line in self.journal.lines if self.random.random() >= lost]
+        self.random.shuffle(kept)
+        return kept
+
+    # --- one deletion ---------------------------------------------------------------------------------------------
+
+    def _deletion(self, topic: str, topic_id: str | None) -> None:
+        for _ in range(self.random.choice((0, 0, 0, 1, 2))):
+            self._held(topic, topic_id)
+        for _ in range(self.random.choice((1, 1, 1, 2))):
+            self._phase(topic, "queued", topic_id)
+            self._phase(topic, "started", topic_id)
+            for broker in self.brokers[: self.random.randint(1, 3)]:
+                self._replicas(topic, topic_id, broker)
+            if self.random.random() < 0.3:
+                self.controller = 2003 - self.controller
+        for phase in ("tombstoned", "acknowledged", "removed", "done")[: self.random.choice((0, 2, 4, 4, 4, 4))]:
+            self._phase(topic, phase, topic_id)
+        for broker in self.brokers:
+            for _ in range(self.random.choice((0, 1, 1, 2))):
+                error = self.random.choice((None, None, None, "EIO"))
+                at = self._later(70_000) + self.skew[broker]
+                self.journal.freed(at, topic, broker, self._id(topic_id), error, self.random.randint(1, 3))
+
+    def _held(self, topic: str, topic_id: str | None) -> None:
+        for _ in range(self.random.randint(1, 3)):
+            why = self.random.choice(_HOLDS)
+            self._phase(topic, "held", None if why == "UNREADABLE" else topic_id, held_by=why)
+        if self.random.random() < 0.3:
+            self._phase(topic, "let go", topic_id)
+
+    def _replicas(self, topic: str, topic_id: str | None, broker: int) -> None:
+        ranges = self.random.choice(_RANGES)
+        for _ in range(self.random.choice((1, 1, 2))):
+            if self.random.random() < 0.7:
+                self._moved(topic, topic_id, broker, "DELETION_STARTED", ranges)
+            match self.random.choice(("fine", "fine", "fine", "refused", "gone", "silent")):
+                case "fine":
+                    self._moved(topic, topic_id, broker, "DELETION_SUCCESSFUL", ranges)
+                    self._answered(topic, topic_id, broker, "NONE", ranges)
+                case "refused":
+                    self._answered(topic, topic_id, broker, self.random.choice(_ERRORS), ranges)
+                    self._moved(topic, topic_id, broker, "DELETION_INELIGIBLE", ranges)
+                case "gone":
+                    what = self.random.choice(("failed", "started", "log directory failed", "modified"))
+                    self.journal.broker(self._at(), broker, what)
+                    self._moved(topic, topic_id, broker, "DELETION_INELIGIBLE", ranges)
+                    if self.random.random() < 0.5:
+                        self.journal.broker(self._at(), broker, "started")
+                case _:
+                    self._moved(topic, topic_id, broker, "OFFLINE", ranges)
+
+    # --- lines ----------------------------------------------------------------------------------------------------
+
+    def _later(self, most: int = 2000) -> int:
+        self.now += self.random.choice((0, 1, self.random.randint(0, most)))
+        return self.now
+
+    def _at(self) -> int:
+        return self._later() + self.skew[self.controller]
+
+    def _id(self, topic_id: str | None) -> str | None:
+        return topic_id if self.writes_ids else ABSENT
+
+    def _phase(self, topic: str, phase: str, topic_id: str | None, **data: str) -> None:
+        self.journal.phase(self._at(), topic, phase, topic_id, self.controller, **data)
+
+    def _moved(self, topic: str, topic_id: str | None, broker: int, after: str, ranges: str) -> None:
+        self.journal.moved(self._at(), topic, broker, after, ranges, self._id(topic_id))
+
+    def _answered(self, topic: str, topic_id: str | None, broker: int, result: str, ranges: str) -> None:
+        self.journal.answered(self._at(), topic, broker, result, ranges, self._id(topic_id), self.controller)
+
+    def _tenures(self) -> None:
+        """Controllers' ids are of the example, so that its tenures are."""
+        first = self.brokers[0] * 10
+        at = 0
+        for epoch in range(1, self.random.randint(1, 5)):
+            controller = first + self.random.randint(0, 1)
+            at += self.random.randint(0, 100_000)
+            self.journal.election(at, controller, "elected", epoch, version=1)
+            if self.random.random() < 0.8:
+                self.journal.election(at + 30, controller, "active", epoch, loading_ms=30)
+            if self.random.random() < 0.6:
+                self.journal.election(at + 900, controller, "resigned", epoch, reason="SIGTERM", tenure_ms=900)
+
+    def _damaged(self, line: Line) -> Line:
+        if self.random.random() > 0.04:
+            return line
+        said = json.loads(line.data)
+        match self.random.randrange(5):
+            case 0:
+                said.pop(self.random.choice(list(said)))
+            case 1 if line.type in ("ack", "transition"):
+                said["partitions"] = self.random.choice(_NONSENSE)
+            case 2 if line.type in ("ack", "transition"):
+                said["broker"] = self.random.choice((None, "x", -1))
+            case 3:
+                said["unknown"] = {"nested": [1, 2]}
+            case _ if line.type == "deletion-phase":
+                said["phase"] = self.random.choice(("pondered", None))
+            case _:
+                pass
+        return line._replace(data=json.dumps(said))

@@ -1,0 +1,277 @@
+"""What the tables are to hold, in plain Python: one line after the other, one topic after the other.
+
+Says the same as the transforms and shares nothing with them but constants.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pipeline.transforms.attribution import CLOCK_SKEW_MS
+from pipeline.transforms.journal_lines import MAX_PIECE
+from protocol.journal import time_to_text
+from tests.pipeline.journals import Line
+
+Row = dict[str, Any]
+AT = {
+    "queued": "queued_at",
+    "started": "started_at",
+    "tombstoned": "tombstoned_at",
+    "acknowledged": "acknowledged_at",
+    "removed": "znodes_gone_at",
+    "done": "done_at",
+    "let go": "let_go_at",
+}
+
+
+def text(ms: int | None) -> str | None:
+    return None if ms is None else time_to_text(ms)
+
+
+def gap(earlier: int | None, later: int | None) -> int | None:
+    return None if earlier is None or later is None else max(0, later - earlier)
+
+
+def day(ms: int) -> str:
+    return time_to_text(ms)[:10]
+
+
+def number(value: Any) -> int | None:
+    return int(value) if re.fullmatch(r"-?\d{1,9}", str(value)) else None
+
+
+def numbers_in(ranges: Any) -> Iterator[int]:
+    for piece in ranges.split(",") if isinstance(ranges, str) else ():
+        found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", piece)
+        if found:
+            low, high = int(found[1]), int(found[2] or found[1])
+            if high - low < MAX_PIECE:
+                yield from range(low, high + 1)
+
+
+def in_order(lines: Iterable[Line]) -> list[tuple[Line, Row]]:
+    ordered = sorted(lines, key=lambda line: (line.time_ms, line.source, int(line.id.rpartition("-")[2]), line.id))
+    return [(line, json.loads(line.data)) for line in ordered]
+
+
+class Span:
+    def __init__(self, topic: str, topic_id: str | None, number: int) -> None:
+        self.topic, self.topic_id, self.number = topic, topic_id, number
+        self.first: dict[str, int] = {}
+        self.partitions: list[int] = []
+        self.replica_counts: list[int] = []
+        self.lines: list[tuple[int, str]] = []
+        self.holds: list[list[Any]] = []
+        self.controllers: set[int] = set()
+        self.replicas: dict[tuple[int, int], list[tuple[int, str, str | None]]] = defaultdict(list)
+        self.freed: list[tuple[int, Row]] = []
+
+    @property
+    def begun(self) -> int | None:
+        return min((at for phase, at in self.first.items() if phase not in ("held", "let go")), default=None)
+
+    @property
+    def key(self) -> Row:
+        return {
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "span": self.number,
+            "day": day(self.marked or self.lines[0][0]),
+        }
+
+    @property
+    def marked(self) -> int | None:
+        return min((self.first[phase] for phase in ("held", "queued") if phase in self.first), default=None)
+
+
+def spans(lines: Iterable[Line]) -> list[Span]:
+    ordered = in_order(lines)
+    by_name: dict[str, list[tuple[Line, Row]]] = defaultdict(list)
+    for line, said in ordered:
+        if line.type == "deletion-phase" and said.get("phase") is not None:
+            by_name[line.subject.removeprefix("topic/")].append((line, said))
+    found: list[Span] = []
+    for topic, mine in by_name.items():
+        found += _spans_of(topic, mine)
+    named = sorted((span for span in found if span.begun is not None), key=lambda span: span.begun or 0)
+    for line, said in ordered:
+        _take_in(line, said, named)
+    return found
+
+
+def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
+    following: str | None = None
+    for _, said in reversed(mine):
+        if said.get("topic_id") is None and said["phase"] == "held":
+            said["topic_id"] = following
+        else:
+            following = said.get("topic_id")
+    spans: dict[str | None, list[Span]] = defaultdict(list)
+    ended: dict[str | None, bool] = {}
+    for line, said in mine:
+        topic_id, phase, at = said.get("topic_id"), said["phase"], line.time_ms
+        if ended.get(topic_id, True):
+            spans[topic_id].append(Span(topic, topic_id, len(spans[topic_id]) + 1))
+        ended[topic_id] = phase == "let go" or (phase == "done" and topic_id is None)
+        span = spans[topic_id][-1]
+        span.first.setdefault(phase, at)
+        span.lines.append((at, phase))
+        span.partitions += [n for n in [number(said.get("partitions"))] if n is not None]
+        span.replica_counts += [n for n in [number(said.get("replicas"))] if n is not None]
+        span.controllers.add(int(line.source.rpartition("/")[2]))
+        if span.holds and span.holds[-1][2] is None:
+            span.holds[-1][2] = at
+        if phase == "held":
+            span.holds.append([said.get("held_by"), at, None])
+    return [span for each in spans.values() for span in each]
+
+
+def _take_in(line: Line, said: Row, named: list[Span]) -> None:
+    topic_id, at = said.get("topic_id"), line.time_ms
+    if line.type == "bytes-freed":
+        name = str(said.get("topic"))
+        mine = [span for span in named if span.topic == name or (len(name) > 203 and span.topic.startswith(name))]
+        mine = mine if topic_id or len({span.topic for span in mine}) == 1 else []
+        latest = [s for s in mine if s.topic_id == (topic_id or s.topic_id) and (s.begun or 0) <= at + CLOCK_SKEW_MS]
+        if latest and said.get("error") is None:
+            latest[-1].freed.append((at, said))
+        return
+    kind = _kind(line, said)
+    broker = number(said.get("broker"))
+    if kind is None or broker is None:
+        return
+    mine = [span for span in named if span.topic == line.subject.removeprefix("topic/") and (span.begun or 0) <= at]
+    if topic_id:
+        mine = [span for span in mine if span.topic_id == topic_id]
+    else:
+        mine = [span for span in mine if at <= span.first.get("done", at) + CLOCK_SKEW_MS]
+    for partition in numbers_in(said.get("partitions")) if mine else ():
+        mine[-1].replicas[partition, broker].append((at, kind, said.get("result")))
+
+
+def _kind(line: Line, said: Row) -> str | None:
+    if line.type == "ack" and "result" in said:
+        return "acked" if said["result"] == "NONE" else "refused"
+    if line.type == "transition" and said.get("machine") == "replica":
+        states = {"STARTED": "asked", "INELIGIBLE": "ineligible", "SUCCESSFUL": "acked"}
+        return states.get(str(said.get("after")).removeprefix("DELETION_"))
+    return None
+
+
+def replica_deletions(spans: Iterable[Span]) -> Iterator[Row]:
+    for span in spans:
+        for (partition, broker), told in span.replicas.items():
+            asked = [at for at, kind, _ in told if kind == "asked"]
+            acked = [at for at, kind, _ in told if kind == "acked"]
+            refused = [(at, result) for at, kind, result in told if kind == "refused"]
+            since = min((at for at, kind, _ in told if kind in ("ineligible", "refused")), default=None)
+            ineligible: int | None = 0
+            if since is not None:
+                ineligible = acked[-1] - since if acked and acked[-1] >= since else gap(since, span.first.get("done"))
+            yield span.key | {
+                "partition": partition,
+                "broker": broker,
+                "first_asked_at": text(asked[0] if asked else None),
+                "last_asked_at": text(asked[-1] if asked else None),
+                "attempts": len(asked),
+                "acked_at": text(acked[0] if acked else None),
+                "refused": len(refused),
+                "last_refusal": max(refused)[1] if refused else None,
+                "ineligible_since": text(since),
+                "ineligible_ms": ineligible,
+                "ack_ms": acked[-1] - asked[-1] if acked and asked and acked[-1] >= asked[-1] else None,
+                # For what follows, not of the table:
+                "_acked": acked[0] if acked else None,
+                "_since": since,
+            }
+
+
+def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]) -> Iterator[Row]:
+    history: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for line, said in in_order(lines):
+        if line.type == "broker" and said.get("what") in ("failed", "started", "log directory failed"):
+            history[int(line.subject.rpartition("/")[2])].append((line.time_ms, said["what"]))
+    by_span: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in replicas:
+        by_span[row["topic"], row["topic_id"], row["span"]].append(row)
+    for span in spans:
+        mine = by_span[span.topic, span.topic_id, span.number]
+        acks = [row["_acked"] for row in mine if row["_acked"] is not None]
+        waits = sorted(_waits(mine, history), key=lambda wait: wait["broker"])
+        done, let_go = span.first.get("done"), span.first.get("let go")
+        end = done if done is not None else let_go
+        holds = [
+            (by, since, until if until is not None or end is None else max(since, end))
+            for by, since, until in span.holds
+        ]
+        freed = sum((number(said.get("directories")) or 0) for _, said in span.freed)
+        gone = max(at for at, _ in span.freed) if done is not None and acks and freed >= len(acks) else None
+        outcome = "done" if done is not None else "let go" if let_go is not None else "open"
+        yield span.key | {
+            "partitions": max(span.partitions, default=None),
+            "replicas": max(span.replica_counts, default=None),
+            "marked_at": text(span.marked),
+            **{column: text(span.first.get(phase)) for phase, column in AT.items()},
+            "first_ack_at": text(min(acks, default=None)),
+            "last_ack_at": text(max(acks, default=None)),
+            "bytes_gone_at": text(gone),
+            "outcome": outcome,
+            "phase": span.lines[-1][1] if outcome == "open" else outcome,
+            "acked_replicas": len(acks),
+            "freed_directories": freed,
+            "freed_bytes": sum((number(said.get("size_bytes")) or 0) for _, said in span.freed),
+            "freed_files": sum((number(said.get("files")) or 0) for _, said in span.freed),
+            "held": [
+                {"held_by": by, "since": text(since), "until": text(until), "ms": gap(since, until)}
+                for by, since, until in holds
+            ],
+            "held_ms": None if any(until is None for _, _, until in holds) else sum(u - s for _, s, u in holds),
+            "waited_for": [
+                wait
+                | {"since": text(wait["since"]), "until": text(wait["until"]), "ms": gap(wait["since"], wait["until"])}
+                for wait in waits
+            ],
+            "waited_ms": _covered(waits),
+            "controllers": sorted(span.controllers),
+            "deleted_ms": gap(span.marked, done),
+            "reclaimed_ms": gap(span.marked, gone),
+        }
+
+
+def _waits(mine: list[Row], history: dict[int, list[tuple[int, str]]]) -> Iterator[Row]:
+    for broker in {row["broker"] for row in mine}:
+        waited = [row for row in mine if row["broker"] == broker and row["_since"] is not None]
+        if not waited:
+            continue
+        since = min(row["_since"] for row in waited)
+        lasts = any(row["ineligible_ms"] is None for row in waited)
+        before = [what for at, what in history[broker] if at <= since]
+        after = [what for at, what in history[broker] if at > since]
+        refusals = [row["last_refusal"] for row in mine if row["broker"] == broker and row["last_refusal"] is not None]
+        if before[-1:] == ["failed"] or (not before and after[:1] == ["started"]):
+            reason = "broker_to_return"
+        elif before[-1:] == ["log directory failed"]:
+            reason = "log_directory"
+        else:
+            reason = max(refusals, default="unreachable")
+        until = None if lasts else max(row["_since"] + row["ineligible_ms"] for row in waited)
+        yield {"broker": broker, "reason": reason, "replicas": len(waited), "since": since, "until": until}
+
+
+def _covered(waits: list[Row]) -> int | None:
+    """Milliseconds that lie in at least one of them."""
+    total, reach = 0, 0
+    for wait in sorted(waits, key=lambda wait: wait["since"]):
+        if wait["until"] is None:
+            return None
+        total += max(0, wait["until"] - max(wait["since"], reach))
+        reach = max(reach, wait["until"])
+    return total
+
+
+def without_private(rows: Iterable[Row]) -> list[Row]:
+    return [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows]
