@@ -8,7 +8,7 @@ from typing import Final
 from cli.answer import Answer, Exit, Table
 from survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
 from survey.evidence import Evidence
-from survey.explain import Explanation, Verdict
+from survey.explain import CLEAN, UNANSWERED, Explanation, Verdict
 from survey.explain_json import explanations_to_json
 from survey.replicas import Replica
 
@@ -79,9 +79,9 @@ def _headline(found: Explanation, now_ms: int) -> list[str]:
     topic = found.topic
     match found.verdict:
         case Verdict.GONE:
-            return [f"{topic} is gone: ZooKeeper, caches and disks are clean."]
+            return [f"{topic} is gone: {CLEAN}."]
         case Verdict.UNSEEN:
-            return [f"{topic} is gone as far as could be seen: ZooKeeper is clean, but not everybody answered."]
+            return [f"{topic} is gone as far as could be seen: {UNANSWERED}."]
         case _:
             pass
     lines = []

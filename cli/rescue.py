@@ -138,6 +138,7 @@ async def rescued(
 
 def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook], data: dict[str, JsonValue]) -> None:
     """Raises Refusal, with what was seen."""
+    from cli import rescue_show
     from cli.rescue_plan import Outlook
 
     holder = seen.holder
@@ -149,6 +150,8 @@ def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook]
             "for, and lethe controller-resign ends its tenure",
             data=data,
         )
+    if seen.is_paused:
+        raise Refusal(rescue_show.PAUSED, data=data)
     if Outlook.NEEDS_WORD in outlooks:
         where = seen.disabled_in_zookeeper or f"the configuration of brokers {', '.join(map(str, seen.disabled_on))}"
         raise Refusal(

@@ -65,6 +65,11 @@ class Look:
         return setting.path if setting is not None and not setting.value and setting.path.startswith("/") else None
 
     @property
+    def is_paused(self) -> bool:
+        """Deletions are paused, for Lethe's controllers; Kafka's take no notice of that."""
+        return self.evidence.holds.paused is not None
+
+    @property
     def holder_is_lethe(self) -> bool:
         return self.holder is not None and self.holder.znode.admin is not None
 

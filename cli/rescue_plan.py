@@ -24,7 +24,7 @@ class Outlook(enum.Enum):
     WAITS = "will go on waiting"
     NEEDS_WORD = "is deleted only with --even-if-disabled"
     NOT_ASKED_FOR = "is not marked for deletion"
-    DONE = "is gone already"
+    DONE = "is not there (any more)"
 
 
 _IN_THE_WAY: Final = frozenset(
@@ -52,6 +52,16 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
     if found.verdict is Verdict.NOT_MARKED and Kind.DISABLED not in kinds:
         return Outlook.NOT_ASKED_FOR
     return Outlook.WAITS if any(kind in _IN_THE_WAY for kind in kinds) else Outlook.FINISHES
+
+
+def to_mark(found: Iterable[Explanation]) -> tuple[str, ...]:
+    """Topics whose markers a controller would drop because deletion is switched off. Of others that have none, nobody
+    has asked for their deletion."""
+    return tuple(
+        each.topic
+        for each in found
+        if each.verdict is Verdict.NOT_MARKED and any(cause.kind is Kind.DISABLED for cause in each.causes)
+    )
 
 
 _HOPELESS: Final = frozenset(

@@ -20,13 +20,12 @@ from cli.answer import Answer, Exit, Refusal
 from cli.explain_controller import asked
 from cli.rescue_control import Guest, Interrupted, Means, free_id, in_control
 from cli.rescue_look import Look, look, turns_within
-from cli.rescue_plan import Progress
+from cli.rescue_plan import Progress, to_mark
 from cli.rescue_show import Control, ended
 from cli.zookeeper_access import DIGEST_VARIABLE
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
 from survey.evidence import Told
-from survey.explain import Verdict
 
 POLL_S: Final = 0.25
 SUCCESSOR_LIMIT_S: Final = 15.0
@@ -69,7 +68,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
     """Does it. Raises Refusal where control cannot be had, or is lost."""
     means = means_for(wish, seen)
     topics = wish.topics or tuple(each.topic for each in seen.found)
-    chosen = frozenset(wish.topics) if wish.topics else None
+    chosen = chosen_topics(wish, seen)
     course = _Course()
 
     async def work(guest: Guest) -> None:
@@ -94,6 +93,14 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
         interrupted=course.interrupted,
         timed_out=course.timed_out,
     )
+
+
+def chosen_topics(wish: Wish, seen: Look) -> frozenset[str] | None:
+    """Those that may be deleted; None: whatever is marked. Where a broker has deletion switched off, whoever marks
+    another topic meanwhile finds the marker dropped afterwards, as always there."""
+    if wish.topics:
+        return frozenset(wish.topics)
+    return frozenset(each.topic for each in seen.found) if seen.disabled_on else None
 
 
 def means_for(wish: Wish, seen: Look) -> Means:
@@ -156,7 +163,7 @@ async def _work(
         else f"Control taken{'' if holder is None else f', after controller {holder.znode.broker_id} had gone'}."
     )
     if wish.even_if_disabled:
-        await _mark(session, seen, topics)
+        await _mark(session, to_mark(seen.found))
     progress = Progress(chosen, wish.patience_ms)
     deadline_s = course.taken_at_s + wish.timeout_ms / 1000
     while True:
@@ -179,9 +186,8 @@ def _now_ms() -> int:
     return int(time.monotonic() * 1000)
 
 
-async def _mark(session: ZooKeeperSession, seen: Look, topics: Sequence[str]) -> None:
+async def _mark(session: ZooKeeperSession, unmarked: Sequence[str]) -> None:
     """Topics whose markers were dropped: they can be marked now that nobody drops markers."""
-    unmarked = [each.topic for each in seen.found if each.verdict is Verdict.NOT_MARKED and each.topic in topics]
     for outcome in await mark_for_deletion(session, unmarked) if unmarked else ():
         if outcome.problem is not None:
             raise Refusal(f"{outcome.name} could not be marked for deletion: {outcome.problem}")

@@ -12,11 +12,12 @@ from cli.rescue_plan import Outlook, counted, outlook
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId
 from survey.causes import age_text, sentence, unblock
-from survey.explain import Explanation, Verdict
+from survey.explain import CLEAN, UNANSWERED, Explanation, Verdict
 from survey.explain_json import explanations_to_json
 
 MAX_ROWS: Final = 50
 MAX_CAUSES: Final = 4
+PAUSED: Final = "Deletions are paused, which a rescue obeys; lethe topics resume-deletions ends that."
 _FALLING_OVER: Final = "each of Kafka's controllers falls over something that it finds, and leaves it to the next one"
 
 
@@ -26,6 +27,8 @@ def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
     lines = [_holder(seen)]
     if seen.turns.are_too_many:
         lines.append(f"Control changes hands all the time ({seen.turns}): {_FALLING_OVER}.")
+    if seen.is_paused:
+        lines.append(PAUSED)
     if not seen.found:
         lines.append("No topic is marked for deletion.")
     for each in seen.found[:MAX_ROWS]:
@@ -149,13 +152,13 @@ def _is_gone(each: Explanation) -> bool:
 def _where(each: Explanation) -> str:
     match each.verdict:
         case Verdict.GONE:
-            return "ZooKeeper, caches and disks are clean"
+            return CLEAN
         case Verdict.RECLAIMING:
             return "ZooKeeper and caches are clean, brokers have yet to remove the bytes"
         case Verdict.LEFT_OVER:
             return "but " + "; ".join(sentence(c, "", 0).strip() for c in each.causes[:MAX_CAUSES])
         case _:
-            return "ZooKeeper is clean, but not everybody answered"
+            return UNANSWERED
 
 
 def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, JsonValue]:

@@ -32,12 +32,17 @@ LATE_AFTER_MS: Final = 60_000
 """A deletion that nothing keeps up takes seconds."""
 
 
+CLEAN: Final = "ZooKeeper is clean, and so are the caches and disks of all brokers that are registered"
+UNANSWERED: Final = "ZooKeeper is clean, but not everybody answered"
+
+
 class Verdict(enum.Enum):
     """Name for scripts, word for people."""
 
     GONE = "gone"
-    """ZooKeeper, caches and disks are clean."""
+    """`CLEAN`. What lies on the disks of a broker that is away, nobody knows."""
     UNSEEN = "gone, as far as could be seen"
+    """`UNANSWERED`."""
     RECLAIMING = "deleted; bytes wait for their removal"
     LEFT_OVER = "deleted, but something is left"
     NOT_MARKED = "not marked for deletion"

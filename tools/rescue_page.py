@@ -58,10 +58,11 @@ stay, and so do their data.
 | 4 | deletions were still going on when `--timeout-ms` was over |
 | 130 | interrupted; control was handed back |
 
-What it will not do: delete what nobody has marked; answer for a broker that is away (its replica may come back under
-a name that somebody else uses by then: start the broker, or an empty one with its id); delete where
-`delete.topic.enable=false`, unless you name each topic and add `--even-if-disabled`; take control from one of Lethe's
-own controllers; repair a znode that cannot be understood. Why: [decisions/0036](decisions/0036-rescue.md).
+What it will not do: delete what nobody has marked, or named together with `--even-if-disabled`; answer for a broker
+that is away (its replica may come back under a name that somebody else uses by then: start the broker, or an empty one
+with its id); delete where `delete.topic.enable=false`, unless you name each topic and add `--even-if-disabled`; do
+anything while deletions are paused (`lethe topics pause-deletions`); take control from one of Lethe's own controllers;
+repair a znode that cannot be understood. Why: [decisions/0036](decisions/0036-rescue.md).
 
 The rest of this page is what happened on real clusters: each situation was first watched for some seconds under
 Kafka's own controller, during which nothing moved. `tests/interop/test_rescue.py` sets them up.

@@ -15,6 +15,7 @@ from cli.explain_watch import is_over, watched
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
 from survey.evidence import ToldReplica, ToldTopic
+from survey.explain import CLEAN
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply
 
@@ -37,7 +38,7 @@ async def mark(session: FakeSession, *topics: str, replicas: str = "[1]") -> Non
 async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
     answer = await explained(alone, "orders")
     assert answer.exit is Exit.NO
-    assert answer.lines == ("orders is gone: ZooKeeper, caches and disks are clean.",)
+    assert answer.lines == (f"orders is gone: {CLEAN}.",)
     with pytest.raises(Refusal, match="a/b") as refused:
         await explained(alone, "a/b")
     assert refused.value.exit is Exit.USAGE

@@ -7,7 +7,7 @@ import pytest
 from adapters.broker_settings import BrokerSettings, common_protocol, newest_understood
 from cli.answer import Exit, Refusal
 from cli.rescue_control import FIRST_ID, free_id
-from cli.rescue_plan import Outlook, Progress, counted, outlook
+from cli.rescue_plan import Outlook, Progress, counted, outlook, to_mark
 from protocol.kafka.control import ApiKey
 from protocol.kafka.versions import InterBrokerProtocol, VersionRange
 from protocol.vocabulary import BrokerId
@@ -50,6 +50,14 @@ def test_deletion_that_is_switched_off_needs_a_word_and_then_goes_its_way() -> N
     assert outlook(waiting(Kind.DISABLED, Kind.BROKER_TO_RETURN), even_if_disabled=True) is Outlook.WAITS
     unasked = Explanation("orders", Verdict.NOT_MARKED, (Cause(Kind.NOT_MARKED),))
     assert outlook(unasked, even_if_disabled=True) is Outlook.NOT_ASKED_FOR, "the word is for what is switched off"
+
+
+def test_only_what_is_switched_off_is_marked_by_a_rescue() -> None:
+    off = Explanation("orders", Verdict.NOT_MARKED, (Cause(Kind.DISABLED),))
+    living = Explanation("kept", Verdict.NOT_MARKED, (Cause(Kind.NOT_MARKED),))
+    refused = Explanation("paid", Verdict.NOT_MARKED, (Cause(Kind.REFUSED),))
+    marked = Explanation("old", Verdict.WAITING, (Cause(Kind.DISABLED),))
+    assert to_mark([off, living, refused, marked, Explanation("none", Verdict.GONE)]) == ("orders",)
 
 
 def test_outlooks_are_counted_in_the_order_of_their_hope() -> None:

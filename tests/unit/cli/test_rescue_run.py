@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from adapters.broker_settings import BrokerSettings
 from cli.answer import Exit, Refusal
 from cli.rescue_look import Look, Turns
-from cli.rescue_run import Wish, means_for
+from cli.rescue_run import Wish, chosen_topics, means_for
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 from survey.evidence import Evidence
+from survey.explain import Explanation, Verdict
 from survey.views import Survey, ZooKeeperTree
 
 
@@ -47,3 +50,10 @@ def test_brokers_that_cannot_be_told_anything_are_not_taken_control_of() -> None
         means_for(Wish("zk:1"), look(listener="SSL", speaks=SecurityProtocol.SSL))
     with pytest.raises(Refusal, match="no listener INSIDE"):
         means_for(Wish("zk:1", listener="inside"), look())
+
+
+def test_where_deletion_is_switched_off_nothing_is_deleted_but_what_was_seen() -> None:
+    seen = replace(look(BrokerSettings(BrokerId(1), False)), found=(Explanation("half", Verdict.WAITING),))
+    assert chosen_topics(Wish("zk:1"), seen) == frozenset({"half"})
+    assert chosen_topics(Wish("zk:1"), replace(seen, settings=())) is None
+    assert chosen_topics(Wish("zk:1", ("orders",)), replace(seen, settings=())) == frozenset({"orders"})

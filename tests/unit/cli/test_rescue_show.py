@@ -11,13 +11,13 @@ from adapters.broker_settings import BrokerSettings
 from adapters.topic_admin import ActiveController
 from cli.answer import Exit
 from cli.rescue_look import Look, Turns
-from cli.rescue_show import Control, before, ended, plan
+from cli.rescue_show import PAUSED, Control, before, ended, plan
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper.operations import Stat
-from protocol.zookeeper.znodes import ControllerZnode
+from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
 from survey.causes import Cause, Kind
-from survey.evidence import Evidence
-from survey.explain import Explanation, Verdict
+from survey.evidence import Evidence, Holds
+from survey.explain import CLEAN, Explanation, Verdict
 from survey.views import BrokerAnswers, Failure, Problem, Survey, ZooKeeperTree
 
 KAFKA = ActiveController(
@@ -61,6 +61,13 @@ def test_each_topic_has_its_causes_and_what_is_to_be_expected() -> None:
     assert "ghost-1" in lines[3]
 
 
+def test_a_pause_is_said_before_the_topics() -> None:
+    seen = look(WAITING)
+    paused = replace(seen.evidence, holds=Holds(DeletionsPaused(1_000, "audit")))
+    assert before(replace(seen, evidence=paused), even_if_disabled=False)[1] == PAUSED
+    assert PAUSED not in before(seen, even_if_disabled=False)
+
+
 def test_controllers_that_take_turns_are_noticed() -> None:
     assert "51 times in 1.3 s" in before(look(turns=Turns(51, 1_300)), even_if_disabled=False)[1]
     assert not Turns(2, 1_300).are_too_many
@@ -87,7 +94,7 @@ def test_end_of_a_rescue() -> None:
         "1 of 2 topics are gone. "
         "Control was ours for 1.3 s: it was taken from controller 2, and controller 3 has it now."
     )
-    assert "invoices is gone: ZooKeeper, caches and disks are clean." in answer.lines
+    assert f"invoices is gone: {CLEAN}." in answer.lines
     assert "orders remains:" in answer.lines
     assert answer.data["finished"] == ["invoices"]
     assert answer.data["remaining"] == ["orders"]
