@@ -6,6 +6,7 @@ The demo itself is in `cluster.demo`; how it looks, in `cli.demo_show`.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +85,7 @@ def demo(
     """
 
     def command() -> Answer:
-        from cluster.demo_plan import DemoOptions
+        from cluster.demo_plan import DemoOptions, demand_memory
 
         kafka, count = wanted_brokers(brokers)
         usual = DemoOptions(
@@ -98,6 +99,7 @@ def demo(
             replication_factor=sizes[2] if replication_factor is None else replication_factor,
             bytes_per_replica=sizes[3] if size is None else size,
         )
+        demand_memory(options, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000)
         return run(options, keep=keep, as_json=as_json)
 
     finish_sync(command, as_json=as_json and not keep)

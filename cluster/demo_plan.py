@@ -14,6 +14,9 @@ from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import TopicId, is_usable_topic_id
 
 FIRST_WITH_TOPIC_IDS: Final = KafkaVersion(2, 8, 0)
+KAFKA_MB: Final = 400
+AGENT_MB: Final = 70
+"""What a process takes, about: a JVM with its heap and what it needs besides; a Python, also a controller's."""
 MAX_CHAOS_TOPICS: Final = 1000
 """Controllers show so many deletions at most at `/waits`."""
 
@@ -60,6 +63,17 @@ class DemoOptions:
     @property
     def replicas(self) -> int:
         return self.topics * self.partitions * self.replication_factor
+
+
+def demand_memory(options: DemoOptions, machine_mb: int) -> None:
+    """Raises ValueError where so many processes would take the machine down, and everything else that runs on it."""
+    each_mb = AGENT_MB if options.kafka is None else KAFKA_MB
+    needed_mb = options.brokers * each_mb + options.controllers * AGENT_MB
+    if needed_mb > machine_mb:
+        raise ValueError(
+            f"--brokers {options.brokers} and --controllers {options.controllers} need about {needed_mb / 1000:.0f} GB "
+            f"of memory, and this machine has {machine_mb / 1000:.0f} GB: start fewer"
+        )
 
 
 def plan_topics(options: DemoOptions, brokers: list[int], random_bytes: Callable[[int], bytes]) -> list[TopicPlan]:

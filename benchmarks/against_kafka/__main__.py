@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
 from benchmarks.against_kafka import contestants, page, plot, results
 from benchmarks.against_kafka.measure import Turn, take_turn
 from benchmarks.against_kafka.plan import QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
@@ -30,6 +31,11 @@ from cluster.zookeeper import ZooKeeperStartFailed
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 FAILED: Final = 1
+FAILURES: Final = (
+    *(KafkaUnavailable, ZooKeeperStartFailed, ZooKeeperUnavailable, SessionLost, WriteRefused),
+    *(DaemonFailed, BenchmarkFailed),
+)
+"""What ends a run with a sentence. The rounds that were whole have been written down by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +133,32 @@ def parse(arguments: Sequence[str] | None) -> Options:
         version = KafkaVersion.parse(given.kafka)
     except ValueError as error:
         parser.error(str(error))
+    if min(given.runs, given.large_runs) < 1 or given.budget_min <= 0:
+        parser.error("--runs, --large-runs and --budget-min must be above 0")
+    if given.logs is not None and given.logs.exists() and (not given.logs.is_dir() or any(given.logs.iterdir())):
+        parser.error(f"--logs {given.logs}: is there and is no empty directory")
     rounds = {key: 1 if given.quick else given.large_runs if key == "large" else given.runs for key in wanted}
     names = (given.only,) if given.only else contestants.CONTESTANTS
     workloads = {key: known[key] for key in wanted}
     warm_up = QUICK_WARM_UP if given.quick else WARM_UP
     output = None if given.quick or given.only else given.output
+    if output is not None and not output.is_dir():
+        parser.error(f"--output {output}: there is no such directory")
     earlier: tuple[Any, ...] = ()
     if given.add and output is not None:
-        earlier = tuple(results.read(output / "benchmarks.json")["turns"])
+        try:
+            earlier = _earlier(output / "benchmarks.json", version)
+        except (OSError, ValueError) as error:
+            parser.error(f"--add: {error}")
     return Options(workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output, earlier)
+
+
+def _earlier(path: Path, version: KafkaVersion) -> tuple[Any, ...]:
+    """The turns in that file. Raises OSError, and ValueError where they cannot stand beside further ones."""
+    found = results.read(path)
+    if found["versions"]["Kafka"] != str(version):
+        raise ValueError(f"{path} has rounds with Kafka {found['versions']['Kafka']}, not with {version}")
+    return tuple(found["turns"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -147,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kafka = fetch_kafka(options.kafka, lambda line: print(line, flush=True))
         benchmark = Benchmark(options, kafka)
         asyncio.run(benchmark.run())
-    except (KafkaUnavailable, ZooKeeperStartFailed, DaemonFailed, BenchmarkFailed) as failure:
+    except FAILURES as failure:
         print(f"the benchmark has failed: {failure}", file=sys.stderr)
         return FAILED
     print(page.table(benchmark.document()))

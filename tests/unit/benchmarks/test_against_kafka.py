@@ -129,15 +129,34 @@ def test_workloads_spread_their_replicas_evenly(workload: Workload) -> None:
     assert workload.phases[-1] is Phase.DELETION
 
 
-def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = parse(["--workloads", "large", "--only", "lethe", "--large-runs", "2", "--budget-min", "1"])
     assert (list(options.workloads), options.rounds, options.names) == (["large"], {"large": 2}, ("lethe",))
     assert (options.budget_s, options.output) == (60, None)
-    assert parse(["--output", "/there"]).output == Path("/there")
-    assert parse(["--output", "/there", "--quick"]).output is None
-    for wrong in (["--workloads", "huge"], ["--kafka", "4.0.0"]):
+    there = str(tmp_path)
+    assert parse(["--output", there]).output == tmp_path
+    assert parse(["--output", there, "--quick"]).output is None
+    for wrong, said in (
+        (["--workloads", "huge"], "no such workload: huge"),
+        (["--kafka", "4.0.0"], "4.0.0 has no ZooKeeper mode"),
+        (["--runs", "0"], "must be above 0"),
+        (["--budget-min", "-1"], "must be above 0"),
+        (["--output", f"{there}/nowhere"], "there is no such directory"),
+        (["--output", there, "--add"], "No such file"),
+    ):
         with pytest.raises(SystemExit):
             parse(wrong)
-    said = capsys.readouterr().err
-    assert "no such workload: huge" in said
-    assert "4.0.0 has no ZooKeeper mode" in said
+        assert said in capsys.readouterr().err
+
+
+def test_rounds_are_added_to_those_with_the_same_kafka(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "benchmarks.json"
+    results.write(FOUND, file)
+    given = ["--output", str(tmp_path), "--add"]
+    assert len(parse(given).earlier) == len(FOUND["turns"])
+    with pytest.raises(SystemExit):
+        parse([*given, "--kafka", "2.5.1"])
+    assert "has rounds with Kafka 3.9.1, not with 2.5.1" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parse(["--logs", str(tmp_path)])
+    assert "is no empty directory" in capsys.readouterr().err

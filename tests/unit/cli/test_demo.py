@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import typer
 
 from cli.answer import Exit, Refusal
-from cli.demo import run, wanted_brokers
-from cluster.demo_plan import DemoOptions
+from cli.demo import demo, run, wanted_brokers
+from cluster.demo_plan import DemoOptions, demand_memory
 from cluster.kafka_fetch import KafkaVersion
 
 
@@ -39,6 +40,23 @@ def test_agents_or_real_brokers(text: str, kafka: str | None, count: int) -> Non
 def test_others_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         wanted_brokers(text)
+
+
+def test_no_more_brokers_than_the_machine_has_memory_for() -> None:
+    demand_memory(DemoOptions(brokers=9, kafka=KafkaVersion(3, 9, 1)), 4_000)
+    with pytest.raises(ValueError, match="--brokers 2000 and --controllers 2 need about 800 GB of memory"):
+        demand_memory(DemoOptions(brokers=2000, kafka=KafkaVersion(3, 9, 1)), 24_000)
+    with pytest.raises(ValueError, match="this machine has 8 GB: start fewer"):
+        demand_memory(DemoOptions(brokers=3, controllers=200), 8_000)
+
+
+def test_the_command_asks_for_memory_before_it_starts_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("cli.demo.run", lambda *given, **_: started.append(given))
+    with pytest.raises(typer.Exit) as ended:
+        demo(brokers="kafka:3.9.1:1000000")
+    assert ended.value.exit_code == Exit.USAGE
+    assert not started
 
 
 def test_a_kafka_that_cannot_be_fetched_is_a_refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
