@@ -10,9 +10,9 @@ import typer
 from adapters.topic_admin import NoCluster
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
+from cli.log_dirs import LogDirs, parse_log_dirs
 from cli.options import AsJson, ZooKeeper
 from cli.running import finish
-from cli.survey import LogDirs, parse_log_dirs
 from cli.zookeeper_access import with_session
 from protocol.vocabulary import topic_name_problem
 from protocol.zookeeper import paths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os.path
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,69 +10,91 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Table
+from cli.answer import Answer, Exit, Refusal, Table
+from cli.log_dirs import LogDirLists, LogDirs, parse_log_dir_lists, parse_log_dirs, with_owners
 from cli.options import AsJson, ZooKeeper
 from cli.running import finish
 from cli.zookeeper_access import with_session
+from protocol.journal import JsonValue
 
 if TYPE_CHECKING:
     from survey.leftovers import Leftover
     from survey.views import Survey
 
-LogDirs = Annotated[
-    list[str] | None,
+Out = Annotated[
+    Path | None,
     typer.Option(
-        "--log-dir",
-        metavar="BROKER=PATH",
-        help="A log directory on this machine and the broker that owns it, which may be down; may be repeated. Those "
-        "of live brokers are found without. Directories elsewhere are known by what their brokers tell of them, which "
-        "leaves out what was set aside or waits for its removal.",
+        "--out",
+        metavar="DIR",
+        help="Keep what was seen, in a new directory below DIR (made where it is missing). docs/surveys.md says what "
+        "is in it.",
         show_default=False,
     ),
 ]
 
 
-def survey(zookeeper: ZooKeeper, log_dir: LogDirs = None, as_json: AsJson = False) -> None:
+def survey(
+    zookeeper: ZooKeeper,
+    log_dir: LogDirs = None,
+    log_dirs: LogDirLists = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
     """Look at ZooKeeper, at every broker's metadata cache and at the disks, and list what is left over.
 
     No controller is asked. Exit code 0 only where everything was seen and nothing is left over; 1 where something is;
-    3 where nothing is, as far as could be seen.
+    3 where nothing is, as far as could be seen. What could not be seen stands in a survey that is kept, too.
     """
 
     async def command() -> Answer:
-        directories = parse_log_dirs(log_dir or ())
-        return await with_session(zookeeper, lambda session: survey_answer(session, directories))
+        known, named = parse_log_dirs(log_dir or ()), parse_log_dir_lists(log_dirs or ())
+        if out is not None:
+            await _prepare(out)
+
+        async def answer(session: ZooKeeperSession) -> Answer:
+            return await survey_answer(session, await with_owners(session, known, named), out)
+
+        return await with_session(zookeeper, answer)
 
     finish(command, as_json=as_json)
 
 
-def parse_log_dirs(texts: Sequence[str]) -> dict[int, list[Path]]:
-    """Directories by broker, from `3=/var/lib/kafka` texts. Raises ValueError naming the text."""
-    found: dict[int, list[Path]] = {}
-    for text in texts:
-        broker, equals, path = text.partition("=")
-        if not (equals and path and broker.isascii() and broker.isdigit()):
-            raise ValueError(f"--log-dir {text!r} is not of the form BROKER=PATH, such as 3=/var/lib/kafka")
-        found.setdefault(int(broker), []).append(Path(os.path.abspath(path)))
-    return found
-
-
-async def survey_answer(session: ZooKeeperSession, log_dirs: dict[int, list[Path]]) -> Answer:
-    """Takes a survey and says what it found."""
+async def survey_answer(session: ZooKeeperSession, log_dirs: dict[int, list[Path]], out: Path | None = None) -> Answer:
+    """Takes a survey and says what it found; keeps it below `out`. Raises Refusal where it cannot be kept."""
     from survey.as_json import survey_to_json
     from survey.leftovers import leftovers
     from survey.take import take
+    from survey.views import printable
 
-    taken = await take(session, log_dirs=log_dirs, look_here=True)
+    taken = await take(session, log_dirs=log_dirs, look_here=True, with_times=out is not None)
+    kept = None if out is None else printable(str(await _keep(taken, out)))
     findings = leftovers(taken)
     code = Exit.OK
     if findings:
         code = Exit.NO
     elif not taken.is_complete:
         code = Exit.UNREACHABLE
-    return Answer(
-        survey_to_json(taken, findings), tuple(_lines(taken, findings)), tuple(_tables(taken, findings)), code
-    )
+    data: dict[str, JsonValue] = {**survey_to_json(taken, findings), "kept": kept}
+    lines = (*_lines(taken, findings), *(() if kept is None else (f"Kept in {kept}",)))
+    return Answer(data, lines, tuple(_tables(taken, findings)), code)
+
+
+async def _prepare(out: Path) -> None:
+    from survey.keep import KeepFailed, prepare
+
+    try:
+        await asyncio.to_thread(prepare, out)
+    except KeepFailed as failed:
+        raise Refusal(f"--out: {failed}", Exit.USAGE) from failed
+
+
+async def _keep(taken: Survey, out: Path) -> Path:
+    from survey.keep import KeepFailed, keep
+
+    try:
+        return await asyncio.to_thread(keep, taken, out)
+    except KeepFailed as failed:
+        raise Refusal(f"--out: {failed}", Exit.USAGE) from failed
 
 
 def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
@@ -106,6 +128,8 @@ def _told(taken: Survey) -> str:
 
 
 def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:
+    from survey.views import printable
+
     tables = []
     if findings:
         rows = tuple(
@@ -113,7 +137,7 @@ def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:
                 finding.place.value,
                 "" if finding.broker is None else str(finding.broker),
                 finding.standing.value,
-                finding.what,
+                printable(finding.what),
                 finding.why,
                 f"{finding.size_bytes:,}" if finding.size_bytes else "",
             )
@@ -121,5 +145,11 @@ def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:
         )
         tables.append(Table(("place", "broker", "standing", "what", "why", "bytes"), rows, "Left over"))
     if taken.problems:
-        tables.append(Table(("where", "why"), tuple(taken.problems), "Could not be seen"))
+        tables.append(
+            Table(
+                ("where", "why"),
+                tuple((printable(where), printable(what)) for where, what in taken.problems),
+                "Could not be seen",
+            )
+        )
     return tables

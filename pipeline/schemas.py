@@ -132,7 +132,7 @@ AGENT_INVENTORY: Final = _table(
     ("size_bytes", LONG, "of all files"),
     ("segment_bytes", LONG, "of the segments alone, which are empty where nothing was written"),
     ("files", LONG, "how many files"),
-    ("newest_write", INSTANT, "newest modification of any file"),
+    ("newest_write", INSTANT, "newest modification of the directory or of any file in it"),
     ("newest_segment_write", INSTANT, "newest modification of a segment"),
     ("has_failed", TRUTH, "of a log-dir: its broker can no longer use it"),
     ("problem", TEXT, "why it could not be seen, or not whole"),

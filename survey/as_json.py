@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from protocol.findings import Place, Standing
 from protocol.journal import JsonValue
 from survey.leftovers import Leftover
-from survey.views import DirectoryKind, Survey
+from survey.views import DirectoryKind, LogDirView, Survey, printable
 
 
 def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, JsonValue]:
@@ -25,7 +25,7 @@ def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, Js
         "zookeeper": _zookeeper(survey),
         "brokers": _brokers(survey),
         "log_dirs": _log_dirs(survey),
-        "problems": [{"where": where, "what": what} for where, what in survey.problems],
+        "problems": [{"where": printable(where), "what": printable(what)} for where, what in survey.problems],
         "in_motion": [*survey.in_motion],
         "counts": counts_to_json(findings),
         "findings": [leftover_to_json(finding) for finding in findings],
@@ -44,7 +44,7 @@ def leftover_to_json(finding: Leftover) -> dict[str, JsonValue]:
         "standing": finding.standing.code,
         "reason": finding.reason.code,
         "meaning": finding.reason.value,
-        "what": finding.what,
+        "what": printable(finding.what),
         "topic": finding.topic,
         "broker": finding.broker,
         "partition": finding.partition,
@@ -84,14 +84,16 @@ def _log_dirs(survey: Survey) -> list[JsonValue]:
         found.append(
             {
                 "broker": view.broker,
-                "path": view.path,
+                "path": printable(view.path),
                 "source": view.source.value,
-                "problem": view.problem,
+                "problem": None if view.problem is None else printable(view.problem),
                 "size_bytes": sum(directory.size_bytes for directory in view.directories),
                 "directories": {kind.value: kinds[kind] for kind in DirectoryKind},
-                "unknown": [
-                    *itertools.islice((d.name for d in view.directories if d.kind is DirectoryKind.UNKNOWN), 20)
-                ],
+                "unknown": [*itertools.islice(_unknown(view), 20)],
             }
         )
     return found
+
+
+def _unknown(view: LogDirView) -> Iterator[str]:
+    return (printable(directory.name) for directory in view.directories if directory.kind is DirectoryKind.UNKNOWN)

@@ -12,12 +12,13 @@ import re
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from adapters.properties import decode_text, parse_properties
 from broker.core.formats import (
     META_PROPERTIES,
     PARTITION_METADATA,
+    MetaProperties,
     decode_meta_properties,
     decode_partition_metadata,
 )
@@ -27,6 +28,7 @@ from protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_name_pr
 from survey.views import Directory, DirectoryKind, LogDirView, Source
 
 FUTURE_SUFFIX: Final = "-future"
+SEGMENT_SUFFIX: Final = ".log"
 _FUTURE: Final = re.compile(r"(?P<stem>.+)-(?P<partition>\d{1,10})\.[0-9a-f]{32}-future\Z", re.ASCII)
 _KINDS: Final = {
     NameKind.REPLICA: DirectoryKind.REPLICA,
@@ -37,6 +39,13 @@ _KINDS: Final = {
 _METADATA_LIMIT_BYTES: Final = 4096
 _NEVER_CUT: Final = 190
 """Topic names shorter than this leave room for every suffix that a directory can get."""
+
+
+class Owner(NamedTuple):
+    """What a log directory says of whose it is."""
+
+    broker: BrokerId
+    cluster_id: str | None
 
 
 def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = None) -> LogDirView:
@@ -85,12 +94,40 @@ def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:
     """True where the directory is on this machine and its `meta.properties` names this broker of this cluster: then the
     path that the broker told is this directory, and not one of the same name elsewhere. Blocking; never raises."""
     try:
-        with open(path / META_PROPERTIES, "rb") as file:
-            found, _ = parse_properties(decode_text(file.read(_METADATA_LIMIT_BYTES)), META_PROPERTIES)
-        meta = decode_meta_properties({name: setting.value for name, setting in found.items()})
+        meta = _meta_properties(path)
     except (OSError, ValueError):
         return False
     return cluster_id is not None and (meta.broker_id, meta.cluster_id) == (broker, cluster_id)
+
+
+class UnknownOwner(ValueError):
+    """It cannot be told whose a log directory is; the message says why, and what helps."""
+
+
+def owner_of(path: Path) -> Owner:
+    """Whose log directory of this machine it is, by its `meta.properties`. Blocking. Raises UnknownOwner."""
+    if not path.is_dir():
+        what = "is no directory" if path.exists() else "is not there"
+        raise UnknownOwner(f"the log directory {path} {what}")
+    remedy = f"name the owner, as BROKER={path}"
+    try:
+        meta = _meta_properties(path)
+    except FileNotFoundError:
+        raise UnknownOwner(f"{path} has no {META_PROPERTIES} that says which broker's it is; {remedy}") from None
+    except OSError as error:
+        raise UnknownOwner(f"{path}/{META_PROPERTIES} cannot be read: {error.strerror or error}; {remedy}") from error
+    except ValueError as error:
+        raise UnknownOwner(f"{path}/{META_PROPERTIES} cannot be understood: {error}; {remedy}") from error
+    if meta.broker_id is None:
+        raise UnknownOwner(f"{path}/{META_PROPERTIES} names no broker.id; {remedy}")
+    return Owner(BrokerId(meta.broker_id), meta.cluster_id)
+
+
+def _meta_properties(path: Path) -> MetaProperties:
+    """Raises OSError, and ValueError for what cannot be understood."""
+    with open(path / META_PROPERTIES, "rb") as file:
+        found, _ = parse_properties(decode_text(file.read(_METADATA_LIMIT_BYTES)), META_PROPERTIES)
+    return decode_meta_properties({name: setting.value for name, setting in found.items()})
 
 
 def parse_name(name: str) -> tuple[DirectoryKind, TopicPartition | None]:
@@ -107,24 +144,40 @@ def parse_name(name: str) -> tuple[DirectoryKind, TopicPartition | None]:
 def _read_directory(log_dir: Path, name: str) -> Directory:
     kind, topic_partition = parse_name(name)
     size_bytes, files, newest_ns = 0, 0, os.lstat(log_dir / name).st_mtime_ns
-    for status in _files(log_dir / name):
-        size_bytes += status.st_size
+    segment_bytes, newest_segment_ns = 0, None
+    for file, is_segment in _files(log_dir / name):
+        size_bytes += file.st_size
         files += 1
-        newest_ns = max(newest_ns, status.st_mtime_ns)
+        newest_ns = max(newest_ns, file.st_mtime_ns)
+        if is_segment:
+            segment_bytes += file.st_size
+            newest_segment_ns = max(newest_segment_ns or 0, file.st_mtime_ns)
     topic_id, problem = _topic_id(log_dir / name / PARTITION_METADATA)
-    return Directory(name, kind, topic_partition, size_bytes, topic_id, files, newest_ns // 1_000_000, problem)
+    return Directory(
+        name,
+        kind,
+        topic_partition,
+        size_bytes,
+        topic_id,
+        files,
+        newest_ns // 1_000_000,
+        problem,
+        segment_bytes,
+        None if newest_segment_ns is None else newest_segment_ns // 1_000_000,
+    )
 
 
-def _files(directory: Path) -> Iterator[os.stat_result]:
-    """Of all files at any depth, links included."""
+def _files(directory: Path, depth: int = 0) -> Iterator[tuple[os.stat_result, bool]]:
+    """All files at any depth, links included; and whether each is a segment, which lies in the directory itself."""
     with os.scandir(directory) as entries:
         for entry in entries:
             try:
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode):
-                    yield from _files(Path(entry.path))
+                    yield from _files(Path(entry.path), depth + 1)
                 else:
-                    yield status
+                    is_segment = depth == 0 and entry.name.endswith(SEGMENT_SUFFIX) and stat.S_ISREG(status.st_mode)
+                    yield status, is_segment
             except FileNotFoundError:
                 continue  # removed since it was listed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os.path
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,16 +26,18 @@ async def take(
     log_dirs: Mapping[int, Sequence[Path]] | None = None,
     ask: AskBroker | None = None,
     look_here: bool = False,
+    with_times: bool = False,
 ) -> Survey:
     """The three places as they are now.
 
     `log_dirs` are directories of this machine, by the broker that owns them, which may be down; for all others the
     brokers' own word is taken. With `look_here` those of them that are provably on this machine are read too.
+    `with_times` also asks ZooKeeper when topics and markers were made.
     Whatever cannot be seen is part of the result; only SessionLost is raised.
     """
     began = time.monotonic()
     taken_at_ms = time.time_ns() // 1_000_000
-    tree, before = await read_tree(session)
+    tree, before = await read_tree(session, with_times=with_times)
     limit = asyncio.Semaphore(MAX_AT_ONCE)
     asking = ask or broker_asker()
     async with asyncio.TaskGroup() as tasks:
@@ -80,9 +83,12 @@ def _look_here(views: Sequence[LogDirView], cluster_id: str | None) -> tuple[Log
     """What brokers do not tell (what they set aside, what waits for removal) is seen where their directories are this
     machine's. The broker's word stays where it says more: of a failed directory, or one that this user cannot read."""
     seen = []
+    named = {(view.broker, os.path.realpath(view.path)) for view in views if view.source is Source.LOCAL}
     for view in views:
         path = Path(view.path)
         if view.source is Source.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
+            if (view.broker, os.path.realpath(path)) in named:
+                continue  # it was named under another path, and is seen already
             local = read_log_dir(view.broker, path)
             view = view if local.problem else local
         seen.append(view)

@@ -33,6 +33,8 @@ class TopicTree:
     """The children of `/partitions`; None where that znode is missing."""
     states: Mapping[int, LeaderAndIsr | None] = field(default_factory=dict)
     """Partitions that have a state znode; None where it says nothing or nothing that can be understood."""
+    created_at_ms: int | None = None
+    """When its znode was made; None where nobody asked for times, or the server keeps none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class ZooKeeperTree:
     topics: Mapping[str, TopicTree] = field(default_factory=dict)
     marked: tuple[str, ...] = ()
     """Topics with a deletion marker, existing or not."""
+    marked_at_ms: Mapping[str, int] = field(default_factory=dict)
+    """When their markers were made, of those of which that was asked for and is known."""
     configured: tuple[str, ...] = ()
     """Topics with a configuration znode, existing or not."""
     reassigning: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
@@ -102,6 +106,11 @@ class DirectoryKind(enum.Enum):
     """None of Kafka's; never judged."""
 
 
+def printable(name: str) -> str:
+    r"""A name of a file system as text that can be written anywhere: what is no UTF-8 in it becomes `\xff`."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 class Directory(NamedTuple):
     """A directory inside a log directory."""
 
@@ -114,7 +123,12 @@ class Directory(NamedTuple):
     """What `partition.metadata` says; None where there is none, and always where a broker was asked."""
     files: int | None = None
     newest_mtime_ms: int | None = None
+    """Of the directory itself or of any file in it."""
     problem: str | None = None
+    segment_bytes: int | None = None
+    """Of the segments (`*.log`) alone; None where a broker was asked."""
+    newest_segment_mtime_ms: int | None = None
+    """None also where there is no segment."""
 
 
 class Source(enum.Enum):

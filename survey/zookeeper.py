@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Exists,
+    GetChildren,
+    GetData,
+    Present,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+)
 from protocol.zookeeper.znodes import (
     MalformedZnode,
     TopicZnode,
@@ -100,9 +110,18 @@ async def read_names(session: ZooKeeperSession) -> Names:
     return Names(topics, marked, configured)
 
 
-async def read_tree(session: ZooKeeperSession, topics: Collection[str] | None = None) -> tuple[ZooKeeperTree, Names]:
+async def read_cluster_id(session: ZooKeeperSession) -> str | None:
+    """The id of the cluster; None where it has none, or none that can be understood."""
+    (outcome,) = await session.read([GetData(paths.CLUSTER_ID)])
+    return _Reader().decoded(paths.CLUSTER_ID, outcome, lambda found: decode_cluster_id(found.data))
+
+
+async def read_tree(
+    session: ZooKeeperSession, topics: Collection[str] | None = None, *, with_times: bool = False
+) -> tuple[ZooKeeperTree, Names]:
     """The tree, and the lists as they were when reading began. With `topics`, only these are looked into; the lists are
-    whole none the less. Raises SessionLost only."""
+    whole none the less. `with_times` also asks when topics and markers were made, a request each. Raises
+    SessionLost only."""
     reader = _Reader()
     singles = (
         GetChildren(paths.BROKER_IDS),
@@ -122,9 +141,16 @@ async def read_tree(session: ZooKeeperSession, topics: Collection[str] | None = 
         )
     wanted = names.topics if topics is None else tuple(name for name in names.topics if name in topics)
     trees = await _topics(session, reader, wanted)
+    created = await _created(session, [paths.topic(name) for name in wanted] if with_times else ())
+    marked = await _created(session, [paths.delete_topic(name) for name in names.marked] if with_times else ())
     tree = ZooKeeperTree(
-        topics={name: topic for name, topic in zip(wanted, trees, strict=True) if topic is not None},
+        topics={
+            name: replace(topic, created_at_ms=created.get(paths.topic(name))) if with_times else topic
+            for name, topic in zip(wanted, trees, strict=True)
+            if topic is not None
+        },
         marked=names.marked,
+        marked_at_ms={name: marked[path] for name in names.marked if (path := paths.delete_topic(name)) in marked},
         configured=names.configured,
         reassigning=_reassigning(reader, reassignment),
         brokers=await _brokers(session, reader, broker_names or ()),
@@ -136,6 +162,16 @@ async def read_tree(session: ZooKeeperSession, topics: Collection[str] | None = 
         problems=tuple(reader.problems),
     )
     return tree, names
+
+
+async def _created(session: ZooKeeperSession, znodes: Sequence[str]) -> dict[str, int]:
+    """When these znodes were made, those that are there, where the server keeps it."""
+    outcomes = await session.read([Exists(path) for path in znodes]) if znodes else ()
+    return {
+        path: found.created_at_ms
+        for path, found in zip(znodes, outcomes, strict=True)
+        if isinstance(found, Present) and found.created_at_ms
+    }
 
 
 def _reassigning(reader: _Reader, outcome: ReadOutcome) -> dict[TopicPartition, tuple[int, ...]]:

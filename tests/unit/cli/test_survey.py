@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import orjson
 import pytest
 
-from cli.answer import Answer, Exit
-from cli.survey import parse_log_dirs, survey_answer
+from cli.answer import Answer, Exit, Refusal
+from cli.log_dirs import parse_log_dirs
+from cli.survey import survey_answer
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
 from tests.fakes.zookeeper import FakeSession
@@ -62,3 +65,27 @@ async def test_what_could_not_be_seen_is_no_success(alone: FakeSession, tmp_path
     (table,) = answer.tables
     assert table.title == "Could not be seen"
     assert "missing" in table.rows[0][0]
+
+
+async def test_a_survey_is_kept_where_it_was_asked_for(alone: FakeSession, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    answer = await survey_answer(alone, {1: [tmp_path / "logs"]}, tmp_path)
+    assert isinstance(answer.data, dict)
+    kept = Path(str(answer.data["kept"]))
+    assert (kept.parent, answer.exit, answer.lines[-1]) == (tmp_path, Exit.OK, f"Kept in {kept}")
+    assert orjson.loads((kept / "survey.json").read_bytes())["survey_id"] == kept.name
+    assert (await survey_answer(alone, {})).data["kept"] is None  # type: ignore[index, call-overload]
+
+
+async def test_what_cannot_be_kept_is_refused_in_words(alone: FakeSession, tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match=f"--out: the survey cannot be kept in {tmp_path}/gone: No such file") as refused:
+        await survey_answer(alone, {}, tmp_path / "gone")
+    assert refused.value.exit is Exit.USAGE
+
+
+async def test_names_that_are_no_text_are_shown(alone: FakeSession, tmp_path: Path) -> None:
+    os.mkdir(os.fsencode(tmp_path) + b"/h\xe9")
+    strange = tmp_path / "h\udce9"
+    answer = await survey_answer(alone, {1: [tmp_path, strange, strange / "gone"]}, strange)
+    assert orjson.dumps(answer.data).count(b"h\\\\xe9") == 5
+    "".join((*answer.lines, *(cell for table in answer.tables for row in table.rows for cell in row))).encode()

@@ -55,6 +55,20 @@ def test_a_log_directory_is_read_with_sizes_ids_and_times(tmp_path: Path) -> Non
     metadata_bytes = len(encode_partition_metadata(TOPIC_ID))
     assert (orders.size_bytes, orders.files, orders.topic_id) == (1024 + metadata_bytes, 3, TOPIC_ID)
     assert orders.newest_mtime_ms == 5_000_000_000_000
+    assert (orders.segment_bytes, orders.newest_segment_mtime_ms) == (1000, 5_000_000_000_000)
+    assert (gone.segment_bytes, gone.newest_segment_mtime_ms) == (0, None)
+
+
+def test_segments_are_files_of_that_name_in_the_directory_itself(tmp_path: Path) -> None:
+    replica = tmp_path / "orders-0"
+    (replica / "deeper.log").mkdir(parents=True)
+    for name, size, newest_s in (("0.log", 0, 10), ("7.log", 5, 20), ("7.index", 9, 30), ("0.log.deleted", 3, 40)):
+        (replica / name).write_bytes(b"x" * size)
+        os.utime(replica / name, (newest_s, newest_s))
+    (replica / "deeper.log" / "1.log").write_bytes(b"x" * 100)
+    (replica / "9.log").symlink_to(replica / "7.index")
+    (orders,) = read_log_dir(BrokerId(4), tmp_path).directories
+    assert (orders.segment_bytes, orders.newest_segment_mtime_ms) == (5, 20_000)
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

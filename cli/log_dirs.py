@@ -1,0 +1,102 @@
+"""Log directories of this machine as command lines name them, and whose they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os.path
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from adapters.zookeeper.interface import ZooKeeperSession
+
+LogDirs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log-dir",
+        metavar="BROKER=PATH",
+        help="A log directory on this machine and the broker that owns it, which may be down; may be repeated. Those "
+        "of live brokers are found without. Directories elsewhere are known by what their brokers tell of them, which "
+        "leaves out what was set aside or waits for its removal.",
+        show_default=False,
+    ),
+]
+LogDirLists = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log-dirs",
+        metavar="PATH,…",
+        help="The same as a list, like a broker's log.dirs: PATH,PATH or BROKER=PATH,PATH. Without BROKER= the owner "
+        "is read from the directory's meta.properties.",
+        show_default=False,
+    ),
+]
+
+_NAMED: Final = re.compile(r"(?:(?P<broker>[0-9]{1,10})=)?(?P<path>.+)", re.ASCII | re.DOTALL)
+
+
+class NamedLogDir(NamedTuple):
+    """A log directory that a command line names; `broker` is None where its owner is to be read in it."""
+
+    broker: int | None
+    path: Path
+
+
+def parse_log_dirs(texts: Sequence[str]) -> dict[int, list[Path]]:
+    """Directories by broker, from `3=/var/lib/kafka` texts. Raises ValueError naming the text."""
+    found: dict[int, list[Path]] = {}
+    for text in texts:
+        named = _named(text)
+        if named is None or named.broker is None:
+            raise ValueError(f"--log-dir {text!r} is not of the form BROKER=PATH, such as 3=/var/lib/kafka")
+        found.setdefault(named.broker, []).append(named.path)
+    return found
+
+
+def parse_log_dir_lists(texts: Sequence[str]) -> tuple[NamedLogDir, ...]:
+    """From lists like `/data/a,3=/data/b,/data/c`; a broker holds for the paths behind it too, up to the next one in
+    the same list. Raises ValueError naming the text."""
+    found: list[NamedLogDir] = []
+    for text in texts:
+        broker: int | None = None
+        for part in text.split(","):
+            named = _named(part.strip())
+            if named is None:
+                example = "such as /data/a,/data/b or 3=/data/a,/data/b"
+                raise ValueError(f"--log-dirs {text!r} is no list of paths, {example}")
+            broker = broker if named.broker is None else named.broker
+            found.append(NamedLogDir(broker, named.path))
+    return tuple(found)
+
+
+async def with_owners(
+    session: ZooKeeperSession, known: Mapping[int, Sequence[Path]], named: Sequence[NamedLogDir]
+) -> dict[int, list[Path]]:
+    """All directories by broker, each once. Raises ValueError where the owner of one cannot be told, and where one says
+    that it is of another cluster: held against this one's topics, everything in it would seem to be left over."""
+    from survey.directories import UnknownOwner, owner_of
+    from survey.zookeeper import read_cluster_id
+
+    cluster_id = await read_cluster_id(session) if any(each.broker is None for each in named) else None
+    found = {broker: dict.fromkeys(paths) for broker, paths in known.items()}
+    for broker, path in named:
+        if broker is None:
+            owner = await asyncio.to_thread(owner_of, path)
+            if None not in (owner.cluster_id, cluster_id) and owner.cluster_id != cluster_id:
+                raise UnknownOwner(
+                    f"{path} is of the cluster {owner.cluster_id}, and ZooKeeper's is {cluster_id}: is --zookeeper "
+                    f"right? BROKER={path} takes it for that broker's all the same"
+                )
+            broker = owner.broker
+        found.setdefault(broker, {})[path] = None
+    return {broker: [*paths] for broker, paths in found.items()}
+
+
+def _named(text: str) -> NamedLogDir | None:
+    match = _NAMED.fullmatch(text)
+    if match is None or (match["broker"] is None and re.match(r"\d*=", text)):
+        return None
+    return NamedLogDir(None if match["broker"] is None else int(match["broker"]), Path(os.path.abspath(match["path"])))

@@ -1,0 +1,213 @@
+"""What the files of a kept survey hold, as data: `lethe survey --out` writes them, the pipeline reads them.
+
+A kept survey is a directory named by its id, with one object in `survey.json` and, in each other file, one JSON object
+per line. Every object has every column of its file, null where there is nothing to say; each row has the survey's id
+and time, so that it stands alone. Readers pass over columns that they do not know; columns are never renamed within
+one version. What a column is called here, it is called in the pipeline's tables.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from protocol.journal import JsonValue, time_from_text, time_to_text
+
+VERSION: Final = 1
+"""Of the files' form; a reader refuses a higher one."""
+
+_INT_MAX: Final = 2**31 - 1
+_LONG_MAX: Final = 2**63 - 1
+
+
+class Kind(enum.Enum):
+    """What a value is; every one may be null."""
+
+    TEXT = "text"
+    NUMBER = "whole number of 32 bits"
+    LONG = "whole number of 64 bits"
+    TRUTH = "boolean"
+    INSTANT = "RFC 3339 time in UTC with milliseconds"
+    NUMBERS = "list of whole numbers of 32 bits"
+    TEXTS = "list of texts"
+    PROBLEMS = "list of objects with the texts `where` and `what`"
+    COUNTS = "object of whole numbers"
+
+
+class Column(NamedTuple):
+    name: str
+    kind: Kind
+    meaning: str
+
+
+class File(NamedTuple):
+    """One file of a kept survey."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+_SURVEY: Final = (
+    Column("survey_id", Kind.TEXT, "the survey that saw it: when it began, as `20260102T030405.678Z`"),
+    Column("taken_at", Kind.INSTANT, "when that survey began"),
+)
+
+MANIFEST: Final = File(
+    "survey.json",
+    "The survey as a whole, and what could not be seen. A directory without it is no kept survey.",
+    (
+        Column("version", Kind.NUMBER, f"of the files' form: {VERSION}"),
+        *_SURVEY,
+        Column("took_ms", Kind.LONG, "how long it took"),
+        Column("cluster_id", Kind.TEXT, "the cluster's id, where it has one"),
+        Column("complete", Kind.TRUTH, "everything was seen"),
+        Column("in_motion", Kind.TEXTS, "topics that came, went or were marked meanwhile; nothing is said of them"),
+        Column("problems", Kind.PROBLEMS, "what could not be seen, and why"),
+        Column("rows", Kind.COUNTS, "how many rows each other file has, by its name"),
+    ),
+)
+ZNODES: Final = File(
+    "znodes.jsonl",
+    "ZooKeeper's tree: one row for each topic, partition, deletion marker, topic configuration, partition that a "
+    "reassignment names, registered broker; and one for the controller.",
+    (
+        *_SURVEY,
+        Column("kind", Kind.TEXT, "`topic`, `partition`, `marker`, `config`, `reassignment`, `broker`, `controller`"),
+        Column("path", Kind.TEXT, "of the znode"),
+        Column("topic", Kind.TEXT, "topic"),
+        Column("topic_id", Kind.TEXT, "of a topic and its partitions: its id, as Kafka writes it"),
+        Column("partition", Kind.NUMBER, "partition"),
+        Column("replicas", Kind.NUMBERS, "of a partition: its assignment; of a reassignment: what is wanted"),
+        Column("adding", Kind.NUMBERS, "replicas that a reassignment adds"),
+        Column("removing", Kind.NUMBERS, "replicas that a reassignment removes"),
+        Column("leader", Kind.NUMBER, "of the state znode"),
+        Column("leader_epoch", Kind.NUMBER, "of the state znode"),
+        Column("isr", Kind.NUMBERS, "of the state znode"),
+        Column(
+            "has_znode",
+            Kind.TRUTH,
+            "of a topic: it has a znode `/partitions`; of a partition: it is a child of that, null where there is none",
+        ),
+        Column("has_state_znode", Kind.TRUTH, "of a partition: its state znode exists, readable or not"),
+        Column("is_readable", Kind.TRUTH, "of a topic: its assignment can be understood"),
+        Column("broker", Kind.NUMBER, "of a broker, of the controller"),
+        Column("broker_epoch", Kind.LONG, "czxid of the registration"),
+        Column("controller_epoch", Kind.NUMBER, "of `/controller_epoch`"),
+        Column("created_at", Kind.INSTANT, "ctime of a topic's znode and of a marker"),
+    ),
+)
+METADATA: Final = File(
+    "metadata.jsonl",
+    "The metadata caches, as brokers tell clients of them: one row for each broker that was asked, one for each topic "
+    "in its cache.",
+    (
+        *_SURVEY,
+        Column("kind", Kind.TEXT, "`broker` or `topic`"),
+        Column("broker", Kind.NUMBER, "who was asked"),
+        Column("answered", Kind.TRUTH, "of a broker: it told its cache"),
+        Column("told_log_dirs", Kind.TRUTH, "of a broker: it told its log directories"),
+        Column(
+            "failure", Kind.TEXT, "of a broker: `unasked`, `unreachable`, `silent` or `error`; null where it told all"
+        ),
+        Column("controller", Kind.NUMBER, "of a broker: whom it takes for the controller; -1 for nobody"),
+        Column("topic", Kind.TEXT, "topic"),
+        Column("topic_id", Kind.TEXT, "as the cache has it"),
+        Column("partitions", Kind.NUMBERS, "as the cache has them"),
+    ),
+)
+DIRECTORIES: Final = File(
+    "directories.jsonl",
+    "The disks: one row for each log directory, one for each directory in it.",
+    (
+        *_SURVEY,
+        Column("broker", Kind.NUMBER, "whose disk"),
+        Column("log_dir", Kind.TEXT, "path of the log directory"),
+        Column(
+            "source",
+            Kind.TEXT,
+            "`local`: read from the file system; `broker`: as its broker tells, without ids, files, times, and what "
+            "was set aside or waits for its removal",
+        ),
+        Column(
+            "kind",
+            Kind.TEXT,
+            "`log-dir`: the log directory itself; what lies in it: `replica`, `future`, `deleted`, `stray`, `unknown`",
+        ),
+        Column("directory", Kind.TEXT, "its name"),
+        Column("topic", Kind.TEXT, "of a long name as far as the directory's name tells"),
+        Column("partition", Kind.NUMBER, "partition"),
+        Column("topic_id", Kind.TEXT, "what `partition.metadata` says"),
+        Column("size_bytes", Kind.LONG, "of all files"),
+        Column(
+            "segment_bytes", Kind.LONG, "of the segments (`*.log`) alone, which are empty where nothing was written"
+        ),
+        Column("files", Kind.LONG, "how many files"),
+        Column("newest_write", Kind.INSTANT, "newest modification of the directory or of any file in it"),
+        Column("newest_segment_write", Kind.INSTANT, "newest modification of a segment"),
+        Column("has_failed", Kind.TRUTH, "of a log-dir: its broker can no longer use it"),
+        Column("problem", Kind.TEXT, "why it could not be seen, or not whole"),
+    ),
+)
+ROW_FILES: Final = (ZNODES, METADATA, DIRECTORIES)
+FILES: Final = (MANIFEST, *ROW_FILES)
+
+
+def survey_id(taken_at_ms: int) -> str:
+    """The name of a survey that began then: `20260102T030405.678Z`. Names sort as their times do."""
+    return time_to_text(taken_at_ms).replace("-", "").replace(":", "")
+
+
+def row_problems(file: File, row: Mapping[str, JsonValue]) -> list[str]:
+    """Where the object has not this file's form; empty where it has."""
+    names = file.column_names
+    problems = [f"{name!r} is no column of {file.name}" for name in row if name not in names]
+    for column in file.columns:
+        if column.name not in row:
+            problems.append(f"{column.name!r} is missing")
+        elif (value := row[column.name]) is not None and not _fits(column.kind, value):
+            problems.append(f"{column.name!r} is {value!r}, not {column.kind.value}")
+    return problems
+
+
+def _fits(kind: Kind, value: JsonValue) -> bool:
+    match kind:
+        case Kind.TEXT:
+            return isinstance(value, str)
+        case Kind.NUMBER:
+            return _is_whole(value, _INT_MAX)
+        case Kind.LONG:
+            return _is_whole(value, _LONG_MAX)
+        case Kind.TRUTH:
+            return isinstance(value, bool)
+        case Kind.INSTANT:
+            return isinstance(value, str) and _is_instant(value)
+        case Kind.NUMBERS:
+            return isinstance(value, list) and all(_is_whole(each, _INT_MAX) for each in value)
+        case Kind.TEXTS:
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        case Kind.PROBLEMS:
+            return isinstance(value, list) and all(
+                isinstance(each, dict)
+                and each.keys() == {"where", "what"}
+                and all(isinstance(text, str) for text in each.values())
+                for each in value
+            )
+        case Kind.COUNTS:
+            return isinstance(value, dict) and all(_is_whole(each, _LONG_MAX) for each in value.values())
+
+
+def _is_whole(value: JsonValue, limit: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -limit - 1 <= value <= limit
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        return time_to_text(time_from_text(text)) == text
+    except (ValueError, OverflowError):
+        return False

@@ -1,0 +1,103 @@
+"""Keeping a survey as files, for the pipeline and for whoever comes later.
+
+A kept survey is a directory DIR/<survey id>. It is written under a name that begins with a dot, made durable and
+renamed, so that it is there whole or not at all; what a failed attempt has written is removed. A process that is killed
+leaves its hidden directory, which no reader looks at. Rows are made one by one as they are written: what is in memory
+is the survey alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import orjson
+
+from protocol.survey_records import MANIFEST, ROW_FILES, survey_id
+from survey.records import Row, manifest, rows_of
+from survey.views import Survey
+
+_BUFFER_BYTES: Final = 1 << 20
+
+Opener = Callable[[Path], BinaryIO]
+
+
+class KeepFailed(Exception):
+    """A survey could not be kept, and nothing of it is left; the message names the place and the cause."""
+
+
+def _open_new(path: Path) -> BinaryIO:
+    return path.open("xb", buffering=_BUFFER_BYTES)
+
+
+def prepare(out: Path) -> None:
+    """Make the directory for kept surveys where it is not there, and see that it can be written in: before a survey of
+    some length is taken for nothing. Blocking. Raises KeepFailed."""
+    with _failures(out):
+        out.mkdir(parents=True, exist_ok=True)
+        trial = _hidden(out, "trial")
+        trial.mkdir()
+        trial.rmdir()
+
+
+def keep(survey: Survey, out: Path, open_new: Opener = _open_new) -> Path:
+    """Write the survey below `out`, which `prepare` has made; returns its directory. Blocking. Raises KeepFailed."""
+    target = out / survey_id(survey.taken_at_ms)
+    if target.exists():
+        raise KeepFailed(f"a survey of that very moment is kept already in {target}; take it again")
+    hidden = _hidden(out, target.name)
+    with _failures(out):
+        try:
+            hidden.mkdir()
+            rows = {file.name: _write(hidden / file.name, rows_of(file, survey), open_new) for file in ROW_FILES}
+            _write(hidden / MANIFEST.name, (manifest(survey, rows),), open_new)
+            _sync_directory(hidden)
+            hidden.rename(target)
+        except BaseException:
+            shutil.rmtree(hidden, ignore_errors=True)
+            raise
+        _sync_directory(out)
+    return target
+
+
+def _hidden(out: Path, name: str) -> Path:
+    return out / f".{name}-{secrets.token_hex(4)}"
+
+
+def _write(path: Path, rows: Iterable[Row], open_new: Opener) -> int:
+    """Write the rows, a line each, and make them durable; how many there were."""
+    count = 0
+    with open_new(path) as file:
+        for row in rows:
+            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+            count += 1
+        file.flush()
+        os.fsync(file.fileno())
+    return count
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _failures(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError as error:
+        raise KeepFailed(
+            f"{out} is no directory; name one, in which surveys are kept (it is made if missing)"
+        ) from error
+    except OSError as error:
+        raise KeepFailed(
+            f"the survey cannot be kept in {out}: {error.strerror or error}; nothing of it is there"
+        ) from error

@@ -1,0 +1,56 @@
+"""The files of a kept survey: names that sort, and rows that are told from what is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.journal import JsonValue
+from protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, File, row_problems, survey_id
+
+
+def test_ids_sort_as_times_do() -> None:
+    assert survey_id(1_767_323_045_678) == "20260102T030405.678Z"
+    times = [0, 1, 999, 1_000, 86_400_000, 1_767_323_045_678, 4_102_444_800_000]
+    assert sorted(map(survey_id, times)) == [survey_id(time) for time in times]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_columns_have_names_of_their_own_and_a_meaning(file: File) -> None:
+    assert len(set(file.column_names)) == len(file.columns)
+    assert all(column.meaning for column in file.columns)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_all_may_be_null(file: File) -> None:
+    assert row_problems(file, dict.fromkeys(file.column_names)) == []
+
+
+@pytest.mark.parametrize(
+    "file, name, good, bad",
+    [
+        (METADATA, "kind", "topic", 1),
+        (METADATA, "broker", -1, 2**31),
+        (METADATA, "broker", 2**31 - 1, True),
+        (METADATA, "answered", False, 0),
+        (METADATA, "partitions", [0, 1], [0, "1"]),
+        (DIRECTORIES, "size_bytes", 2**63 - 1, 2**63),
+        (DIRECTORIES, "taken_at", "2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05Z"),
+        (DIRECTORIES, "newest_write", "2026-01-02T03:04:05.678Z", "yesterday"),
+        (MANIFEST, "in_motion", ["a"], [1]),
+        (MANIFEST, "problems", [{"where": "/a", "what": "gone"}], [{"where": "/a"}]),
+        (MANIFEST, "rows", {"znodes.jsonl": 3}, {"znodes.jsonl": "3"}),
+    ],
+)
+def test_values_of_the_wrong_kind_are_named(file: File, name: str, good: JsonValue, bad: JsonValue) -> None:
+    row: dict[str, JsonValue] = dict.fromkeys(file.column_names)
+    assert row_problems(file, {**row, name: good}) == []
+    (problem,) = row_problems(file, {**row, name: bad})
+    assert problem.startswith(repr(name))
+
+
+def test_missing_and_strange_columns_are_named() -> None:
+    row: dict[str, JsonValue] = dict.fromkeys(METADATA.column_names[1:])
+    assert row_problems(METADATA, {**row, "more": 1}) == [
+        "'more' is no column of metadata.jsonl",
+        "'survey_id' is missing",
+    ]

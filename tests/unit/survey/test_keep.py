@@ -1,0 +1,98 @@
+"""Keeping a survey: it is there whole or not at all, and what goes wrong is said in words."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+import pytest
+
+from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
+from survey.keep import KeepFailed, keep, prepare
+from survey.records import manifest, rows_of
+from survey.views import Survey, ZooKeeperTree
+from tests.unit.survey.test_records import SEEN
+
+
+def test_what_is_kept_is_what_was_seen(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "surveys"
+    prepare(out)
+    target = keep(SEEN, out)
+    assert target == out / "20260102T030405.678Z"
+    assert [path.name for path in out.iterdir()] == [target.name]
+    counts = {}
+    for file in (ZNODES, METADATA, DIRECTORIES):
+        lines = (target / file.name).read_bytes().splitlines()
+        assert [orjson.loads(line) for line in lines] == list(rows_of(file, SEEN))
+        counts[file.name] = len(lines)
+    assert orjson.loads((target / MANIFEST.name).read_bytes()) == manifest(SEEN, counts)
+    assert sorted(path.name for path in target.iterdir()) == sorted([*counts, MANIFEST.name])
+
+
+def test_surveys_lie_beside_each_other_and_the_same_moment_is_refused(tmp_path: Path) -> None:
+    keep(SEEN, tmp_path)
+    keep(Survey(0, 0, ZooKeeperTree()), tmp_path)
+    with pytest.raises(KeepFailed, match="that very moment is kept already"):
+        keep(SEEN, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["19700101T000000.000Z", "20260102T030405.678Z"]
+
+
+class FullDisk(io.BytesIO):
+    """Takes some bytes, then no more."""
+
+    def write(self, data: object) -> int:
+        if self.tell() > 500:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data)  # type: ignore[arg-type]
+
+    def fileno(self) -> int:
+        return os.open("/dev/null", os.O_RDONLY)
+
+
+@pytest.mark.parametrize("full", ["znodes.jsonl", "directories.jsonl"])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, full: str) -> None:
+    def open_new(path: Path) -> BinaryIO:
+        return FullDisk() if path.name == full else path.open("xb")
+
+    with pytest.raises(KeepFailed, match=re.escape(f"cannot be kept in {tmp_path}: No space left on device; nothing")):
+        keep(SEEN, tmp_path, open_new)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_attempt_leaves_nothing(tmp_path: Path) -> None:
+    def open_new(path: Path) -> BinaryIO:
+        if path.name == DIRECTORIES.name:
+            raise KeyboardInterrupt
+        return path.open("xb")
+
+    with pytest.raises(KeyboardInterrupt):
+        keep(SEEN, tmp_path, open_new)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_no_place_for_surveys(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KeepFailed, match="file is no directory"):
+        prepare(tmp_path / "file")
+    with pytest.raises(KeepFailed, match="Not a directory"):
+        prepare(tmp_path / "file" / "below")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_takes_nothing_is_found_before_the_survey(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(KeepFailed, match="Permission denied"):
+            prepare(tmp_path)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_place_that_takes_nothing_from_anybody_is_found_before_the_survey() -> None:
+    with pytest.raises(KeepFailed, match="cannot be kept in /proc/self"):
+        prepare(Path("/proc/self"))

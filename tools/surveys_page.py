@@ -1,0 +1,51 @@
+"""docs/surveys.md: what a kept survey is, from the columns of its files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocol.survey_records import FILES, MANIFEST
+
+_INTRODUCTION: Final = """\
+# Kept surveys
+
+Generated from `protocol/survey_records.py`; `make docs` writes it.
+
+`lethe survey` looks at the three places where a topic is: ZooKeeper, the brokers' metadata caches, the disks. With
+`--out DIR` what it saw is kept as data, for the pipeline and for whoever wants to look again later:
+
+    lethe survey --zookeeper localhost:2181 --out surveys
+
+makes `surveys/20260102T030405.678Z/` with the files below, and prints where. It works in front of any cluster that
+keeps its metadata in ZooKeeper, with Lethe's brokers and controller or with Kafka's own, and asks no controller.
+
+What brokers tell of their disks leaves out topic ids, times, and all that was set aside or waits for its removal. The
+directories themselves are read where they are on the machine that `lethe survey` runs on: those of live brokers are
+found by themselves, those of brokers that are down have to be named,
+
+    lethe survey --zookeeper zk:2181 --out surveys --log-dirs /data/kafka-a,/data/kafka-b
+
+where `meta.properties` in each says whose it is and of which cluster; `--log-dirs 3=/data/kafka-a` says so instead. Run
+on each broker host, it makes one kept survey per host, each with its own directories and the whole rest.
+
+A kept survey appears whole or not at all: it is written under a name that begins with a dot, made durable, renamed.
+What could not be seen is no reason not to keep the rest: it stands in the manifest, with `complete` false. Rows are
+never more than was seen at that moment, and the places are looked at one after the other: the manifest lists the topics
+that came, went or were marked meanwhile.
+
+Each file but the manifest has one JSON object per line, with every column in each; all may be null. Readers pass over
+columns that they do not know.
+"""
+
+
+def page() -> str:
+    """The text of `docs/surveys.md`."""
+    lines = [_INTRODUCTION]
+    for file in FILES:
+        lines += [f"## {file.name}", "", file.meaning, ""]
+        if file is MANIFEST:
+            lines += ["One JSON object, written last.", ""]
+        lines += ["| Column | Value | Meaning |", "|---|---|---|"]
+        lines += [f"| `{column.name}` | {column.kind.value} | {column.meaning} |" for column in file.columns]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
