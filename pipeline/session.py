@@ -39,7 +39,6 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.cleaner.referenceTracking.cleanCheckpoints": "true",
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "1",
-    "spark.hadoop.parquet.enable.summary-metadata": "false",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 _LOCAL: Final[Mapping[str, str]] = {

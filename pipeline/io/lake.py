@@ -1,0 +1,231 @@
+"""The lake: a directory with one directory per table, Parquet by day. The only reads and writes of tables.
+
+    lake.json                                       which Kafka cluster it is of
+    bronze/controller_events/day=2026-01-02/*.parquet
+    gold/stuck_now/*.parquet                        tables that are not partitioned are replaced as a whole
+    _lock, _work/                                   the writer, and its unfinished change
+
+There is one writer at a time (`pipeline.io.lock`), and each of its changes happens whole or not at all
+(`pipeline.io.moves`); readers need no lock. A reader that lists files while a partition is replaced may find them gone:
+it reads again. Frames that were read before a table was changed know its old files: read again after a change.
+
+A frame must have exactly its table's columns. Bronze tables are appended to, the others' partitions are replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from pipeline.io.files import Files
+from pipeline.io.lock import hold
+from pipeline.io.moves import Move, Staging, settle_all
+from pipeline.tables import TABLES, Table
+
+IDENTITY: Final = "lake.json"
+FORMAT: Final = 1
+ROWS_PER_FILE: Final = 4_000_000
+DAY: Final = "day"
+
+
+class LakeUnusable(Exception):
+    """It is no lake, one of a later version, or of another cluster: says which and what to do."""
+
+
+class WrongColumns(TypeError):
+    """A frame does not have its table's columns: a fault of the pipeline."""
+
+
+class StagedRows:
+    """Rows that have been written and are in no table yet."""
+
+    def __init__(self, spark: SparkSession, files: Files, table: Table, staging: Staging, path: str) -> None:
+        self._spark = spark
+        self._files = files
+        self._table = table
+        self._staging = staging
+        self._path = path
+
+    def read(self) -> DataFrame:
+        """The rows, with the table's columns in order."""
+        return self._spark.read.schema(self._table.schema).parquet(self._path).select(*self._table.schema.names)
+
+    def days(self) -> list[datetime.date]:
+        """The days of which there are rows."""
+        return _days(self._files, self._path)
+
+    def keep(self) -> None:
+        """Adds them to the table. Raises FileTrouble."""
+        table = self._table
+        days = [item for item in self._files.items(self._path) if item.is_directory]
+        files = [f"{day.name}/{file.name}" for day in days for file in self._files.items(day.path)]
+        self._staging.carry_out([Move(f"{table.name}/{file}", f"{table.path}/{file}") for file in files])
+
+    def forget(self) -> None:
+        """Drops them."""
+        self._staging.forget()
+
+
+class Lake:
+    """The lake at `root`, which need not exist yet. Raises LakeUnusable and, as its methods, FileTrouble."""
+
+    def __init__(self, spark: SparkSession, root: str, files: Files | None = None) -> None:
+        self._spark = spark
+        self._files = files or Files(spark, root)
+        self._changes = 0
+        self._writer: str | None = None
+        self._cluster_id = self._read_identity()
+
+    @property
+    def root(self) -> str:
+        """With its scheme: `file:/lake`."""
+        return self._files.root
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The Kafka cluster it is of; None as long as nobody has said."""
+        return self._cluster_id
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def read(self, table: Table, days: Collection[datetime.date] | None = None) -> DataFrame:
+        """The table with its columns in order, of these days or of all; empty where nothing is there yet."""
+        path = f"{self.root}/{table.path}"
+        if not self._files.exists(path):
+            return self._spark.createDataFrame([], table.schema)
+        frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(path)
+        if days is not None:
+            frame = frame.where(F.col(DAY).isin(sorted(days)))
+        return frame.select(*table.schema.names)
+
+    def days(self, table: Table) -> list[datetime.date]:
+        """The days of which it has rows."""
+        return _days(self._files, f"{self.root}/{table.path}")
+
+    def files_of(self, table: Table, day: datetime.date) -> int:
+        """How many files a day's rows lie in."""
+        found = self._files.items(f"{self.root}/{table.path}/{DAY}={day}")
+        return sum(item.name.endswith(".parquet") for item in found)
+
+    def made(self) -> list[Table]:
+        """The tables that have been written."""
+        return [table for table in TABLES.values() if self._files.exists(f"{self.root}/{table.path}")]
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def writer(self, name: str) -> Iterator[None]:
+        """Makes this process the lake's one writer, and settles what the last one left. `name` tells the run from all
+        others. Raises Locked."""
+        self._files.make_directory(self.root)
+        with hold(self._files, name):
+            settle_all(self._files)
+            self._writer = name
+            try:
+                yield
+            finally:
+                self._writer = None
+
+    def claim(self, cluster_id: str) -> None:
+        """Says which cluster the lake is of. Raises LakeUnusable where it is of another one."""
+        self._must_write()
+        if self._cluster_id == cluster_id:
+            return
+        if self._cluster_id is not None:
+            raise LakeUnusable(
+                f"the lake {self.root} is of the cluster {self._cluster_id}, not of {cluster_id}: use another directory"
+            )
+        temporary = f"{self.root}/_{IDENTITY}"
+        self._files.write_text(temporary, json.dumps({"version": FORMAT, "cluster_id": cluster_id}) + "\n")
+        self._files.rename(temporary, f"{self.root}/{IDENTITY}")
+        self._cluster_id = cluster_id
+
+    def staged(self, table: Table, frame: DataFrame) -> StagedRows:
+        """Writes rows for a table where nobody sees them yet: they can be read, then added to the table or dropped."""
+        staging, path = self._stage(table, frame)
+        return StagedRows(self._spark, self._files, table, staging, path)
+
+    def append(self, table: Table, frame: DataFrame) -> None:
+        """Adds the rows to a table. Every task writes a file for each day that it has rows of."""
+        self.staged(table, frame).keep()
+
+    def replace_partitions(self, table: Table, frame: DataFrame, days: Collection[datetime.date]) -> None:
+        """The table's rows of these days are those of the frame, which has rows of no other day. Raises ValueError."""
+        staging, path = self._stage(table, frame.hint("rebalance", F.col(DAY)))
+        written = {item.name for item in self._files.items(path) if item.is_directory}
+        names = [f"{DAY}={day}" for day in sorted(days)]
+        if strange := sorted(written - set(names)):
+            staging.forget()
+            raise ValueError(
+                f"rows of {', '.join(strange)} among those that are to replace {', '.join(names) or 'none'}"
+            )
+        staging.carry_out(
+            [Move(f"{table.name}/{name}" if name in written else None, f"{table.path}/{name}") for name in names]
+        )
+
+    def write_whole(self, table: Table, frame: DataFrame) -> None:
+        """The table's rows are those of the frame."""
+        staging, _ = self._stage(table, frame if table.is_partitioned else frame.hint("rebalance"))
+        staging.carry_out([Move(table.name, table.path)])
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _stage(self, table: Table, frame: DataFrame) -> tuple[Staging, str]:
+        self._must_write()
+        self._changes += 1
+        staging = Staging(self._files, f"{self._writer}-{self._changes:06}")
+        path = f"{staging.new}/{table.name}"
+        self._files.make_directory(path)
+        writer = in_order(table, frame).write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
+        (writer.partitionBy(DAY) if table.is_partitioned else writer).parquet(path)
+        if self._files.exists(f"{path}/{DAY}=__HIVE_DEFAULT_PARTITION__"):
+            staging.forget()
+            raise ValueError(f"rows for {table.name} without a day")
+        return staging, path
+
+    def _must_write(self) -> None:
+        if self._writer is None:
+            raise RuntimeError("a lake is changed inside `with lake.writer(...)`")
+
+    def _read_identity(self) -> str | None:
+        path = f"{self.root}/{IDENTITY}"
+        if not self._files.exists(path):
+            return None
+        try:
+            identity = json.loads(self._files.read_text(path))
+            version, cluster_id = identity["version"], identity["cluster_id"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise LakeUnusable(f"{path} says of no lake what it is ({error})") from error
+        if version != FORMAT:
+            raise LakeUnusable(f"{path}: a lake of version {version}, and this program knows {FORMAT}: use a newer one")
+        return None if cluster_id is None else str(cluster_id)
+
+
+def in_order(table: Table, frame: DataFrame) -> DataFrame:
+    """The frame with the table's columns in their order. Raises WrongColumns where it has others, or other types."""
+    have = {field.name: field.dataType for field in frame.schema.fields}
+    want = {field.name: field.dataType for field in table.schema.fields}
+    if wrong := [
+        f"{name}: {_type(have.get(name))} instead of {_type(want.get(name))}"
+        for name in {**want, **have}
+        if _type(have.get(name)) != _type(want.get(name))
+    ]:
+        raise WrongColumns(f"columns of {table.name}: {'; '.join(wrong)}")
+    return frame.select(*table.schema.names)
+
+
+def _type(kind: DataType | None) -> str:
+    """A type without what may be null in it."""
+    return "nothing" if kind is None else kind.simpleString()
+
+
+def _days(files: Files, path: str) -> list[datetime.date]:
+    names = [item.name for item in files.items(path) if item.is_directory]
+    return [datetime.date.fromisoformat(name.partition("=")[2]) for name in names if name.startswith(f"{DAY}=")]

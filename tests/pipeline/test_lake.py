@@ -1,0 +1,302 @@
+"""The lake: one writer, whole changes, whatever moment the process dies at."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.io.files import Files, FileTrouble
+from pipeline.io.lake import Lake, LakeUnusable, WrongColumns
+from pipeline.io.lock import LOCK, Locked, hold
+from pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
+
+MONDAY, TUESDAY, WEDNESDAY = (datetime.date(2026, 1, day) for day in (5, 6, 7))
+
+
+def reclaim(spark: SparkSession, *rows: tuple[int, datetime.date]) -> DataFrame:
+    """Rows of DAILY_RECLAIM that differ in the broker alone."""
+    return spark.createDataFrame([(broker, 1, 1, 1, 0, 1, day) for broker, day in rows], DAILY_RECLAIM.schema)
+
+
+def brokers(lake: Lake, table: Table = DAILY_RECLAIM) -> list[tuple[int, datetime.date]]:
+    return sorted((row.broker, row.day) for row in lake.read(table).collect())
+
+
+def test_what_was_written_is_read_back_by_days(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+    assert lake.read(DAILY_RECLAIM).schema == DAILY_RECLAIM.schema
+    assert lake.days(DAILY_RECLAIM) == []
+    assert lake.made() == []
+    with lake.writer("a"):
+        lake.append(DAILY_RECLAIM, reclaim(spark, (1, MONDAY), (2, TUESDAY)))
+        lake.append(DAILY_RECLAIM, reclaim(spark, (3, MONDAY)))
+    again = Lake(spark, str(tmp_path / "lake"))
+    assert brokers(again) == [(1, MONDAY), (2, TUESDAY), (3, MONDAY)]
+    assert again.read(DAILY_RECLAIM, [MONDAY]).count() == 2
+    assert again.read(DAILY_RECLAIM, []).count() == 0
+    assert again.days(DAILY_RECLAIM) == [MONDAY, TUESDAY]
+    assert again.made() == [DAILY_RECLAIM]
+    assert again.read(DAILY_RECLAIM).columns == DAILY_RECLAIM.schema.names
+
+
+def test_partitions_are_replaced_and_others_stay(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path))
+    with lake.writer("a"):
+        lake.append(DAILY_RECLAIM, reclaim(spark, (1, MONDAY), (2, TUESDAY), (3, WEDNESDAY)))
+        lake.replace_partitions(DAILY_RECLAIM, reclaim(spark, (9, MONDAY)), [MONDAY, TUESDAY])
+        assert brokers(lake) == [(3, WEDNESDAY), (9, MONDAY)]
+        kept = lake.read(DAILY_RECLAIM, [MONDAY]).unionByName(reclaim(spark, (8, MONDAY)))
+        lake.replace_partitions(DAILY_RECLAIM, kept, [MONDAY])
+        assert brokers(lake) == [(3, WEDNESDAY), (8, MONDAY), (9, MONDAY)]
+        lake.write_whole(DAILY_RECLAIM, reclaim(spark, (4, TUESDAY)))
+        assert brokers(lake) == [(4, TUESDAY)]
+        with pytest.raises(ValueError, match=r"day=2026-01-06 among"):
+            lake.replace_partitions(DAILY_RECLAIM, reclaim(spark, (9, TUESDAY)), [MONDAY])
+    assert lake.files_of(DAILY_RECLAIM, TUESDAY) == 1
+    assert not (tmp_path / "_work").exists() or not list((tmp_path / "_work").iterdir())
+
+
+def test_a_table_without_days_is_replaced_as_a_whole_even_by_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path))
+    one = spark.createDataFrame([("orders", *[None] * (len(STUCK_NOW.schema) - 1))], STUCK_NOW.schema)
+    with lake.writer("a"):
+        lake.write_whole(STUCK_NOW, one)
+        assert [row.topic for row in lake.read(STUCK_NOW).collect()] == ["orders"]
+        lake.write_whole(STUCK_NOW, one.limit(0))
+        assert lake.read(STUCK_NOW).count() == 0
+        lake.write_whole(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)))
+        lake.write_whole(DAILY_RECLAIM, reclaim(spark).limit(0))
+        assert lake.read(DAILY_RECLAIM).count() == 0
+
+
+def test_staged_rows_are_seen_by_nobody_until_they_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path))
+    with lake.writer("a"):
+        staged = lake.staged(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)))
+        assert staged.days() == [MONDAY]
+        assert [row.broker for row in staged.read().collect()] == [1]
+        assert brokers(lake) == []
+        staged.keep()
+        assert brokers(lake) == [(1, MONDAY)]
+        lake.staged(DAILY_RECLAIM, reclaim(spark, (2, MONDAY))).forget()
+    assert brokers(lake) == [(1, MONDAY)]
+
+
+def test_other_columns_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path))
+    with lake.writer("a"):
+        frame = reclaim(spark, (1, MONDAY)).drop("files").withColumn("broker", F.lit("1")).withColumn("more", F.lit(1))
+        with pytest.raises(WrongColumns) as refusal:
+            lake.append(DAILY_RECLAIM, frame)
+        for words in ("broker: string instead of int", "files: nothing instead of bigint", "more: int instead of noth"):
+            assert words in str(refusal.value)
+        with pytest.raises(ValueError, match="without a day"):
+            lake.append(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)).withColumn("day", F.lit(None).cast("date")))
+    with pytest.raises(RuntimeError, match="writer"):
+        lake.append(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)))
+
+
+def test_a_lake_is_of_one_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path))
+    with lake.writer("a"):
+        lake.claim("abc")
+        lake.claim("abc")
+        with pytest.raises(LakeUnusable, match="of the cluster abc, not of xyz"):
+            lake.claim("xyz")
+    assert Lake(spark, str(tmp_path)).cluster_id == "abc"
+    (tmp_path / "lake.json").write_text('{"version": 2, "cluster_id": "abc"}')
+    with pytest.raises(LakeUnusable, match="version 2"):
+        Lake(spark, str(tmp_path))
+    (tmp_path / "lake.json").write_text("[]")
+    with pytest.raises(LakeUnusable, match="what it is"):
+        Lake(spark, str(tmp_path))
+
+
+# --- the lock -----------------------------------------------------------------------------------------------------
+
+HOLDER = """
+import sys
+from pathlib import Path
+from pipeline.io import lock
+with lock._hold_locally(Path(sys.argv[1]), "run 7"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_writer_is_told_of_the_first_until_that_dies(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path.cwd()
+    ) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            with pytest.raises(Locked, match=rf"process {holder.pid} on {socket.gethostname()} \(run 7\)"):
+                lake.writer("b").__enter__()
+        finally:
+            holder.kill()
+    with lake.writer("b"):
+        pass
+
+
+class Elsewhere(Files):
+    """A file system that is not local, as far as the lock knows."""
+
+    @property
+    def local_root(self) -> Path | None:
+        return None
+
+
+def test_where_the_system_has_no_locks_a_file_is_one(spark: SparkSession, tmp_path: Path) -> None:
+    files = Elsewhere(spark, str(tmp_path))
+    with hold(files, "run 1"), pytest.raises(Locked, match=rf"process {os.getpid()} .*remove file:.*{LOCK}"):
+        hold(files, "run 2").__enter__()
+    assert not (tmp_path / LOCK).exists()
+    (tmp_path / LOCK).write_text("{")
+    with pytest.raises(Locked, match="another process"):
+        hold(files, "run 2").__enter__()
+    (tmp_path / LOCK).write_text(json.dumps({"host": "far away", "pid": 1, "what": "run 3"}))
+    with pytest.raises(Locked, match=r"process 1 on far away \(run 3\)"):
+        hold(files, "run 2").__enter__()
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    (tmp_path / LOCK).write_text(json.dumps({"host": socket.gethostname(), "pid": gone.pid, "what": "run 4"}))
+    with hold(files, "run 5"):
+        assert json.loads((tmp_path / LOCK).read_text())["what"] == "run 5"
+
+
+# --- crashes ------------------------------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class Dying(Files):
+    """Dies at the n-th change of the file system: before it, and after half of what a removal does."""
+
+    def __init__(self, spark: SparkSession, root: str, dies_at: int) -> None:
+        super().__init__(spark, root)
+        self.left = dies_at
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Crash
+
+    def make_directory(self, path: str) -> None:
+        self._count()
+        super().make_directory(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._count()
+        super().rename(source, target)
+
+    def write_text(self, path: str, text: str, *, new: bool = False) -> None:
+        self._count()
+        super().write_text(path, text, new=new)
+
+    def remove(self, path: str) -> None:
+        self._count()
+        for item in self.items(path)[:1]:
+            super().remove(item.path)
+        self._count()
+        super().remove(path)
+
+
+def _replace(lake: Lake, spark: SparkSession) -> None:
+    frame = reclaim(spark, (7, MONDAY), (8, TUESDAY)).coalesce(1)
+    lake.replace_partitions(DAILY_RECLAIM, frame, [MONDAY, TUESDAY, WEDNESDAY])
+
+
+def _append(lake: Lake, spark: SparkSession) -> None:
+    lake.append(DAILY_RECLAIM, reclaim(spark, (7, MONDAY), (8, TUESDAY)).coalesce(1))
+
+
+def _write_whole(lake: Lake, spark: SparkSession) -> None:
+    lake.write_whole(DAILY_RECLAIM, reclaim(spark, (7, MONDAY)).coalesce(1))
+
+
+BEFORE = [(1, MONDAY), (2, WEDNESDAY)]
+
+
+@pytest.mark.parametrize(
+    "change, after",
+    [
+        (_replace, [(7, MONDAY), (8, TUESDAY)]),
+        (_append, [(1, MONDAY), (2, WEDNESDAY), (7, MONDAY), (8, TUESDAY)]),
+        (_write_whole, [(7, MONDAY)]),
+    ],
+)
+def test_a_crash_at_any_step_leaves_all_or_nothing_to_the_next_writer(
+    spark: SparkSession,
+    tmp_path: Path,
+    change: Callable[[Lake, SparkSession], None],
+    after: list[tuple[int, datetime.date]],
+) -> None:
+    seen = []
+    for step in range(100):
+        root = str(tmp_path / str(step))
+        lake = Lake(spark, root)
+        with lake.writer("a"):
+            lake.append(DAILY_RECLAIM, reclaim(spark, *BEFORE).coalesce(1))
+        dying = Dying(spark, root, step)
+        try:
+            broken = Lake(spark, root, dying)
+            with broken.writer("b"):
+                change(broken, spark)
+            assert brokers(Lake(spark, root)) == after
+            break
+        except Crash:
+            next_one = Lake(spark, root)
+            with next_one.writer("c"):
+                seen.append(brokers(next_one))
+                assert seen[-1] in (BEFORE, after)
+                assert not list((tmp_path / str(step) / "_work").iterdir())
+    else:
+        pytest.fail("the change never came to its end")
+    assert seen == sorted(seen, key=lambda rows: rows != BEFORE), "once decided, a change stays"
+    assert BEFORE in seen
+    assert after in seen
+
+
+def test_a_crash_while_the_last_crash_is_settled_is_settled_too(spark: SparkSession, tmp_path: Path) -> None:
+    first = Lake(spark, str(tmp_path))
+    with first.writer("a"):
+        first.append(DAILY_RECLAIM, reclaim(spark, *BEFORE).coalesce(1))
+    crashes = 0
+    dying: Files = Dying(spark, str(tmp_path), 8)
+    with pytest.raises(Crash), (lake := Lake(spark, str(tmp_path), dying)).writer("b"):
+        _replace(lake, spark)
+    for step in range(1, 100):
+        try:
+            with Lake(spark, str(tmp_path), Dying(spark, str(tmp_path), step)).writer("c"):
+                break
+        except Crash:
+            crashes += 1
+    assert crashes > 3
+    assert brokers(Lake(spark, str(tmp_path))) == [(7, MONDAY), (8, TUESDAY)]
+
+
+def test_trouble_names_the_path(spark: SparkSession, tmp_path: Path) -> None:
+    files = Files(spark, str(tmp_path))
+    with pytest.raises(FileTrouble, match="cannot read: .*nowhere"):
+        files.read_text(f"{files.root}/nowhere")
+    with pytest.raises(FileTrouble, match="cannot rename"):
+        files.rename(f"{files.root}/nowhere", f"{files.root}/there")
+    with pytest.raises(FileTrouble, match="nosuch"):
+        Files(spark, "nosuch://host/lake")
+    (tmp_path / "a.txt").write_text("x")
+    assert [item.name for item in files.matching(f"{files.root}/*.txt")] == ["a.txt"]
+    assert files.matching(f"{files.root}/*.none") == []
