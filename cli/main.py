@@ -18,6 +18,7 @@ from cli import (
     demo,
     explain,
     partitions,
+    report,
     rescue,
     survey,
     topics,
@@ -44,6 +45,7 @@ app.command("survey")(survey.survey)
 app.command("explain")(explain.explain)
 app.command("rescue")(rescue.rescue)
 app.command("controller-resign")(controller_resign.controller_resign)
+app.command("report")(report.report)
 app.command("demo")(demo.demo)
 
 

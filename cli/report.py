@@ -1,0 +1,104 @@
+"""`lethe report`: one HTML page over a lake, for people who were not there."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.answer import Answer, Exit, Refusal
+from cli.options import AsJson
+from cli.running import finish_sync
+
+if TYPE_CHECKING:
+    from pipeline.report.values import Report
+    from protocol.journal import JsonValue
+
+Lake = Annotated[
+    str,
+    typer.Option(
+        "--lake",
+        metavar="DIR",
+        help="The pipeline's tables: a directory, or a URI that Arrow can open (hdfs://, s3://, gs://).",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option("--out", metavar="FILE", help="Where to write the page, such as report.html.", show_default=False),
+]
+Title = Annotated[str, typer.Option("--title", help="What the page is called.", show_default="Topic deletions")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="DAY", help="The first day (UTC), such as 2026-01-31.", show_default=False),
+]
+To = Annotated[str | None, typer.Option("--to", metavar="DAY", help="The last day (UTC).", show_default=False)]
+
+
+def report(
+    lake: Lake,
+    out: Out,
+    title: Title = "",
+    first: From = None,
+    last: To = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one self-contained HTML page: what was deleted, how long it took, what is stuck or left over.
+
+    It reads the tables that `lethe pipeline` makes; it needs neither Spark nor a network. Days are those of the marks;
+    what is stuck now, the candidates and the quarantine are shown whichever days are asked for.
+    """
+    finish_sync(lambda: write_report(lake, out, title, first, last), as_json=as_json)
+
+
+def write_report(lake: str, out: Path, title: str = "", first: str | None = None, last: str | None = None) -> Answer:
+    """Reads the lake, writes the page. Raises Refusal and ValueError."""
+    try:
+        from pipeline.report.columns import Days
+        from pipeline.report.page import page
+        from pipeline.report.read import read_report
+    except ModuleNotFoundError as error:
+        raise Refusal(
+            f"{error.name} is not installed, and lethe report needs it: pip install 'lethe-kafka[pipeline]'", Exit.USAGE
+        ) from error
+    found = read_report(lake, title, Days(_day("--from", first), _day("--to", last)))
+    text = page(found)
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refusal(f"--out {out}: {error.strerror or error}", Exit.USAGE) from error
+    return _answer(found, out, len(text.encode()))
+
+
+def _answer(report: Report, out: Path, size_bytes: int) -> Answer:
+    from pipeline.report.verdict import findings_by_standing, reclaimed_bytes, verdict
+
+    said = verdict(report)
+    deletions = report.deletions
+    data: dict[str, JsonValue] = {
+        "path": str(out.absolute()),
+        "size_bytes": size_bytes,
+        "verdict": said.level.name.lower(),
+        "sentence": said.sentence,
+        "deletions": deletions.total,
+        "done": deletions.done,
+        "let_go": deletions.let_go,
+        "open": deletions.open,
+        "stuck": report.stuck.total,
+        "reclaimed_bytes": reclaimed_bytes(report),
+        "findings": {standing.code: many for standing, many in findings_by_standing(report).items()},
+        "violations": report.violations.total,
+        "quarantined_lines": sum(report.bad_by_reason.values()),
+    }
+    return Answer(data, (said.sentence, f"{out.absolute()} ({size_bytes:,} bytes)"))
+
+
+def _day(option: str, text: str | None) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{option} {text!r} is not a day such as 2026-01-31") from None

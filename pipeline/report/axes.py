@@ -1,0 +1,129 @@
+"""Scales: where a value lies on an axis, in percent of its length, and which values carry a label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pipeline.report.words import MS_PER_DAY, clock, number, size, step_words
+
+_S: Final = 1000
+_MIN: Final = 60 * _S
+_H: Final = 60 * _MIN
+_TIME_STEPS: Final = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(_S, 2 * _S, 5 * _S, 10 * _S, 15 * _S, 30 * _S),
+    *(_MIN, 2 * _MIN, 5 * _MIN, 10 * _MIN, 15 * _MIN, 30 * _MIN),
+    *(_H, 2 * _H, 3 * _H, 6 * _H, 12 * _H),
+    *(days * MS_PER_DAY for days in (1, 2, 5, 7, 14, 28, 56, 91, 182, 364)),
+)
+LOG_TICKS: Final = (1, 10, 100, _S, 10 * _S, _MIN, 10 * _MIN, _H, 6 * _H, MS_PER_DAY, 7 * MS_PER_DAY, 30 * MS_PER_DAY)
+
+
+_HEADROOM: Final = 1.06
+"""How much of an axis of amounts lies above the largest."""
+
+
+class Tick(NamedTuple):
+    """`place` in percent; minor ones lose their label where there is little room."""
+
+    place: float
+    label: str
+    is_minor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values to percent: linear, or logarithmic (then from 1 ms on)."""
+
+    start: float
+    end: float
+    ticks: tuple[Tick, ...] = ()
+    is_log: bool = False
+
+    def at(self, value: float) -> float:
+        """Where it lies, within 0 and 100."""
+        low, high, here = self.start, self.end, value
+        if self.is_log:
+            low, high, here = (math.log10(max(each, 1)) for each in (low, high, here))
+        if high <= low:
+            return 0.0
+        return min(max((here - low) / (high - low), 0.0), 1.0) * 100
+
+
+def clock_scale(start: int, end: int, *, wanted: int = 6) -> Scale:
+    """Instants, with the time of day or the date at round ones."""
+    step = time_step(end - start, wanted)
+    first = -(-start // step) * step
+    label = _with_dates(start, end) if step < MS_PER_DAY else clock
+    return _linear(start, end, first, step, lambda value: label(int(value), step))
+
+
+def elapsed_scale(end: float, *, wanted: int = 6) -> Scale:
+    """Time since something, from 0."""
+    step = time_step(end, wanted)
+    return _linear(0, max(end, 1), 0, step, lambda value: step_words(value) if value else "0")
+
+
+def log_scale(start: float, end: float) -> Scale:
+    """Time since something, each of whose decades is as long as the others."""
+    scale = Scale(max(start, 1), max(end, 10), is_log=True)
+    ticks = tuple(Tick(scale.at(each), step_words(each)) for each in LOG_TICKS if scale.start <= each <= scale.end)
+    return Scale(scale.start, scale.end, _thinned(ticks), is_log=True)
+
+
+def count_scale(most: float, *, wanted: int = 4) -> Scale:
+    """Whole numbers, from 0."""
+    step = max(round_step(most / wanted), 1)
+    return _linear(0, max(most, 1) * _HEADROOM, 0, step, number)
+
+
+def size_scale(most: float, *, wanted: int = 4) -> Scale:
+    """Bytes, from 0."""
+    step = max(round_step(most / wanted), 1)
+    return _linear(0, max(most, 1) * _HEADROOM, 0, step, lambda value: size(value) if value else "0")
+
+
+def time_step(extent: float, wanted: int) -> int:
+    """A round distance between ticks, so that there are so many at most, or nearly."""
+    for step in _TIME_STEPS:
+        if extent / step <= wanted:
+            return step
+    return _TIME_STEPS[-1] * math.ceil(extent / _TIME_STEPS[-1] / wanted)
+
+
+def round_step(about: float) -> float:
+    """The least of 1, 2, 5 times a power of ten that is not less."""
+    if about <= 0:
+        return 1
+    power = 10.0 ** math.floor(math.log10(about))
+    return next((factor * power for factor in (1, 2, 5) if factor * power >= about * 0.999999), 10 * power)
+
+
+def _linear(start: float, end: float, first: float, step: float, label: Callable[[float], str]) -> Scale:
+    scale = Scale(start, max(end, start + 1))
+    count = math.floor((end - first) / step + 1e-9) + 1
+    ticks = tuple(
+        Tick(scale.at(first + number * step), label(first + number * step), number % 2 == 1)
+        for number in range(max(count, 0))
+    )
+    return Scale(scale.start, scale.end, ticks)
+
+
+def _thinned(ticks: tuple[Tick, ...]) -> tuple[Tick, ...]:
+    """Ticks that lie close to the one before lose their label where there is little room."""
+    kept, last = [], -100.0
+    for tick in ticks:
+        is_minor = tick.place - last < 18
+        kept.append(tick._replace(is_minor=is_minor))
+        last = last if is_minor else tick.place
+    return tuple(kept)
+
+
+def _with_dates(start: int, end: int) -> Callable[[int, int], str]:
+    """Times of day; where there are several days, midnight is called by its date."""
+    if start // MS_PER_DAY == end // MS_PER_DAY:
+        return clock
+    return lambda ms, step: clock(ms, MS_PER_DAY if ms % MS_PER_DAY == 0 else step)

@@ -1,0 +1,152 @@
+"""Progress over time, distributions of times, and bytes over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pipeline.report import svg
+from pipeline.report.axes import Scale, clock_scale, count_scale, log_scale, size_scale
+from pipeline.report.markup import Markup, el, join
+from pipeline.report.read_spans import BINS_PER_DECADE
+from pipeline.report.values import Freed, Latency, Progress
+from pipeline.report.words import clock, count, duration, size, step_words
+
+REACHED: Final = (
+    ("marked_at", "Marked", "l-marked"),
+    ("tombstoned_at", "Tombstoned", "l-told"),
+    ("acknowledged_at", "Acknowledged", "l-acked"),
+    ("znodes_gone_at", "Znodes gone", "l-done"),
+    ("bytes_gone_at", "Bytes gone", "l-gone"),
+)
+_SPARK_PX: Final = 18
+
+
+def progress_chart(progress: Progress, total: int, *, height: int = 200) -> Markup:
+    """How many deletions had reached each phase, over time."""
+    scale = progress_scale(progress)
+    vertical = count_scale(total)
+    lines = [svg.steps(progress.reached[name], vertical.end, height, class_) for name, _, class_ in REACHED]
+    return svg.picture(
+        "Deletions by the phase that they had reached, over time",
+        f"One line per phase, from {clock(int(scale.start), 1000)} to {clock(int(scale.end), 1000)} UTC; "
+        f"each ends at the number of deletions that came so far, of {total}.",
+        height + svg.LABELS_PX,
+        svg.bottom_axis(scale, height),
+        svg.left_axis(vertical, height),
+        *lines,
+    )
+
+
+def progress_scale(progress: Progress) -> Scale:
+    """The instants from the first step to the end of the last."""
+    steps = len(progress.reached[REACHED[0][0]])
+    return clock_scale(progress.start, progress.start + steps * progress.step_ms)
+
+
+def distribution_scale(latencies: Sequence[Latency]) -> Scale:
+    """One axis for all of them."""
+    bins = [number for latency in latencies for number in latency.bins]
+    return log_scale(edge(min(bins, default=0)), edge(max(bins, default=BINS_PER_DECADE) + 1))
+
+
+def distribution(latency: Latency, scale: Scale, class_: str, *, height: int = 110) -> Markup:
+    """How many took how long; percentiles as lines."""
+    most = max(latency.bins.values(), default=1)
+    marks = [("p50", latency.p50, 12), ("p90", latency.p90, 24), ("p99", latency.p99, 36)]
+    lines = [
+        join((svg.vertical(scale.at(value), y - 9, height, "quantile"), _label(scale.at(value), y, name)))
+        for name, value, y in marks
+    ]
+    return svg.picture(
+        f"Distribution of the time from the mark to {latency.measure}",
+        f"{count(latency.deletions, 'deletion')}: half within {duration(latency.p50)}, 99 % within "
+        f"{duration(latency.p99)}; "
+        f"the longest {duration(latency.max)}. The axis is logarithmic.",
+        height + svg.LABELS_PX,
+        svg.bottom_axis(scale, height),
+        svg.horizontal(height, "base"),
+        *_columns(latency.bins, scale, most, height - 40, height, class_),
+        *lines,
+    )
+
+
+def spark(latency: Latency, scale: Scale, class_: str) -> Markup:
+    """The same, small, for a cell of a table."""
+    most = max(latency.bins.values(), default=1)
+    return svg.picture(
+        f"Distribution: {duration(latency.p50)} at the median",
+        "",
+        _SPARK_PX,
+        svg.horizontal(_SPARK_PX - 0.5, "base"),
+        *_columns(latency.bins, scale, most, _SPARK_PX - 1, _SPARK_PX - 1, class_),
+        class_="row",
+    )
+
+
+def edge(number: int) -> float:
+    """Where that bin begins, in milliseconds."""
+    return math.pow(10, number / BINS_PER_DECADE)
+
+
+def _columns(bins: Mapping[int, int], scale: Scale, most: int, room: int, base: int, class_: str) -> list[Markup]:
+    found = []
+    for number, many in bins.items():
+        left, right = scale.at(edge(number)), scale.at(edge(number + 1))
+        tall = max(room * many / most, 1.0)
+        words = f"{duration(edge(number))} to {duration(edge(number + 1))}: {count(many, 'deletion')}"
+        found.append(
+            svg.rect(left, max(right - left - 0.15, 0.3), round(base - tall, 1), round(tall, 1), class_, words)
+        )
+    return found
+
+
+def _label(place: float, y: float, words: str) -> Markup:
+    """Beside its line: at the right, or at the left where the chart ends."""
+    at_left = place > 92
+    return el(
+        "text",
+        words,
+        x=svg.percent(place),
+        dx=-4 if at_left else 4,
+        y=y,
+        class_="quantile-name",
+        text_anchor="end" if at_left else "start",
+    )
+
+
+def bytes_over_time(bars: Sequence[Freed], step_ms: int, *, height: int = 160) -> Markup:
+    """One bar per step of time."""
+    first, last = bars[0].at, bars[-1].at + step_ms
+    room = max(step_ms * 12 - (last - first), 0) // step_ms // 2 * step_ms
+    scale = clock_scale(first - room, last + room)
+    vertical = size_scale(max(bar.size_bytes for bar in bars))
+    shown = [_bar(bar, step_ms, scale, vertical, height) for bar in bars]
+    total = sum(bar.size_bytes for bar in bars)
+    return svg.picture(
+        "Bytes reclaimed over time",
+        f"{size(total)} in all, in steps of {step_words(step_ms)}; the most in one step is "
+        f"{size(max(bar.size_bytes for bar in bars))}.",
+        height + svg.LABELS_PX,
+        svg.left_axis(vertical, height),
+        svg.bottom_axis(scale, height),
+        *shown,
+    )
+
+
+def _bar(bar: Freed, step_ms: int, scale: Scale, vertical: Scale, height: int) -> Markup:
+    left, right = scale.at(bar.at), scale.at(bar.at + step_ms)
+    tall = max(vertical.at(bar.size_bytes) * height / 100, 1 if bar.size_bytes else 0)
+    topics = f", {count(bar.topics, 'topic')}" if bar.topics else ""
+    words = (
+        f"{clock(bar.at, min(step_ms, 60_000) if step_ms < 86_400_000 else step_ms)}: {size(bar.size_bytes)}{topics}"
+    )
+    width = max((right - left) * 0.86, 0.3)
+    return svg.rect(left, width, round(height - tall, 1), round(tall, 1), "b-bytes", words)
+
+
+def share(value: float, most: float, words: str, class_: str = "b-share") -> Markup:
+    """A bar in a cell: how much of the most."""
+    part = 0.0 if most <= 0 or not math.isfinite(value) else 100 * value / most
+    return svg.picture(words, "", 10, svg.rect(0, max(part, 0.5 if value else 0), 1, 8, class_), class_="row")

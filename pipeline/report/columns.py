@@ -1,0 +1,211 @@
+"""Reading the lake's tables with Arrow, batch by batch, into plain values.
+
+A lake is a directory of this machine, or a URI that Arrow has a file system for (`file://`, `hdfs://`, `s3://`,
+`gs://`); `hdfs://` needs Hadoop's native library, as Arrow's documentation says. Where that is not at hand, the gold
+tables and silver `deletion_spans`, `leftovers`, `quarantine` are copied first: they are what is read, with bronze
+`surveys`.
+
+What is expected of a file is the table's schema (`pipeline.tables`): columns that a file does not have are null, those
+that it has besides are not read, and both of Spark's ways of writing an instant are understood.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from pipeline.report.values import Rows
+from pipeline.tables import Table
+
+BATCH_ROWS: Final = 65_536
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
+_ARROW: Final = {
+    StringType: pa.string(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    DoubleType: pa.float64(),
+    BooleanType: pa.bool_(),
+    DateType: pa.date32(),
+    TimestampType: _INSTANT,
+}
+
+
+class LakeUnreadable(ValueError):
+    """The lake cannot be read; says what, where and what to do."""
+
+
+class LakeChanged(LakeUnreadable):
+    """Files went while they were read: the pipeline has replaced them."""
+
+
+Row = TypeVar("Row")
+
+
+class Order(NamedTuple):
+    """Rows come in the order of this column; ties are for the next one."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """From one day to another, both included; None: without that limit."""
+
+    first: date | None = None
+    last: date | None = None
+
+    def __post_init__(self) -> None:
+        if self.first is not None and self.last is not None and self.first > self.last:
+            raise ValueError(f"--from {self.first} is after --to {self.last}")
+
+    def filter(self) -> Any:
+        """As an Arrow expression on the partition, or None."""
+        wanted = None
+        for day, holds in ((self.first, ds.field("day") >= self.first), (self.last, ds.field("day") <= self.last)):
+            if day is not None:
+                wanted = holds if wanted is None else wanted & holds
+        return wanted
+
+
+class LakeReader:
+    """Reads tables of one lake. Raises LakeUnreadable where it is not one."""
+
+    def __init__(self, root: str) -> None:
+        self.root: Final = root
+        try:
+            if "://" in root:
+                self._files, self._path = pafs.FileSystem.from_uri(root)
+            else:
+                self._files, self._path = pafs.LocalFileSystem(), os.path.abspath(root)
+            kind = self._files.get_file_info(self._path).type
+        except (OSError, pa.ArrowException) as error:
+            raise LakeUnreadable(f"--lake {root}: {error}") from error
+        if kind != pafs.FileType.Directory:
+            raise LakeUnreadable(f"--lake {root}: there is no such directory; lethe pipeline run makes a lake")
+
+    def is_made(self) -> bool:
+        """Whether the pipeline has begun a lake here."""
+        return bool(self._files.get_file_info(f"{self._path}/lake.json").type == pafs.FileType.File)
+
+    def has(self, table: Table) -> bool:
+        """Whether anything was ever written to it."""
+        return bool(self._files.get_file_info(f"{self._path}/{table.path}").type == pafs.FileType.Directory)
+
+    def batches(self, table: Table, columns: Sequence[str], where: Any = None) -> Iterator[pa.Table]:
+        """These columns of all rows that the filter lets through, some ten thousand rows at a time."""
+        if not self.has(table):
+            return
+        partition = pa.schema([("day", pa.date32())]) if table.is_partitioned else None
+        try:
+            dataset = ds.dataset(
+                f"{self._path}/{table.path}",
+                schema=arrow_schema(table.schema),
+                filesystem=self._files,
+                format=ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"),
+                partitioning=None if partition is None else ds.partitioning(partition, flavor="hive"),
+            )
+            for batch in dataset.to_batches(columns=list(columns), filter=where, batch_size=BATCH_ROWS):
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch])
+        except FileNotFoundError as error:
+            raise LakeChanged(f"{self.root}/{table.path} is being replaced; try again when that is over") from error
+        except (OSError, pa.ArrowException) as error:
+            raise LakeUnreadable(f"{self.root}/{table.path} cannot be read: {error}") from error
+
+    def rows(
+        self,
+        table: Table,
+        row_type: Callable[..., Row],
+        order: Sequence[Order],
+        *,
+        limit: int,
+        where: Any = None,
+    ) -> Rows[Row]:
+        """The first rows of that order, made from the columns that the row type's fields name."""
+        names = column_names(row_type)
+        best: pa.Table | None = None
+        total = 0
+        needed = list(dict.fromkeys((*names, *(by.column for by in order))))
+        for batch in self.batches(table, needed, where):
+            total += batch.num_rows
+            best = first(batch if best is None else pa.concat_tables([best, batch]), order, limit)
+        return Rows(() if best is None else tuple(to_rows(best, row_type)), total)
+
+
+def first(table: pa.Table, order: Sequence[Order], limit: int) -> pa.Table:
+    """The first rows in that order; null is last, whichever way."""
+    keys = [(by.column, "descending" if by.descending else "ascending") for by in order]
+    indices = pc.sort_indices(table, sort_keys=keys)
+    return table.take(indices.slice(0, limit))
+
+
+def column_names(row_type: Callable[..., Any]) -> list[str]:
+    """The columns that a row type is made from: its fields, and the underscore that a NamedTuple cannot have."""
+    fields: tuple[str, ...] = row_type._fields  # type: ignore[attr-defined]
+    return ["_source_file" if name == "source_file" else name for name in fields]
+
+
+def to_rows(table: pa.Table, row_type: Callable[..., Row]) -> Iterator[Row]:
+    """Each row; instants become milliseconds, lists become tuples."""
+    columns = [_plain(table.column(name)) for name in column_names(row_type)]
+    return (row_type(*values) for values in zip(*columns, strict=True))
+
+
+def milliseconds(column: Any) -> Any:
+    """A column of instants as whole milliseconds since 1970."""
+    return pc.cast(pc.cast(column, pa.timestamp("ms", tz="UTC"), safe=False), pa.int64())
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The columns of a table as Arrow names their types."""
+    return pa.schema([(each.name, _arrow_type(each.dataType)) for each in schema.fields])
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    match kind:
+        case ArrayType():
+            return pa.list_(_arrow_type(kind.elementType))
+        case StructType():
+            return pa.struct([(each.name, _arrow_type(each.dataType)) for each in kind.fields])
+        case _:
+            return _ARROW[type(kind)]
+
+
+def _plain(column: Any) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        found: list[Any] = milliseconds(column).to_pylist()
+        return found
+    values = column.to_pylist()
+    if pa.types.is_list(column.type):
+        return [None if each is None else tuple(_plain_value(item) for item in each) for each in values]
+    return list(values)
+
+
+def _plain_value(value: Any) -> Any:
+    """What a list holds: a value, or an object with values."""
+    if isinstance(value, dict):
+        return {name: _plain_value(each) for name, each in value.items()}
+    if hasattr(value, "timestamp"):
+        return round(value.timestamp() * 1000)
+    return value

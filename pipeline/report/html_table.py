@@ -1,0 +1,66 @@
+"""Tables: captions, headers with their scope, a box of their own to scroll in, and what their rows are sorted by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pipeline.report.markup import Child, Markup, el, join
+from pipeline.report.words import NONE, count, number
+
+
+class Column(NamedTuple):
+    """`kind`: name (the row's own), text, number, code, plot, time."""
+
+    title: Child
+    kind: str = "text"
+    explains: str | None = None
+
+
+class Cell(NamedTuple):
+    """What is shown, and by what its row is sorted where that is something else; a title shows on pointing at it."""
+
+    content: Child
+    sort: float | str | None = None
+    title: str | None = None
+
+
+Shown = Cell | Child
+
+
+def table(
+    caption: Child,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Shown]],
+    *,
+    left_out: Child = None,
+    class_: str = "",
+    is_long: bool = False,
+) -> Markup:
+    """A table in a box that scrolls by itself. Of `columns`, the first of kind `name` heads its row."""
+    head = el("tr", *(_heading(column) for column in columns))
+    body = join((el("tr", *(_cell(*pair) for pair in zip(columns, row, strict=True))) for row in rows), "\n")
+    made = el("table", el("caption", caption), el("thead", head), el("tbody", body), class_=class_ or None)
+    box = el("div", made, class_="scroll long" if is_long else "scroll", role="group", tabindex="0")
+    return join((box, None if left_out is None else el("p", left_out, class_="left-out")))
+
+
+def left_out(shown: int, total: int, one: str, which: str) -> Markup | None:
+    """`200 of 1 204 topics: the largest.` None where all are shown."""
+    if shown >= total:
+        return None
+    return join((f"{number(shown)} of {count(total, one)} shown: {which}.",))
+
+
+def _heading(column: Column) -> Markup:
+    return el("th", column.title, scope="col", class_=column.kind, title=column.explains)
+
+
+def _cell(column: Column, shown: Shown) -> Markup:
+    content, sort, title = shown if isinstance(shown, Cell) else (shown, None, None)
+    if content is None or content == "":
+        content = el("span", NONE, class_="none")
+    attributes = {"class_": column.kind, "data_sort": sort, "title": title}
+    if column.kind == "name":
+        return el("th", content, scope="row", **attributes)
+    return el("td", content, **attributes)

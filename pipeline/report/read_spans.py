@@ -1,0 +1,255 @@
+"""Adding up the deletions of a lake, and choosing those that are shown, in two passes over silver `deletion_spans`.
+
+However many there are, what is kept is: two numbers per deletion (how long it took, for exact percentiles), counts, and
+the few rows of `choose`.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.report.columns import LakeReader, Order, column_names, first, milliseconds, to_rows
+from pipeline.report.values import Deletions, Freed, Interval, Latency, Progress, Span
+from pipeline.tables import DELETION_SPANS
+
+SHOWN: Final = 200
+"""Deletions at most."""
+BINS_PER_DECADE: Final = 20
+"""Of a distribution of times, which is logarithmic from 1 ms on."""
+STEPS: Final = 160
+"""Of the progress over time, at most; `Freed` has as many bars at most."""
+PHASES: Final = ("marked_at", "tombstoned_at", "acknowledged_at", "znodes_gone_at", "bytes_gone_at")
+"""What the progress over time counts."""
+SIZE_CLASSES: Final = ((10, "1-9"), (100, "10-99"), (1000, "100-999"))
+LARGEST_CLASS: Final = "1000+"
+_NAME: Final = (Order("topic"), Order("topic_id"), Order("span"))
+_STEP_WIDTHS_MS: Final = tuple(
+    1000 * seconds
+    for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 10_800, 21_600, 86_400)
+)
+_INSTANTS: Final = tuple(name for name in Span._fields if name.endswith("_at"))
+_TIMES: Final = {"deleted": "deleted_ms", "reclaimed": "reclaimed_ms"}
+_PERCENTS: Final = (0.5, 0.9, 0.99, 1.0)
+
+
+def read_deletions(lake: LakeReader, where: Any) -> Deletions:
+    """All spans that the filter lets through."""
+    sums = _Sums()
+    for batch in lake.batches(DELETION_SPANS, column_names(Span), where):
+        sums.add(batch)
+    if not sums.total:
+        return Deletions()
+    progress, freed, freed_step = _over_time(lake, where, sums)
+    return Deletions(
+        tuple(_nested(span) for span in to_rows(_chosen(sums.kept), Span)),
+        sums.total,
+        sums.outcomes["done"],
+        sums.reclaimed,
+        sums.outcomes["let go"],
+        sums.total - sums.outcomes["done"] - sums.outcomes["let go"],
+        sums.freed_bytes,
+        sums.waited,
+        sums.held,
+        tuple(sums.latencies()),
+        progress,
+        freed,
+        freed_step,
+    )
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The first pass."""
+
+    total: int = 0
+    reclaimed: int = 0
+    freed_bytes: int = 0
+    waited: int = 0
+    held: int = 0
+    outcomes: Counter[str | None] = field(default_factory=Counter)
+    first_ms: int | None = None
+    last_ms: int | None = None
+    first_freed_ms: int | None = None
+    last_freed_ms: int | None = None
+    kept: dict[str, pa.Table] = field(default_factory=dict)
+    """Spans that may be shown, by why."""
+    _took: list[pa.Table] = field(default_factory=list)
+
+    def add(self, batch: pa.Table) -> None:
+        self.total += batch.num_rows
+        self.reclaimed += batch.num_rows - batch.column("bytes_gone_at").null_count
+        self.freed_bytes += pc.sum(batch.column("freed_bytes")).as_py() or 0
+        self.waited += pc.sum(pc.greater(batch.column("waited_ms"), 0)).as_py() or 0
+        self.held += pc.sum(pc.greater(batch.column("held_ms"), 0)).as_py() or 0
+        for each in pc.value_counts(batch.column("outcome")).to_pylist():
+            self.outcomes[each["values"]] += each["counts"]
+        for name in _INSTANTS:
+            low, high = _range(batch.column(name))
+            self.first_ms, self.last_ms = _least(self.first_ms, low), _most(self.last_ms, high)
+            if name == "bytes_gone_at":
+                self.first_freed_ms = _least(self.first_freed_ms, low)
+                self.last_freed_ms = _most(self.last_freed_ms, high)
+        self._took.append(batch.select(["replicas", *_TIMES.values()]))
+        for why, order, wanted in _choices(batch):
+            old = self.kept.get(why)
+            both = wanted if old is None else pa.concat_tables([old, wanted])
+            self.kept[why] = first(both, order, SHOWN)
+
+    def latencies(self) -> list[Latency]:
+        """Of all deletions together, then by size class; classes of which there are none are left out."""
+        took = pa.concat_tables(self._took)
+        replicas = took.column("replicas")
+        found = []
+        for measure, column in _TIMES.items():
+            values = took.column(column)
+            found += _latency(measure, "all", values)
+            low = 0
+            for high, name in (*SIZE_CLASSES, (None, LARGEST_CLASS)):
+                of_class = pc.greater_equal(replicas, low)
+                if high is not None:
+                    of_class = pc.and_(of_class, pc.less(replicas, high))
+                    low = high
+                found += _latency(measure, name, values.filter(of_class))
+        return found
+
+
+def _latency(measure: str, size_class: str, values: Any) -> list[Latency]:
+    known = pc.drop_null(values)
+    if not len(known):
+        return []
+    p50, p90, p99, most = pc.quantile(known, q=list(_PERCENTS), interpolation="linear").to_pylist()
+    logs = pc.log10(pc.cast(pc.max_element_wise(known, 1), pa.float64()))
+    bins = pc.cast(pc.floor(pc.multiply(logs, float(BINS_PER_DECADE))), pa.int64())
+    return [Latency(measure, size_class, len(known), p50, p90, p99, most, _counts(bins))]
+
+
+# --- which are shown ----------------------------------------------------------------------------------------------
+
+
+def _choices(batch: pa.Table) -> list[tuple[str, tuple[Order, ...], pa.Table]]:
+    is_open = pc.invert(pc.fill_null(pc.is_in(batch.column("outcome"), value_set=pa.array(["done", "let go"])), False))
+    rest = batch.filter(pc.invert(is_open))
+    return [
+        ("open", (Order("marked_at"), *_NAME), batch.filter(is_open)),
+        ("slow", (Order("reclaimed_ms", True), Order("deleted_ms", True), Order("marked_at"), *_NAME), rest),
+        ("late", (Order("marked_at", True), *_NAME), rest),
+    ]
+
+
+def _chosen(kept: Mapping[str, pa.Table]) -> pa.Table:
+    """Those that are open (the oldest, 80 at most where there are others), the slowest (half of the rest at least), and
+    the newest; by when they were marked."""
+    tables = [kept[why] for why in ("open", "slow", "late")]
+    rest = len(tables[1])
+    still_open = tables[0].slice(0, SHOWN - min(rest, SHOWN * 3 // 5))
+    slow = tables[1].slice(0, max((SHOWN - len(still_open)) // 2, SHOWN - len(still_open) - rest))
+    known = {_key(row) for row in slow.select(_KEY).to_pylist()}
+    left = SHOWN - len(still_open) - len(slow)
+    fresh = [number for number, row in enumerate(tables[2].select(_KEY).to_pylist()) if _key(row) not in known]
+    together = pa.concat_tables([still_open, slow, tables[2].take(pa.array(fresh[:left], pa.int64()))])
+    return first(together, (Order("marked_at"), *_NAME), SHOWN)
+
+
+_KEY: Final = ["topic", "topic_id", "span"]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _KEY)
+
+
+def _nested(span: Span) -> Span:
+    held = tuple(
+        Interval(each["held_by"] or "", each["since"], each["until"], each["ms"]) for each in _objects(span.held)
+    )
+    waited = tuple(
+        Interval(each["reason"] or "", each["since"], each["until"], each["ms"], each["broker"], each["replicas"])
+        for each in _objects(span.waited_for)
+    )
+    return span._replace(held=held, waited_for=waited, controllers=tuple(span.controllers or ()))
+
+
+def _objects(values: Sequence[Any] | None) -> Sequence[Mapping[str, Any]]:
+    return values or ()
+
+
+# --- over time ----------------------------------------------------------------------------------------------------
+
+
+def step_width(first_ms: int, last_ms: int) -> int:
+    """The width of the steps that the time from one to the other is cut into: a round one, or whole days."""
+    needed = (last_ms - first_ms) / (STEPS - 2)
+    place = bisect.bisect_left(_STEP_WIDTHS_MS, needed)
+    if place < len(_STEP_WIDTHS_MS):
+        return int(_STEP_WIDTHS_MS[place])
+    day = 86_400_000
+    return (int(needed) // day + 1) * day
+
+
+def _over_time(lake: LakeReader, where: Any, sums: _Sums) -> tuple[Progress | None, tuple[Freed, ...], int]:
+    """The second pass."""
+    if sums.first_ms is None or sums.last_ms is None:
+        return None, (), 0
+    step = step_width(sums.first_ms, sums.last_ms)
+    start = sums.first_ms // step * step
+    low = sums.first_freed_ms if sums.first_freed_ms is not None else start
+    high = sums.last_freed_ms if sums.last_freed_ms is not None else start
+    freed_step = max(step_width(low, high), 1000)
+    reached: dict[str, Counter[int]] = {phase: Counter() for phase in PHASES}
+    sizes: Counter[int] = Counter()
+    topics: Counter[int] = Counter()
+    for batch in lake.batches(DELETION_SPANS, [*PHASES, "freed_bytes"], where):
+        for phase in PHASES:
+            reached[phase].update(_counts(_steps(batch.column(phase), start, step)))
+        grouped = (
+            pa.table(
+                [_steps(batch.column("bytes_gone_at"), 0, freed_step), batch.column("freed_bytes")], ["at", "size"]
+            )
+            .group_by("at")
+            .aggregate([("size", "sum"), ([], "count_all")])
+        )
+        for row in grouped.to_pylist():
+            if row["at"] is not None:
+                sizes[row["at"]] += row["size_sum"] or 0
+                topics[row["at"]] += row["count_all"]
+    steps = (sums.last_ms - start) // step + 1
+    progress = Progress(start, step, {phase: _cumulated(found, steps) for phase, found in reached.items()})
+    freed = tuple(Freed(at * freed_step, sizes[at], topics[at]) for at in sorted(topics))
+    return progress, freed, freed_step
+
+
+def _cumulated(found: Mapping[int, int], steps: int) -> tuple[int, ...]:
+    so_far, values = 0, []
+    for number in range(steps):
+        so_far += found.get(number, 0)
+        values.append(so_far)
+    return tuple(values)
+
+
+def _steps(column: Any, start: int, step: int) -> Any:
+    return pc.divide(pc.subtract(milliseconds(column), start), step)
+
+
+def _counts(column: Any) -> dict[int, int]:
+    found = {each["values"]: each["counts"] for each in pc.value_counts(column).to_pylist()}
+    found.pop(None, None)
+    return dict(sorted(found.items()))
+
+
+def _range(column: Any) -> tuple[int | None, int | None]:
+    found = pc.min_max(milliseconds(column)).as_py()
+    return found["min"], found["max"]
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)

@@ -1,0 +1,60 @@
+"""What to do about a finding: a sentence, and a command where one helps.
+
+Commands of `lethe` leave `--zookeeper` to the environment (LETHE_ZOOKEEPER_CONNECT). Names are quoted for a shell.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from pipeline.report.values import Finding
+from protocol.findings import Reason
+
+
+class Remedy(NamedTuple):
+    """`does` is a sentence; `command` may be None."""
+
+    does: str
+    command: str | None = None
+
+
+_RESIGN = "lethe controller-resign"
+
+
+def remedy(finding: Finding) -> Remedy:
+    """For the reason of that finding; nothing is ever removed without somebody having looked."""
+    reason = {each.code: each for each in Reason}.get(finding.reason or "")
+    topic = shlex.quote(finding.topic or "")
+    what = shlex.quote(finding.what or "")
+    broker = "the broker" if finding.broker is None else f"broker {finding.broker}"
+    match reason:
+        case Reason.MARKED_TOPIC:
+            return Remedy("It is under way, or waits; this says for what.", f"lethe explain {topic}")
+        case Reason.MARKER_WITHOUT_TOPIC:
+            return Remedy("An active controller drops it by itself; if it stays, have another one look.", _RESIGN)
+        case Reason.REASSIGNMENT_WITHOUT_TOPIC:
+            return Remedy("A controller that takes over drops such entries.", _RESIGN)
+        case Reason.CONFIG_WITHOUT_TOPIC:
+            return Remedy(
+                "The next topic of that name would begin with it. Look at it, then remove it.",
+                f'zookeeper-shell.sh "$LETHE_ZOOKEEPER_CONNECT" delete {what}',
+            )
+        case Reason.HALF_DELETED_TOPIC:
+            return Remedy("Mark it again, and the controller finishes it.", f"lethe topics delete --topic {topic}")
+        case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION | Reason.IN_NO_CACHE:
+            return Remedy(f"A controller that takes over tells {broker} everything anew.", _RESIGN)
+        case Reason.DIRECTORY_WITHOUT_TOPIC | Reason.DIRECTORY_OF_OTHER_INCARNATION | Reason.DIRECTORY_NOT_ASSIGNED:
+            return Remedy(
+                f"No controller will ask for it again. Stop {broker}, move the directory out of the log directory, "
+                "start it, and remove the bytes when nobody has missed them.",
+                f"mv -- {what} /path/outside/the/log/directories/",
+            )
+        case Reason.STRAY_DIRECTORY:
+            return Remedy("The broker does not use it. See whose records these are before it goes.", f"ls -l -- {what}")
+        case Reason.NOT_RECLAIMED_YET:
+            return Remedy("It goes by itself, after log.segment.delete.delay.ms (file.delete.delay.ms).")
+        case Reason.REPLICA_WITHOUT_DIRECTORY:
+            return Remedy(f"A controller that takes over tells {broker} again what it is to host.", _RESIGN)
+        case None:
+            return Remedy("This shows what is known of the topic.", f"lethe explain {topic}")

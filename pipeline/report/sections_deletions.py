@@ -1,0 +1,339 @@
+"""The sections about deletions: progress, timelines, how long it took, what was reclaimed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pipeline.report import charts, timeline
+from pipeline.report.axes import Scale, time_step
+from pipeline.report.html_table import Cell, Column, Shown, left_out, table
+from pipeline.report.markup import Markup, el, join
+from pipeline.report.parts import (
+    Section,
+    after,
+    amount,
+    bytes_cell,
+    calm,
+    code,
+    figure,
+    labelled,
+    legend,
+    more,
+    sentences,
+    stack,
+    took,
+    topic_cell,
+    when,
+)
+from pipeline.report.values import Deletions, Freed, Interval, Latency, Reclaim, Report, Rows, Span
+from pipeline.report.verdict import latency, reclaimed_bytes
+from pipeline.report.words import MS_PER_DAY, clock, count, day, duration, instant, number, size, step_words
+
+MEASURES: Final = (
+    ("deleted", "From the mark to deleted", "h-deleted", "every replica acknowledged, the topic's znodes gone"),
+    ("reclaimed", "From the mark to the last byte", "h-reclaimed", "deleted, and every directory removed"),
+)
+_WHICH: Final = "those still open, the slowest, and the newest"
+
+
+# --- progress -----------------------------------------------------------------------------------------------------
+
+
+def progress(report: Report) -> Section:
+    deletions = report.deletions
+    if deletions.progress is None:
+        return Section("progress", "Progress", None, calm("No deletion was recorded."))
+    chart = charts.progress_chart(deletions.progress, deletions.total)
+    keys = legend((class_, name, None) for _, name, class_ in charts.REACHED)
+    lead = (
+        "How many deletions had come to each phase, over time (UTC). Between two lines is what was on its way from one "
+        "phase to the next."
+    )
+    return Section("progress", "Progress", lead, figure(chart, _progress_table(deletions), keys, has_scale=True))
+
+
+def _progress_table(deletions: Deletions) -> Markup:
+    found = deletions.progress
+    assert found is not None
+    steps = len(found.reached[charts.REACHED[0][0]])
+    extent = steps * found.step_ms
+    width = max(time_step(extent, 9), found.step_ms)
+    ends = range(found.start // width * width + width, found.start + extent + width, width)
+    rows = []
+    for end in ends:
+        place = min((end - found.start) // found.step_ms, steps) - 1
+        values = [found.reached[column][max(place, 0)] for column, _, _ in charts.REACHED]
+        rows.append([Cell(_label(end, width), end), *(amount(value) for value in values)])
+    columns = [Column("By", "name"), *(Column(name, "number") for _, name, _ in charts.REACHED)]
+    return table("Deletions that had come to each phase", columns, rows, class_="compact")
+
+
+def _label(ms: int, step_ms: int) -> str:
+    return clock(ms, step_ms) if step_ms >= MS_PER_DAY or ms % MS_PER_DAY else clock(ms, MS_PER_DAY)
+
+
+# --- timelines ----------------------------------------------------------------------------------------------------
+
+
+def timelines(report: Report) -> Section:
+    deletions = report.deletions
+    spans = deletions.shown
+    tally = number(deletions.total)
+    if not spans:
+        return Section("timelines", "Timelines", None, calm("No deletion was recorded."), tally)
+    plan = timeline.plan(spans, report.tenures.shown)
+    ordered = sorted(spans, key=lambda span: (span.outcome in ("done", "let go"), -_length(span), span.topic))
+    rows = [_timeline_row(plan, span) for span in ordered]
+    columns = [
+        Column("Topic", "name"),
+        Column(timeline.axis(plan), "plot"),
+        Column("Deleted after", "number", "from the mark until its znodes were gone"),
+        Column("Bytes gone after", "number", "from the mark until the last directory was removed"),
+        Column("Waited", "number", "for brokers"),
+        Column("Replicas", "number"),
+        Column("Freed", "number"),
+        Column("Outcome"),
+    ]
+    keys: list[tuple[str, str, str | None]] = [
+        (phase.class_, phase.name, phase.explains) for phase in timeline.PHASES if phase.name is not None
+    ]
+    keys += [("p-wait", "Waited for a broker", None)]
+    keys += [("p-open", "Open", "not over")] if deletions.open else []
+    keys += [("k-change", "Controller elected", None)] if plan.changes else []
+    notes = join(
+        (
+            left_out(len(spans), deletions.total, "deletion", _WHICH),
+            _axis_note(plan),
+        ),
+        " ",
+    )
+    body = stack(
+        timeline.shared(plan),
+        legend(keys),
+        table(
+            "Each deletion by its phases, those still open first, then the longest first",
+            columns,
+            rows,
+            class_="timelines",
+            is_long=True,
+        ),
+        el("p", notes, class_="left-out"),
+        more(
+            f"All times of {'this deletion' if len(spans) == 1 else f'these {number(len(spans))} deletions'}",
+            _times(ordered),
+        ),
+    )
+    lead = (
+        "One row per deletion: each part of a bar is a phase, named for where the deletion had come to. "
+        "The line below a bar is the time in which replicas waited for a broker."
+    )
+    return Section("timelines", "Timelines", lead, body, tally)
+
+
+def _axis_note(plan: timeline.Plan) -> str:
+    if plan.is_clock:
+        return "All rows have one clock, UTC."
+    if plan.scale.is_log:
+        return "Each row begins at its own mark. The axis is logarithmic: a few took very much longer than the rest."
+    return "Each row begins at its own mark."
+
+
+def _timeline_row(plan: timeline.Plan, span: Span) -> list[Shown]:
+    return [
+        topic_cell(span.topic),
+        Cell(timeline.bar(plan, span), timeline.begin(span)),
+        took(span.deleted_ms),
+        took(span.reclaimed_ms),
+        took(span.waited_ms or None),
+        amount(span.replicas),
+        bytes_cell(span.freed_bytes),
+        _outcome(span),
+    ]
+
+
+def _outcome(span: Span) -> Cell:
+    outcome = span.outcome or "open"
+    class_ = {"done": "good", "let go": "quiet"}.get(outcome, "attention")
+    return Cell(labelled(outcome, class_), outcome, f"last phase: {span.phase}" if span.phase else None)
+
+
+def _times(spans: Sequence[Span]) -> Markup:
+    names = [name for name, _ in timeline.milestones(spans[0])] if spans else []
+    columns = [
+        Column("Topic", "name"),
+        Column("Topic id", "code"),
+        Column("Marked (UTC)", "time"),
+        *(Column(name.capitalize() + " after", "number") for name in names),
+        Column("Acknowledged replicas", "number"),
+        Column("Held by"),
+        Column("Waited for"),
+        Column("Controllers"),
+    ]
+    rows = [
+        [
+            topic_cell(span.topic),
+            code(span.topic_id),
+            when(span.marked_at),
+            *(after(ms, timeline.begin(span)) for _, ms in timeline.milestones(span)),
+            Cell(f"{number(span.acked_replicas)} of {number(span.replicas)}", span.acked_replicas),
+            sentences((_held(each) for each in span.held), 3) if span.held else None,
+            sentences((_waited(each) for each in span.waited_for), 3) if span.waited_for else None,
+            ", ".join(map(str, span.controllers[:6])),
+        ]
+        for span in spans
+    ]
+    return table("When each deletion came to each phase", columns, rows, is_long=True)
+
+
+def _held(each: Interval) -> str:
+    return f"{each.why}, {'still' if each.until is None else duration(each.ms)}"
+
+
+def _waited(each: Interval) -> str:
+    who = "" if each.broker is None else f"broker {each.broker}, "
+    replicas = "" if each.replicas is None else f", {count(each.replicas, 'replica')}"
+    return f"{who}{each.why}{replicas}, {'still' if each.until is None else duration(each.ms)}"
+
+
+def _length(span: Span) -> int:
+    return (timeline.end(span) or 0) - (timeline.begin(span) or 0)
+
+
+# --- latency ------------------------------------------------------------------------------------------------------
+
+
+def latencies(report: Report) -> Section:
+    known = report.deletions.latencies
+    if not known:
+        return Section("latency", "How long it took", None, calm("No deletion has ended yet."))
+    scale = charts.distribution_scale(known)
+    plots = [
+        el("div", el("h3", title, el("small", explains)), charts.distribution(found, scale, class_))
+        for measure, title, class_, explains in MEASURES
+        if (found := latency(report, measure)) is not None
+    ]
+    numbers = [
+        _percentiles(title, [each for each in known if each.measure == measure], scale, class_)
+        for measure, title, class_, _ in MEASURES
+        if latency(report, measure) is not None
+    ]
+    body = figure(join(plots), join(numbers))
+    if report.slo.total > 1:
+        body = stack(body, _by_day(report))
+    lead = "Time on a logarithmic axis; lines at the median, the 90th and the 99th percentile."
+    return Section("latency", "How long it took", lead, body)
+
+
+def _percentiles(title: str, known: Sequence[Latency], scale: Scale, class_: str) -> Markup:
+    rows: list[list[Shown]] = [
+        [
+            "all" if each.size_class == "all" else f"{each.size_class.replace('-', '–')} replicas",
+            Cell(charts.spark(each, scale, class_)),
+            amount(each.deletions),
+            *(took(value) for value in (each.p50, each.p90, each.p99, each.max)),
+        ]
+        for each in known
+    ]
+    columns = [Column("Size", "name"), Column("", "plot"), Column("Count", "number")]
+    columns += [Column(name, "number") for name in ("50 %", "90 %", "99 %", "Max")]
+    return table(f"{title}, by size of the topic", columns, rows, class_="compact")
+
+
+def _by_day(report: Report) -> Markup:
+    most = max((row.deleted_p99_ms or 0 for row in report.slo.shown), default=0)
+    rows = [
+        [
+            Cell(day(row.day), day(row.day)),
+            *(amount(each) for each in (row.deletions, row.done, row.open, row.let_go)),
+            Cell(charts.share(row.deleted_p99_ms or 0, most, duration(row.deleted_p99_ms), "h-deleted")),
+            *(
+                took(each)
+                for each in (row.deleted_p50_ms, row.deleted_p99_ms, row.reclaimed_p50_ms, row.reclaimed_p99_ms)
+            ),
+            *(took(each) for each in (row.held_ms, row.waited_ms)),
+        ]
+        for row in report.slo.shown
+    ]
+    columns = [
+        Column("Day", "name"),
+        *(Column(name, "number") for name in ("Deletions", "Done", "Open", "Let go")),
+        Column("Deleted, 99 %", "plot"),
+        *(Column(name, "number") for name in ("Deleted 50 %", "99 %", "Last byte 50 %", "99 %", "Held", "Waited")),
+    ]
+    note = left_out(len(report.slo.shown), report.slo.total, "day", "the newest")
+    return table("By the day of the mark (UTC), newest first", columns, rows, left_out=note, is_long=True)
+
+
+# --- reclaimed ----------------------------------------------------------------------------------------------------
+
+
+def reclaimed(report: Report) -> Section:
+    bars, step, words = _bars(report)
+    if not bars:
+        return Section("reclaimed", "Reclaimed", None, calm("No bytes were reclaimed yet."))
+    per_day = step >= MS_PER_DAY
+    most = max(bar.size_bytes for bar in bars)
+    rows = [
+        [
+            Cell(_bar_label(bar, step), bar.at),
+            Cell(charts.share(bar.size_bytes, most, size(bar.size_bytes))),
+            bytes_cell(bar.size_bytes),
+            *([] if per_day else [amount(bar.topics)]),
+        ]
+        for bar in bars
+    ]
+    columns = [Column("Day" if per_day else "From (UTC)", "name"), Column("", "plot"), Column("Reclaimed", "number")]
+    if not per_day:
+        columns.append(Column("Topics", "number"))
+    numbers = table(f"Reclaimed {words}", columns, rows, class_="compact", is_long=True)
+    chart = charts.bytes_over_time(bars, step)
+    parts = [figure(chart, numbers, has_scale=True)]
+    if report.reclaim_by_broker.total:
+        parts.append(_by_broker(report.reclaim_by_broker))
+    lead = (
+        "Bytes by the day on which their directories were removed (UTC)."
+        if per_day
+        else "Bytes of a topic count at the moment when its last directory went (UTC)."
+    )
+    return Section("reclaimed", "Reclaimed", lead, stack(*parts), size(reclaimed_bytes(report)))
+
+
+def _bars(report: Report) -> tuple[Sequence[Freed], int, str]:
+    """By day where there are several days, as the brokers told; else within the day, by topic."""
+    days = [row for row in report.reclaim_by_day.shown if row.day is not None]
+    if len(days) > 1 or not report.deletions.freed:
+        in_order = sorted(days, key=lambda row: row.day.toordinal() if row.day else 0)
+        bars = [
+            Freed((row.day.toordinal() - 719_163) * MS_PER_DAY, row.size_bytes, 0)
+            for row in in_order
+            if row.day is not None
+        ]
+        return bars, MS_PER_DAY, "by day"
+    step = report.deletions.freed_step_ms
+    return report.deletions.freed, step, "by minute" if step == 60_000 else f"in steps of {step_words(step)}"
+
+
+def _bar_label(bar: Freed, step: int) -> str:
+    return instant(bar.at)[:10] if step >= MS_PER_DAY else clock(bar.at, min(step, 60_000))
+
+
+def _by_broker(brokers: Rows[Reclaim]) -> Markup:
+    most = max((row.size_bytes for row in brokers.shown), default=0)
+    rows = [
+        [
+            Cell("unknown" if row.broker is None else f"broker {row.broker}", row.broker),
+            Cell(charts.share(row.size_bytes, most, size(row.size_bytes))),
+            bytes_cell(row.size_bytes),
+            *(amount(value) for value in (row.directories, row.files)),
+            Cell(
+                labelled(number(row.failed_directories), "attention") if row.failed_directories else "0",
+                row.failed_directories,
+            ),
+        ]
+        for row in brokers.shown
+    ]
+    columns = [Column("Broker", "name"), Column("", "plot")]
+    columns += [Column(name, "number") for name in ("Reclaimed", "Directories", "Files", "Failed")]
+    note = left_out(len(brokers.shown), brokers.total, "broker", "those that reclaimed most")
+    return table("By broker, as each of them told", columns, rows, left_out=note)

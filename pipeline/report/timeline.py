@@ -1,0 +1,187 @@
+"""The timelines: one row per deletion, a bar whose parts are its phases, and below it what it waited for.
+
+Where the deletions shown were marked in one burst, all rows have one clock, and changes of the controller can be drawn
+across them. Otherwise each row begins at its own mark. A few that took very much longer than the others make the axis
+logarithmic, and the page says so.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pipeline.report import svg
+from pipeline.report.axes import Scale, clock_scale, elapsed_scale, log_scale
+from pipeline.report.markup import Markup, el, join
+from pipeline.report.values import Interval, Span, Tenure
+from pipeline.report.words import duration, instant
+
+ROW_PX: Final = 20
+_BAR: Final = (3.0, 9.0)
+_WAIT: Final = (14.0, 3.0)
+_BURST: Final = 3
+"""Spans are one burst where all of them together last at most so many times as long as the longest."""
+_SKEWED: Final = 40
+"""Times the median: from there on the longest makes the axis logarithmic."""
+
+
+class Phase(NamedTuple):
+    """A part of a bar: what the deletion was on its way to."""
+
+    column: str
+    class_: str
+    name: str | None = None
+    """As the legend has it; None where the next part has the same colour."""
+    explains: str | None = None
+
+
+PHASES: Final = (
+    Phase("queued_at", "p-held", "Held", "marked, not queued yet"),
+    Phase("started_at", "p-started"),
+    Phase("tombstoned_at", "p-started", "Queued, started", "until brokers were told that it goes"),
+    Phase("acknowledged_at", "p-told", "Tombstoned", "until every replica had acknowledged"),
+    Phase("znodes_gone_at", "p-acked", "Acknowledged", "until its znodes were gone"),
+    Phase("bytes_gone_at", "p-gone", "Znodes gone", "until the last byte was gone"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the rows are drawn. With `is_clock` the scale is of instants, otherwise of the time since the mark."""
+
+    scale: Scale
+    is_clock: bool
+    changes: tuple[tuple[float, str], ...] = ()
+    """Places of the scale where control changed hands, and how."""
+
+    def at(self, span: Span, ms: int) -> float:
+        return self.scale.at(ms if self.is_clock else ms - (begin(span) or ms))
+
+
+def begin(span: Span) -> int | None:
+    """The first instant that is known of it."""
+    return min(_known(span), default=None)
+
+
+def end(span: Span) -> int | None:
+    """The last instant that is known of it."""
+    return max(_known(span), default=None)
+
+
+def plan(spans: Sequence[Span], tenures: Sequence[Tenure] = ()) -> Plan:
+    """The scale that fits these deletions."""
+    lengths = [(end(span) or 0) - (begin(span) or 0) for span in spans]
+    longest = max(lengths, default=0)
+    first = min((b for span in spans if (b := begin(span)) is not None), default=0)
+    last = max((e for span in spans if (e := end(span)) is not None), default=0)
+    if last - first <= _BURST * max(longest, 1000):
+        margin = max((last - first) // 50, 1)
+        scale = clock_scale(first, last + margin)
+        return Plan(scale, is_clock=True, changes=tuple(_changes(scale, tenures)))
+    if longest > _SKEWED * statistics.median(lengths):
+        return Plan(log_scale(1, longest), is_clock=False)
+    return Plan(elapsed_scale(longest * 1.02), is_clock=False)
+
+
+def axis(plan: Plan) -> Markup:
+    """The labels, for the head of the column."""
+    labels = join(
+        svg.text(tick.place, 12, tick.label, "tick minor" if tick.is_minor else "tick") for tick in plan.scale.ticks
+    )
+    marks = join(
+        el("g", el("title", words), svg.vertical(place, 15, 20, "change"), class_="changes")
+        for place, words in plan.changes
+    )
+    title = "Time of day, UTC" if plan.is_clock else "Time since the mark"
+    return svg.picture(title, "", ROW_PX, labels, marks, class_="axis")
+
+
+def shared(plan: Plan) -> Markup:
+    """What every row has behind its bar, drawn once and referred to."""
+    lines = [svg.vertical(tick.place, 0, ROW_PX + 8, "grid") for tick in plan.scale.ticks]
+    lines += [svg.vertical(place, 0, ROW_PX + 8, "change") for place, _ in plan.changes]
+    hatch = el(
+        "pattern",
+        el("rect", width=6, height=6, class_="hatch-ground"),
+        el("path", d="M0 6L6 0", class_="hatch-line"),
+        id="hatch",
+        width=6,
+        height=6,
+        patternUnits="userSpaceOnUse",
+    )
+    symbol = el("symbol", *lines, id="rows-behind", overflow="visible")
+    return el("svg", el("defs", hatch, symbol), width=0, height=0, class_="shared", aria_hidden="true")
+
+
+def bar(plan: Plan, span: Span) -> Markup:
+    """One row."""
+    parts: list[Markup] = [el("use", href="#rows-behind", width="100%", height="100%")]
+    at = begin(span)
+    if at is None:
+        return svg.picture("no time is known", "", ROW_PX, *parts, class_="row")
+    for phase in PHASES:
+        reached = getattr(span, phase.column)
+        if reached is None:
+            continue
+        start, stop = plan.at(span, at), plan.at(span, max(reached, at))
+        at = max(reached, at)
+        if stop > start or reached > (begin(span) or 0):
+            parts.append(svg.rect(start, max(stop - start, 0.2), *_BAR, phase.class_))
+    is_open = span.outcome not in ("done", "let go")
+    if is_open:
+        start = plan.at(span, at)
+        parts.append(svg.rect(start, 100 - start, *_BAR, "p-open"))
+    parts += [_wait(plan, span, each, is_open) for each in span.waited_for if each.since is not None]
+    return svg.picture(told(span), "", ROW_PX, *parts, class_="row")
+
+
+def told(span: Span) -> str:
+    """The row in words."""
+    start = begin(span)
+    words = [f"marked {instant(span.marked_at)}"]
+    for name, ms in milestones(span):
+        if ms is not None and start is not None:
+            words.append(f"{name} after {duration(ms - start)}")
+    words += [f"waited for {_who(each)} {duration(each.ms)}".rstrip(" –") for each in span.waited_for]
+    return "; ".join(words)
+
+
+def milestones(span: Span) -> tuple[tuple[str, int | None], ...]:
+    """What it came to, and when."""
+    return (
+        ("queued", span.queued_at),
+        ("started", span.started_at),
+        ("tombstoned", span.tombstoned_at),
+        ("acknowledged", span.acknowledged_at),
+        ("znodes gone", span.znodes_gone_at),
+        ("bytes gone", span.bytes_gone_at),
+        ("let go", span.let_go_at),
+    )
+
+
+def _wait(plan: Plan, span: Span, each: Interval, is_open: bool) -> Markup:
+    assert each.since is not None
+    start = plan.at(span, each.since)
+    ends = each.until if each.until is not None else None if is_open else end(span)
+    stop = 100.0 if ends is None else plan.at(span, ends)
+    return svg.rect(start, max(stop - start, 0.4), *_WAIT, "p-wait")
+
+
+def _who(each: Interval) -> str:
+    return "brokers" if each.broker is None else f"broker {each.broker}"
+
+
+def _changes(scale: Scale, tenures: Sequence[Tenure]) -> list[tuple[float, str]]:
+    """Where a controller was elected within the time shown."""
+    return [
+        (scale.at(row.elected_at), f"controller {row.controller} elected, epoch {row.epoch}, {instant(row.elected_at)}")
+        for row in sorted(tenures, key=lambda row: row.elected_at or 0)
+        if row.elected_at is not None and scale.start < row.elected_at < scale.end
+    ]
+
+
+def _known(span: Span) -> list[int]:
+    found = [span.marked_at, *(ms for _, ms in milestones(span)), span.last_ack_at, span.done_at]
+    return [ms for ms in found if ms is not None]

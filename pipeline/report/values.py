@@ -1,0 +1,279 @@
+"""What the page is made of: small plain values. Instants are milliseconds since 1970 (UTC), sizes bytes.
+
+A row type's fields are named as the columns that it is read from; `pipeline.schemas` says what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Generic, NamedTuple, TypeVar
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[Row]):
+    """The rows that are shown, and how many there are."""
+
+    shown: tuple[Row, ...] = ()
+    total: int = 0
+
+    @property
+    def left_out(self) -> int:
+        return self.total - len(self.shown)
+
+
+class Interval(NamedTuple):
+    """Why a deletion was held back, or which broker it waited for. `until` is None while it lasts."""
+
+    why: str
+    since: int | None
+    until: int | None
+    ms: int | None
+    broker: int | None = None
+    replicas: int | None = None
+
+
+class Span(NamedTuple):
+    topic: str
+    topic_id: str | None
+    span: int | None
+    partitions: int | None
+    replicas: int | None
+    marked_at: int | None
+    queued_at: int | None
+    started_at: int | None
+    tombstoned_at: int | None
+    first_ack_at: int | None
+    last_ack_at: int | None
+    acknowledged_at: int | None
+    znodes_gone_at: int | None
+    done_at: int | None
+    let_go_at: int | None
+    bytes_gone_at: int | None
+    outcome: str | None
+    phase: str | None
+    acked_replicas: int | None
+    freed_directories: int | None
+    freed_bytes: int | None
+    held: tuple[Interval, ...]
+    held_ms: int | None
+    waited_for: tuple[Interval, ...]
+    waited_ms: int | None
+    controllers: tuple[int, ...]
+    deleted_ms: int | None
+    reclaimed_ms: int | None
+
+
+class Slo(NamedTuple):
+    day: date
+    size_class: str | None
+    deletions: int | None
+    done: int | None
+    reclaimed: int | None
+    let_go: int | None
+    open: int | None
+    deleted_p50_ms: float | None
+    deleted_p99_ms: float | None
+    deleted_max_ms: int | None
+    reclaimed_p50_ms: float | None
+    reclaimed_p99_ms: float | None
+    reclaimed_max_ms: int | None
+    held_ms: int | None
+    waited_ms: int | None
+
+
+class Stuck(NamedTuple):
+    topic: str | None
+    topic_id: str | None
+    span: int | None
+    since: int | None
+    waiting_ms: int | None
+    phase: str | None
+    reasons: tuple[str, ...] | None
+    brokers: tuple[int, ...] | None
+    seen_in: str | None
+    remedy: str | None
+
+
+class SlowBroker(NamedTuple):
+    day: date
+    broker: int | None
+    replicas: int | None
+    acked: int | None
+    refused: int | None
+    ack_p50_ms: float | None
+    ack_p99_ms: float | None
+    ack_max_ms: int | None
+    ineligible_ms: int | None
+    times_median: float | None
+
+
+class Reclaim(NamedTuple):
+    """Of a day, or of a broker over all days."""
+
+    day: date | None
+    broker: int | None
+    directories: int
+    files: int
+    size_bytes: int
+    failed_directories: int
+
+
+class Finding(NamedTuple):
+    place: str | None
+    standing: str | None
+    reason: str | None
+    what: str | None
+    topic: str | None
+    broker: int | None
+    partition: int | None
+    size_bytes: int | None
+    detail: str | None
+
+
+class FindingCount(NamedTuple):
+    survey_id: str | None
+    taken_at: int | None
+    broker: int | None
+    place: str | None
+    standing: str | None
+    reason: str | None
+    findings: int | None
+    size_bytes: int | None
+
+
+class SurveyRow(NamedTuple):
+    survey_id: str | None
+    taken_at: int | None
+    took_ms: int | None
+    cluster_id: str | None
+    complete: bool | None
+    in_motion: tuple[str, ...] | None
+    problems: tuple[Mapping[str, str], ...] | None
+
+
+class Candidate(NamedTuple):
+    topic: str | None
+    topic_id: str | None
+    partitions: int | None
+    replicas: int | None
+    size_bytes: int | None
+    is_empty: bool | None
+    last_write: int | None
+    unwritten_days: int | None
+    evidence: str | None
+    created_at: int | None
+    taken_at: int | None
+
+
+class Tenure(NamedTuple):
+    controller: int | None
+    epoch: int | None
+    elected_at: int | None
+    active_at: int | None
+    resigned_at: int | None
+    taken_from: int | None
+    loading_ms: int | None
+    tenure_ms: int | None
+    reason: str | None
+
+
+class Violation(NamedTuple):
+    rule: str | None
+    severity: str | None
+    subject: str | None
+    time: int | None
+    detail: str | None
+    event_ids: tuple[str, ...] | None
+
+
+class BadLine(NamedTuple):
+    source_file: str | None
+    line: str | None
+    reason: str | None
+    detail: str | None
+    copies: int | None
+
+
+class Latency(NamedTuple):
+    """How long it took, of one size class. `bins`: number of the bin (`latency_bin`) to how many deletions."""
+
+    measure: str
+    size_class: str
+    deletions: int
+    p50: float
+    p90: float
+    p99: float
+    max: float
+    bins: Mapping[int, int]
+
+
+class Progress(NamedTuple):
+    """How many deletions had reached each phase by the end of each step of time."""
+
+    start: int
+    step_ms: int
+    reached: Mapping[str, tuple[int, ...]]
+
+
+class Freed(NamedTuple):
+    """Bytes of the topics whose last directory went within one step of time that begins at `at`."""
+
+    at: int
+    size_bytes: int
+    topics: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """All spans of the time looked at, added up, and those that are shown."""
+
+    shown: tuple[Span, ...] = ()
+    total: int = 0
+    done: int = 0
+    reclaimed: int = 0
+    let_go: int = 0
+    open: int = 0
+    freed_bytes: int = 0
+    waited: int = 0
+    """How many waited for brokers."""
+    held: int = 0
+    latencies: tuple[Latency, ...] = ()
+    progress: Progress | None = None
+    freed: tuple[Freed, ...] = ()
+    freed_step_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything on the page."""
+
+    title: str = ""
+    lake: str = ""
+    first_day: date | None = None
+    last_day: date | None = None
+    """The days that were asked for; None: all."""
+    as_of: int | None = None
+    """The newest instant that the lake knows of."""
+    deletions: Deletions = field(default_factory=Deletions)
+    slo: Rows[Slo] = field(default_factory=Rows)
+    stuck: Rows[Stuck] = field(default_factory=Rows)
+    slow_brokers: Rows[SlowBroker] = field(default_factory=Rows)
+    reclaim_by_day: Rows[Reclaim] = field(default_factory=Rows)
+    reclaim_by_broker: Rows[Reclaim] = field(default_factory=Rows)
+    surveys: Rows[SurveyRow] = field(default_factory=Rows)
+    """Newest first."""
+    counts: tuple[FindingCount, ...] = ()
+    """Of the surveys that are shown."""
+    findings: Rows[Finding] = field(default_factory=Rows)
+    """Of the newest survey."""
+    candidates: Rows[Candidate] = field(default_factory=Rows)
+    tenures: Rows[Tenure] = field(default_factory=Rows)
+    violations: Rows[Violation] = field(default_factory=Rows)
+    violations_by_rule: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    bad_lines: Rows[BadLine] = field(default_factory=Rows)
+    bad_by_reason: Mapping[str, int] = field(default_factory=dict)
+    """How many lines, copies included."""

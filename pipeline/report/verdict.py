@@ -1,0 +1,196 @@
+"""What the report comes to: one sentence, a level, and a few figures."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from typing import Final, NamedTuple
+
+from pipeline.report.values import Latency, Report
+from pipeline.report.words import NONE, count, duration, number, size
+from protocol.findings import Standing
+
+FINDINGS: Final = {
+    Standing.LEFT_OVER: ("left over", "left over"),
+    Standing.SET_ASIDE: ("set aside", "set aside"),
+    Standing.MISSING: ("missing", "missing"),
+}
+"""Standings that ask for somebody; what is pending goes by itself."""
+
+
+class Level(enum.Enum):
+    """How things stand; the value is the word for it."""
+
+    GOOD = "All clear"
+    ATTENTION = "Needs a look"
+    BAD = "Broken rules"
+    EMPTY = "Nothing yet"
+
+
+class Verdict(NamedTuple):
+    level: Level
+    sentence: str
+
+
+class Figure(NamedTuple):
+    """A key figure: its name, the value, what is to be known besides, and the section that has more."""
+
+    name: str
+    value: str
+    note: str
+    section: str
+
+
+def verdict(report: Report) -> Verdict:
+    """The sentence at the head of the page and of the command's answer."""
+    if is_empty(report):
+        return Verdict(
+            Level.EMPTY, "Nothing is recorded in this lake" + (" for these days." if asked(report) else " yet.")
+        )
+    parts = [_deletions(report)]
+    if report.stuck.total and report.stuck.total != report.deletions.open:
+        parts.append(f"{count(report.stuck.total, 'topic')} stuck")
+    parts += _found(report)
+    sentence = ", ".join(parts)
+    errors = _errors(report)
+    warnings = report.violations.total - errors
+    rules = "no rule of the audit broken"
+    if errors:
+        rules = f"the audit found {count(errors, 'error')}"
+    elif warnings:
+        rules = f"the audit found {count(warnings, 'warning')}"
+    sentence = f"{sentence}; {_reclaimed(report)}{rules}."
+    needs = report.stuck.total or report.deletions.open or warnings or _count_found(report) or report.bad_by_reason
+    level = Level.BAD if errors else Level.ATTENTION if needs else Level.GOOD
+    return Verdict(level, sentence[0].upper() + sentence[1:])
+
+
+def figures(report: Report) -> tuple[Figure, ...]:
+    """The strip of key figures."""
+    deletions = report.deletions
+    errors = _errors(report)
+    warnings = report.violations.total - errors
+    found = _count_found(report)
+    pending = _counts(report)[Standing.PENDING]
+    return (
+        Figure("Deletions", number(deletions.total), _outcomes(report), "timelines"),
+        Figure("Stuck", number(report.stuck.total), _brokers_to_blame(report), "stuck"),
+        _latency_figure(report, "deleted", "Mark to deleted"),
+        _latency_figure(report, "reclaimed", "Mark to last byte"),
+        Figure("Reclaimed", size(reclaimed_bytes(report)), _reclaimed_note(report), "reclaimed"),
+        Figure(
+            "Left over",
+            number(found) if report.surveys.total else NONE,
+            f"{number(pending)} pending" if report.surveys.total else "no survey yet",
+            "leftovers",
+        ),
+        Figure(
+            "Audit", number(errors), f"{'error' if errors == 1 else 'errors'}, {count(warnings, 'warning')}", "audit"
+        ),
+    )
+
+
+def latency(report: Report, measure: str, size_class: str = "all") -> Latency | None:
+    """The distribution of that measure, if there is one."""
+    wanted = (each for each in report.deletions.latencies if (each.measure, each.size_class) == (measure, size_class))
+    return next(wanted, None)
+
+
+def reclaimed_bytes(report: Report) -> int:
+    """As the brokers told; of deletions where no broker's word was gathered by day."""
+    by_broker = sum(row.size_bytes for row in report.reclaim_by_broker.shown)
+    return by_broker or report.deletions.freed_bytes
+
+
+def is_empty(report: Report) -> bool:
+    """Neither a deletion nor a survey nor a line of a journal is known."""
+    rows = (report.stuck, report.surveys, report.tenures, report.violations, report.bad_lines, report.candidates)
+    return not report.deletions.total and not any(each.total for each in rows)
+
+
+def asked(report: Report) -> bool:
+    """Only certain days were asked for."""
+    return report.first_day is not None or report.last_day is not None
+
+
+def findings_by_standing(report: Report) -> dict[Standing, int]:
+    """Of the newest survey."""
+    return dict(_counts(report))
+
+
+def _deletions(report: Report) -> str:
+    deletions = report.deletions
+    if not deletions.total:
+        return "no deletions"
+    said = count(deletions.total, "deletion")
+    if deletions.done == deletions.total:
+        return f"{said}, {'done' if deletions.total == 1 else 'all done'}"
+    parts = [f"{number(deletions.done)} done"]
+    if deletions.open:
+        stuck = report.stuck.total == deletions.open
+        parts.append(f"{number(deletions.open)} {'stuck' if stuck else 'under way'}")
+    if deletions.let_go:
+        parts.append(f"{number(deletions.let_go)} let go")
+    return f"{said}, {', '.join(parts)}"
+
+
+def _found(report: Report) -> list[str]:
+    if not report.surveys.total:
+        return []
+    found = _counts(report)
+    said = [f"{number(found[standing])} {words[0]}" for standing, words in FINDINGS.items() if found[standing]]
+    return said or ["nothing left over"]
+
+
+def _reclaimed(report: Report) -> str:
+    amount = reclaimed_bytes(report)
+    return f"{size(amount)} reclaimed, " if amount else ""
+
+
+def _counts(report: Report) -> Counter[Standing]:
+    found: Counter[Standing] = Counter()
+    newest = report.surveys.shown[0].survey_id if report.surveys.shown else None
+    by_code = {standing.code: standing for standing in Standing}
+    for row in report.counts:
+        if row.survey_id == newest and row.standing in by_code:
+            found[by_code[row.standing]] += row.findings or 0
+    return found
+
+
+def _count_found(report: Report) -> int:
+    found = _counts(report)
+    return sum(found[standing] for standing in FINDINGS)
+
+
+def _errors(report: Report) -> int:
+    return sum(many for (severity, _), many in report.violations_by_rule.items() if severity != "warning")
+
+
+def _outcomes(report: Report) -> str:
+    deletions = report.deletions
+    parts = [f"{number(deletions.done)} done"]
+    parts += [f"{number(deletions.open)} open"] if deletions.open else []
+    parts += [f"{number(deletions.let_go)} let go"] if deletions.let_go else []
+    return ", ".join(parts)
+
+
+def _brokers_to_blame(report: Report) -> str:
+    brokers = sorted({broker for row in report.stuck.shown for broker in row.brokers or ()})
+    if not report.stuck.total:
+        return "nothing waits in vain"
+    if not brokers:
+        return "for other reasons than a broker"
+    shown = ", ".join(map(str, brokers[:4])) + (" and more" if len(brokers) > 4 else "")
+    return f"{'broker' if len(brokers) == 1 else 'brokers'} {shown}"
+
+
+def _latency_figure(report: Report, measure: str, name: str) -> Figure:
+    found = latency(report, measure)
+    if found is None:
+        return Figure(name, NONE, "none yet", "latency")
+    return Figure(name, duration(found.p50), f"median; 99 % {duration(found.p99)}", "latency")
+
+
+def _reclaimed_note(report: Report) -> str:
+    directories = sum(row.directories for row in report.reclaim_by_broker.shown)
+    return count(directories, "directory", "directories") if directories else "by agents' word"

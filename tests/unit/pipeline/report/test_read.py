@@ -1,0 +1,138 @@
+"""From Parquet to values: sums, percentiles, which rows are chosen, days, what is missing or unreadable."""
+
+from __future__ import annotations
+
+import datetime
+import statistics
+from pathlib import Path
+
+import pytest
+
+from pipeline import tables
+from pipeline.report.columns import Days, LakeUnreadable
+from pipeline.report.read import read_report
+from pipeline.report.read_spans import SHOWN, step_width
+from tests.fakes.lakes import at, day_of, write
+from tests.fakes.report_lake import BEGAN_MS, MS_PER_DAY, span, write_lake
+
+
+def test_deletions_are_added_up(tmp_path: Path) -> None:
+    found = read_report(str(write_lake(tmp_path, 60))).deletions
+    assert (found.total, found.done, found.open, found.let_go) == (61, 60, 1, 0)
+    assert found.reclaimed == 60
+    assert found.waited == 40
+    assert found.freed_bytes == 16_384 * 15 * (4 + 4 + 12 + 120)
+    assert sum(bar.size_bytes for bar in found.freed) == found.freed_bytes
+    assert sum(bar.topics for bar in found.freed) == 60
+
+
+def test_percentiles_are_exact(tmp_path: Path) -> None:
+    rows = [span(number, BEGAN_MS) for number in range(101)]
+    write(tmp_path, tables.DELETION_SPANS, rows)
+    found = {each.measure: each for each in read_report(str(tmp_path)).deletions.latencies if each.size_class == "all"}
+    took = sorted(row["deleted_ms"] for row in rows)
+    assert found["deleted"].p50 == statistics.median(took)
+    assert found["deleted"].p90 == took[90]
+    assert found["deleted"].p99 == took[99]
+    assert found["deleted"].max == took[-1]
+    assert sum(found["reclaimed"].bins.values()) == 101
+
+
+def test_size_classes_are_those_of_the_gold_table(tmp_path: Path) -> None:
+    sizes = (1, 9, 10, 99, 100, 999, 1000, 50_000)
+    write(tmp_path, tables.DELETION_SPANS, [span(n, BEGAN_MS, replicas=size) for n, size in enumerate(sizes)])
+    known = read_report(str(tmp_path)).deletions.latencies
+    counts = [(each.size_class, each.deletions) for each in known if each.measure == "deleted"]
+    assert counts == [("all", 8), ("1-9", 2), ("10-99", 2), ("100-999", 2), ("1000+", 2)]
+
+
+def test_progress_ends_with_all_of_them(tmp_path: Path) -> None:
+    progress = read_report(str(write_lake(tmp_path, 60))).deletions.progress
+    assert progress is not None
+    assert progress.reached["marked_at"][-1] == 61
+    assert progress.reached["bytes_gone_at"][-1] == 60
+    assert all(list(counts) == sorted(counts) for counts in progress.reached.values())
+
+
+def test_of_many_the_open_the_slowest_and_the_newest_are_shown(tmp_path: Path) -> None:
+    many = [span(number, BEGAN_MS + number * 50) for number in range(1_000)]
+    slow = [{**span(2_000 + n, BEGAN_MS), "reclaimed_ms": 9_000_000 + n} for n in range(5)]
+    still = [{**span(3_000 + n, BEGAN_MS), "outcome": "open", "reclaimed_ms": None} for n in range(120)]
+    write(tmp_path, tables.DELETION_SPANS, [*many, *slow])
+    write(tmp_path, tables.DELETION_SPANS, still, part=1)
+    shown = [row.topic for row in read_report(str(tmp_path)).deletions.shown]
+    assert len(shown) == len(set(shown)) == SHOWN
+    assert sum(topic >= "demo-3000" for topic in shown) == 80
+    assert {row["topic"] for row in slow} <= set(shown)
+    assert "demo-0999" in shown
+
+
+def test_what_is_shown_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+    rows = [{**span(number, BEGAN_MS), "deleted_ms": 5, "reclaimed_ms": 7} for number in range(500)]
+    write(tmp_path / "one", tables.DELETION_SPANS, rows)
+    write(tmp_path / "two", tables.DELETION_SPANS, rows[::-1])
+    one, two = (read_report(str(tmp_path / name)).deletions for name in ("one", "two"))
+    assert one == two
+
+
+def test_instants_are_read_however_they_were_written(tmp_path: Path) -> None:
+    for name, int96 in (("old", True), ("new", False)):
+        write(tmp_path / name, tables.DELETION_SPANS, [span(1, BEGAN_MS + 7)], int96=int96)
+    (old,), (new,) = (read_report(str(tmp_path / name)).deletions.shown for name in ("old", "new"))
+    assert old == new
+    assert old.marked_at == BEGAN_MS + 7
+    assert old.held[0].since == BEGAN_MS + 7
+
+
+def test_only_the_days_that_are_asked_for(tmp_path: Path) -> None:
+    lake = str(write_lake(tmp_path, 60, days=3))
+    second = day_of(BEGAN_MS + MS_PER_DAY)
+    assert read_report(lake).deletions.total == 61
+    assert read_report(lake, days=Days(second, second)).deletions.total == 20
+    assert read_report(lake, days=Days(first=second)).deletions.total == 40
+    none = read_report(lake, days=Days(datetime.date(2031, 1, 1)))
+    assert (none.deletions.total, none.surveys.total, none.stuck.total) == (0, 0, 1)
+    with pytest.raises(ValueError, match="is after --to"):
+        Days(datetime.date(2026, 2, 1), datetime.date(2026, 1, 1))
+
+
+def test_findings_are_those_of_the_newest_survey_with_what_is_pending_last(tmp_path: Path) -> None:
+    report = read_report(str(write_lake(tmp_path)))
+    assert [row.survey_id for row in report.surveys.shown] == ["s1", "s0"]
+    assert [row.standing for row in report.findings.shown] == ["left_over", "left_over", "set_aside", "pending"]
+    assert report.as_of == BEGAN_MS + 61_000
+
+
+def test_a_lake_with_no_tables_is_empty_and_a_directory_is_no_lake(tmp_path: Path) -> None:
+    with pytest.raises(LakeUnreadable, match="no tables in it"):
+        read_report(str(tmp_path))
+    with pytest.raises(LakeUnreadable, match="no such directory"):
+        read_report(str(tmp_path / "nowhere"))
+    (tmp_path / "lake.json").write_text("{}")
+    assert read_report(str(tmp_path)).deletions.total == 0
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    write_lake(tmp_path)
+    (tmp_path / "gold/stuck_now/part-9.parquet").write_bytes(b"not parquet")
+    with pytest.raises(LakeUnreadable, match="gold/stuck_now cannot be read"):
+        read_report(str(tmp_path))
+
+
+def test_columns_that_a_file_does_not_have_are_null(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    directory = tmp_path / "silver/deletion_spans/day=2026-11-21"
+    directory.mkdir(parents=True)
+    pq.write_table(
+        pa.table({"topic": ["orders"], "marked_at": [at(BEGAN_MS)], "of_later": [1]}), directory / "a.parquet"
+    )
+    (row,) = read_report(str(tmp_path)).deletions.shown
+    assert (row.topic, row.marked_at, row.replicas, row.held) == ("orders", BEGAN_MS, None, ())
+
+
+@pytest.mark.parametrize("extent_ms", [0, 1, 5_000, 86_400_000, 40 * 86_400_000, 4_000 * 86_400_000])
+def test_steps_are_few_enough_to_be_drawn(extent_ms: int) -> None:
+    step = step_width(0, extent_ms)
+    assert extent_ms / step <= 160

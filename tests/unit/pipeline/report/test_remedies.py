@@ -1,0 +1,39 @@
+"""What to do about each finding, with names that a shell takes as they are."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from pipeline.report.remedies import remedy
+from pipeline.report.values import Finding
+from protocol.findings import Reason, Standing
+
+
+def finding(reason: str, what: str = "/d1/orders-0", topic: str = "orders") -> Finding:
+    return Finding("disk", "left_over", reason, what, topic, 1, 0, 5, None)
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_a_remedy(reason: Reason) -> None:
+    found = remedy(finding(reason.code))
+    assert found.does.endswith(".")
+    assert found.command is not None or reason.standing is Standing.PENDING
+
+
+def test_a_reason_of_a_later_version_is_explained() -> None:
+    assert remedy(finding("of_later")).command == "lethe explain orders"
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_names_cannot_become_commands(reason: Reason) -> None:
+    evil = "/d1/x; rm -rf / #'"
+    command = remedy(finding(reason.code, evil, evil)).command
+    if command is not None and evil[:4] in command:
+        assert evil in shlex.split(command)
+
+
+def test_directories_are_moved_and_never_removed() -> None:
+    for reason in (Reason.DIRECTORY_WITHOUT_TOPIC, Reason.DIRECTORY_OF_OTHER_INCARNATION, Reason.STRAY_DIRECTORY):
+        assert "rm " not in (remedy(finding(reason.code)).command or "")

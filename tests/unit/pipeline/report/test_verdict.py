@@ -1,0 +1,56 @@
+"""One sentence, and how loud it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.report.values import Deletions, FindingCount, Report, Rows, Stuck, SurveyRow, Violation
+from pipeline.report.verdict import Level, figures, verdict
+
+_STUCK = Stuck("orders", None, 1, 0, 5, "queued", ("waits",), (3,), "both", "lethe explain orders")
+_SURVEY = SurveyRow("s1", 5, 1, None, True, (), ())
+_BROKEN = Violation("acks", "error", "topic/orders", 1, "…", ())
+
+
+def counted(standing: str, many: int) -> FindingCount:
+    return FindingCount("s1", 5, 1, "disk", standing, "reason", many, 0)
+
+
+DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surveys=Rows((_SURVEY,), 1))
+
+
+@pytest.mark.parametrize(
+    "report, level, sentence",
+    [
+        (Report(), Level.EMPTY, "Nothing is recorded in this lake yet."),
+        (DONE, Level.GOOD, "3 deletions, all done, nothing left over; 4.20 MB reclaimed, no rule of the audit broken."),
+        (
+            Report(deletions=Deletions(total=2, done=1, open=1), stuck=Rows((_STUCK,), 1)),
+            Level.ATTENTION,
+            "2 deletions, 1 done, 1 stuck; no rule of the audit broken.",
+        ),
+        (
+            Report(stuck=Rows((_STUCK,), 1), surveys=Rows((_SURVEY,), 1), counts=(counted("pending", 4),)),
+            Level.ATTENTION,
+            "No deletions, 1 topic stuck, nothing left over; no rule of the audit broken.",
+        ),
+        (
+            Report(surveys=Rows((_SURVEY,), 1), counts=(counted("left_over", 2), counted("missing", 1))),
+            Level.ATTENTION,
+            "No deletions, 2 left over, 1 missing; no rule of the audit broken.",
+        ),
+        (
+            Report(violations=Rows((_BROKEN,), 2), violations_by_rule={("error", "acks"): 1, ("warning", "b"): 1}),
+            Level.BAD,
+            "No deletions; the audit found 1 error.",
+        ),
+    ],
+)
+def test_verdicts(report: Report, level: Level, sentence: str) -> None:
+    found = verdict(report)
+    assert (found.level, found.sentence.replace("\u00a0", " ")) == (level, sentence)
+
+
+def test_without_a_survey_nothing_is_said_to_be_clean() -> None:
+    assert "left over" not in verdict(Report(deletions=Deletions(total=1, done=1))).sentence
+    assert {figure.name: figure.value for figure in figures(Report())}["Left over"] == "–"
