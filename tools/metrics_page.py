@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from broker.runtime.metrics import METRICS
-from controller.runtime.metrics import metrics_page
+from collections.abc import Iterator
 
+from broker.runtime.metrics import METRICS
+from controller.runtime import declared
+from controller.runtime.declaring import Metric
+
+CONTROLLER = """\
+# Metrics of the controller
+
+Generated from `controller/runtime/declared.py` and what that names; `make docs` writes it.
+
+`lethe controller` serves them at `/metrics` in Prometheus' text format. What Kafka's own controller
+measures has the name under which the usual configuration of the Prometheus JMX exporter (lower-case output
+names) shows it, so dashboards and alerts made for Kafka keep working. A *summary* has `_count`, `_sum` and a
+series per quantile of the latest 1,028 values, as Kafka's histograms and timers do. The process's own
+`process_*` metrics come on top. How many series there are depends on the number of brokers, never on that of topics or
+partitions.
+"""
 AGENT = """\
 
 # Metrics of the broker agent
@@ -22,4 +37,19 @@ def page() -> str:
         f"| `{metric.name}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.meaning} |"
         for metric in METRICS
     )
-    return metrics_page() + AGENT + "\n".join(rows) + "\n"
+    return CONTROLLER + "\n".join(_controller()) + "\n" + AGENT + "\n".join(rows) + "\n"
+
+
+def _controller() -> Iterator[str]:
+    for title, remark, metrics in declared.GROUPS:
+        yield from ("", f"## {title}", "")
+        if remark:
+            yield from (remark, "")
+        yield from ("| Metric | Kind | Labels | Meaning | Kafka's MBean |", "|---|---|---|---|---|")
+        yield from map(_row, metrics)
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    mbean = f"`{metric.mbean}`" if metric.mbean else ""
+    return f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.meaning} | {mbean} |"

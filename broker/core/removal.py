@@ -46,6 +46,8 @@ class RemovalQueue:
     freed_files: int = 0
     removed_directories: int = 0
     failed_attempts: int = 0
+    failing: int = 0
+    """Directories that are owed and whose last attempt failed."""
 
     def copy(self) -> RemovalQueue:
         return replace(self, pending=dict(self.pending), due=list(self.due))
@@ -53,9 +55,10 @@ class RemovalQueue:
     def add(self, directory: DirectoryRef, removal: PendingRemoval, due_ms: int) -> None:
         """Owe the removal of this directory from `due_ms` on."""
         if before := self.pending.get(directory):
-            self.pending_bytes -= before.size_bytes
+            self._discount(before)
         self.pending[directory] = removal
         self.pending_bytes += removal.size_bytes
+        self.failing += removal.error is not None
         self.scheduled += 1
         heapq.heappush(self.due, (due_ms, self.scheduled, directory))
 
@@ -88,7 +91,7 @@ class RemovalQueue:
             removal = self.pending.pop(directory, None)
             if removal is None:
                 continue
-            self.pending_bytes -= removal.size_bytes
+            self._discount(removal)
             if outcome.error is None:
                 self.removed_directories += 1
                 continue
@@ -107,4 +110,8 @@ class RemovalQueue:
     def drop_log_dir(self, log_dir: str) -> None:
         """Stop owing what lies in a failed log directory: it is found again after a restart."""
         for directory in [d for d in self.pending if d.log_dir == log_dir]:
-            self.pending_bytes -= self.pending.pop(directory).size_bytes
+            self._discount(self.pending.pop(directory))
+
+    def _discount(self, removal: PendingRemoval) -> None:
+        self.pending_bytes -= removal.size_bytes
+        self.failing -= removal.error is not None

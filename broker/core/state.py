@@ -85,6 +85,7 @@ class AgentState:
     """In a row."""
     isr_outcomes: dict[IsrVerdict, int] = field(default_factory=lambda: dict.fromkeys(IsrVerdict, 0))
     strays: dict[DirectoryRef, Leftover] = field(default_factory=dict)
+    stray_bytes: int = 0
     unknown: dict[DirectoryRef, Leftover] = field(default_factory=dict)
     stage: FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
     """What waits for a result of PerformDisk or AskTopicIds; control requests wait for it in their turn."""
@@ -124,6 +125,14 @@ class AgentState:
             self.tombstoned[topic] = topic_id
             if len(self.tombstoned) > MAX_TOMBSTONES:
                 del self.tombstoned[next(iter(self.tombstoned))]
+
+    # --- leftovers ------------------------------------------------------------------------------------------------
+
+    def put_stray(self, directory: DirectoryRef, leftover: Leftover) -> None:
+        """Remember a directory that is kept for a human."""
+        before = self.strays.get(directory)
+        self.stray_bytes += leftover.size_bytes - (before.size_bytes if before else 0)
+        self.strays[directory] = leftover
 
     # --- replicas -------------------------------------------------------------------------------------------------
 

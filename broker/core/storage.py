@@ -57,7 +57,7 @@ def fail_log_dir(state: AgentState, log_dir: str, error: str) -> list[Effect]:
 
 def keep_stray(state: AgentState, operation: SetAside, replica: Replica, reason: str) -> Record:
     """Remember a directory that was set aside, and say so."""
-    state.strays[DirectoryRef(operation.log_dir, operation.new_name)] = Leftover(replica.size_bytes, reason)
+    state.put_stray(DirectoryRef(operation.log_dir, operation.new_name), Leftover(replica.size_bytes, reason))
     return Record(
         Fact(
             FactType.SET_ASIDE,
@@ -94,7 +94,7 @@ def _take_directories(state: AgentState, found: FoundLogDir, now_ms: int) -> Non
         state.removal.add(DirectoryRef(found.log_dir, directory.name), removal, due_ms)
     for directory in found.strays:
         ref = DirectoryRef(found.log_dir, directory.name)
-        state.strays[ref] = Leftover(directory.size_bytes, KEPT_FROM_BEFORE)
+        state.put_stray(ref, Leftover(directory.size_bytes, KEPT_FROM_BEFORE))
     for directory in found.unknown:
         ref = DirectoryRef(found.log_dir, directory.name)
         state.unknown[ref] = Leftover(directory.size_bytes, NOT_A_REPLICA)

@@ -146,6 +146,7 @@ class AgentApp:
             logger.warning("%s", warning)
         journal = self._open_journal()
         self._recorder = Recorder(journal, self.metrics.counts)
+        self.metrics.journal = None if journal is None else journal.counts
         try:
             with stop_on_signals(self.stop):
                 await self._on_disk(self._log_dirs.open)

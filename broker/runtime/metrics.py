@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from adapters.journal import JournalCounts
 from broker.core.state import AgentState
 from protocol.journal import Fact, FactType
 from protocol.kafka.control import ApiKey
@@ -36,17 +37,25 @@ _LOG_DIRS: Final = Declared(
     "kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log directories that cannot be used"
 )
 _PENDING: Final = Declared(
-    "lethe_agent_pending_removal_directories", "gauge", "Directories renamed for deletion that are not removed yet"
+    "lethe_agent_pending_removal_directories",
+    "gauge",
+    "Directories renamed for deletion that are not removed yet; they go after the delay, paced",
 )
-_PENDING_BYTES: Final = Declared("lethe_agent_pending_removal_bytes", "gauge", "Bytes in them")
+_PENDING_BYTES: Final = Declared(
+    "lethe_agent_pending_removal_bytes", "gauge", "Bytes in them: deleted topics' bytes that are not free yet"
+)
 _STUCK: Final = Declared(
-    "lethe_agent_failed_removals", "gauge", "Directories whose removal failed at the last attempt; it is repeated"
+    "lethe_agent_failed_removals",
+    "gauge",
+    "Directories whose removal failed at the last attempt; it is repeated. /state names them and the error",
 )
 _FREED_BYTES: Final = Declared("lethe_agent_freed_bytes_total", "counter", "Bytes removed from disk since the start")
 _FREED_FILES: Final = Declared("lethe_agent_freed_files_total", "counter", "Files removed from disk since the start")
 _REMOVED: Final = Declared("lethe_agent_removed_directories_total", "counter", "Directories removed since the start")
 _SET_ASIDE: Final = Declared(
-    "lethe_agent_set_aside_directories", "gauge", "Directories of another incarnation that are kept for a human"
+    "lethe_agent_set_aside_directories",
+    "gauge",
+    "Directories of another incarnation that are kept for a human. /state and `lethe survey` name them",
 )
 _SET_ASIDE_BYTES: Final = Declared("lethe_agent_set_aside_bytes", "gauge", "Bytes in them")
 _DUPLICATES: Final = Declared(
@@ -84,6 +93,14 @@ _ANSWERS: Final = Declared(
 )
 _REFUSALS: Final = Declared("lethe_agent_refusals_total", "counter", "Requests and partitions refused", ("what",))
 
+_JOURNAL_LINES: Final = Declared("lethe_journal_lines_total", "counter", "Facts written to the journal")
+_JOURNAL_LOST: Final = Declared(
+    "lethe_journal_lost_total", "counter", "Facts that the journal could not take; reports made from it have a gap"
+)
+_JOURNAL_FAILING: Final = Declared(
+    "lethe_journal_failing", "gauge", "1 while the journal cannot be written; the log says why: a full disk, mostly"
+)
+
 METRICS: Final = (
     _REPLICAS,
     _HOSTED_BYTES,
@@ -110,6 +127,9 @@ METRICS: Final = (
     _REQUEST_BYTES,
     _ANSWERS,
     _REFUSALS,
+    _JOURNAL_LINES,
+    _JOURNAL_LOST,
+    _JOURNAL_FAILING,
 )
 
 
@@ -146,6 +166,7 @@ class AgentMetrics(Collector):
         self.counts = AgentCounts()
         self.state: AgentState | None = None
         self.registered = False
+        self.journal: JournalCounts | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -157,6 +178,10 @@ class AgentMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """What Prometheus' library asks for at a scrape."""
         yield from self._counted()
+        if self.journal is not None:
+            yield _family(_JOURNAL_LINES, {(): self.journal.written})
+            yield _family(_JOURNAL_LOST, {(): self.journal.lost})
+            yield _family(_JOURNAL_FAILING, {(): self.journal.failing is not None})
         if self.state is not None:
             yield from self._read(self.state)
 
@@ -176,12 +201,12 @@ class AgentMetrics(Collector):
             (_LOG_DIRS, sum(error is not None for error in state.log_dirs.values())),
             (_PENDING, len(removal.pending)),
             (_PENDING_BYTES, removal.pending_bytes),
-            (_STUCK, sum(pending.error is not None for pending in removal.pending.values())),
+            (_STUCK, removal.failing),
             (_FREED_BYTES, removal.freed_bytes),
             (_FREED_FILES, removal.freed_files),
             (_REMOVED, removal.removed_directories),
             (_SET_ASIDE, len(state.strays)),
-            (_SET_ASIDE_BYTES, sum(leftover.size_bytes for leftover in state.strays.values())),
+            (_SET_ASIDE_BYTES, state.stray_bytes),
             (_DUPLICATES, state.duplicate_directories),
             (_UNKNOWN, len(state.unknown)),
             (_CACHED, state.cache.partition_count),

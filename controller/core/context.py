@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
-from controller.core.deletion_memory import Deletion, Mark, RefusedMark
+from controller.core.deletion_memory import Deletion, Mark, RefusedMark, RetryOf, Stage
 from controller.core.effects import Timer
 from controller.core.takings import Takings
 from controller.core.topic import Partition, Reassignment, Topic
@@ -159,13 +159,20 @@ class Context:
     """Requests not answered yet, by request id."""
     unanswered: dict[int, Asked] = field(default_factory=dict)
     """What brokers have asked of us and are still to be told, by the key of the request."""
+    # --- counted since the process started
     elections: int = 0
-    """Leaders elected during this tenure."""
+    """Leaders elected."""
     unclean_elections: int = 0
+    deletion_retries: dict[tuple[RetryOf, str], int] = field(default_factory=dict)
+    """What failed and why to how often; of very many reasons the later ones count as one."""
     # --- counts kept by `mutation`
     offline_partitions: int = 0
     preferred_imbalance: int = 0
     partitions_with_leadership: int = 0
+    topics_in_stage: dict[Stage, int] = field(default_factory=dict)
+    """How many queued topics are in each stage; those without any are left out."""
+    doomed_replicas: dict[ReplicaState, int] = field(default_factory=dict)
+    """How many replicas of queued topics are in each state; the same."""
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

@@ -26,9 +26,15 @@ from controller.core import partition_machine
 from controller.core.agenda_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
 from controller.core.agenda_partitions import MovePartitions, MoveReplicas
 from controller.core.context import Context
-from controller.core.deletion_memory import Deletion, Problem
+from controller.core.deletion_memory import METADATA_CACHE, Deletion, Problem, RetryOf
 from controller.core.effects import RetryDeletions
-from controller.core.mutation import set_replica_state
+from controller.core.mutation import (
+    acknowledge_deletion,
+    count_retry,
+    set_ineligible,
+    set_replica_state,
+    start_deletion,
+)
 from controller.core.replica_machine import move
 from controller.core.topic import Hosting
 from controller.core.transitions import PartitionState, ReplicaState
@@ -56,7 +62,8 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
                 _note_acknowledged(turn, name, deletion)
             continue
         if task.unblock:
-            deletion.ineligible, deletion.retry_at_ms = False, None
+            set_ineligible(context, deletion, False)
+            deletion.retry_at_ms = None
             deletion.round_is_due = deletion.in_progress
         if deletion.all_acknowledged:
             _note_acknowledged(turn, name, deletion)
@@ -84,7 +91,7 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
 
 def _note_acknowledged(turn: Turn, name: str, deletion: Deletion) -> None:
     if deletion.acknowledged_at_ms is None:
-        deletion.acknowledged_at_ms = turn.now_ms
+        acknowledge_deletion(turn.context, deletion, turn.now_ms)
         phase(turn, name, "acknowledged", since_ms=deletion.started_at_ms or deletion.queued_at_ms)
 
 
@@ -134,7 +141,7 @@ def _start(turn: Turn, names: list[str]) -> None:
                 alive.append(replica)
             else:
                 dead.append(replica)
-                deletion.ineligible = True
+                set_ineligible(context, deletion, True)
     move(turn, MoveReplicas(_in_states(context, dead, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_INELIGIBLE))
     move(turn, MoveReplicas(tuple(alive), ReplicaState.OFFLINE))
     move(turn, MoveReplicas(_in_states(context, alive, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_STARTED))
@@ -148,7 +155,7 @@ def _leave_service(turn: Turn, names: list[str]) -> None:
     partition_machine.move(turn, MovePartitions(partitions, PartitionState.NON_EXISTENT))
     for name in names:
         deletion = context.deletions[name]
-        deletion.started_at_ms = turn.now_ms
+        start_deletion(context, deletion, turn.now_ms)
         phase(turn, name, "started", since_ms=deletion.queued_at_ms)
 
 
@@ -196,7 +203,7 @@ def fail(turn: Turn, task: FailReplicaDeletions) -> None:
         return
     move(turn, MoveReplicas(_in_states(context, queued, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
     for name in topics:
-        context.deletions[name].ineligible = True
+        set_ineligible(context, context.deletions[name], True)
     turn.do(ResumeDeletions(topics))
 
 
@@ -206,6 +213,7 @@ def note_problem(turn: Turn, replica: PartitionReplica, what: str) -> None:
     deletion = turn.context.deletions[replica.topic]
     key = (replica.partition, replica.broker)
     deletion.problems[key] = problem = Problem.met(deletion.problems.get(key), what, turn.now_ms)
+    count_retry(turn.context, RetryOf.TOMBSTONE if replica.partition == METADATA_CACHE else RetryOf.REPLICA, what)
     retry_later(turn, replica.topic, problem.attempts)
 
 

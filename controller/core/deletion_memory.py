@@ -64,9 +64,30 @@ class RefusedMark(NamedTuple):
     why: str
 
 
+class Stage(enum.Enum):
+    """How far the deletion of a queued topic has come."""
+
+    QUEUED = "queued"
+    """Nothing has been sent for it yet."""
+    DELETING = "deleting"
+    """Out of service; brokers have been asked for its replicas."""
+    WAITING = "waiting"
+    """Something that it needs is not there; nothing is sent for it until that changes or a timer fires."""
+    REMOVING = "removing"
+    """Every replica is deleted; the tombstone's answers are waited for, or its znodes are being removed."""
+
+
+class RetryOf(enum.Enum):
+    """What of a deletion failed and is repeated."""
+
+    REPLICA = "replica"
+    TOMBSTONE = "tombstone"
+    ZNODES = "znodes"
+
+
 @dataclass(slots=True)
 class Deletion:
-    """One topic queued for deletion."""
+    """One topic queued for deletion. `mutation` alone writes what `stage` and `by_state` depend on."""
 
     queued_at_ms: int
     marked_at_ms: int
@@ -93,6 +114,14 @@ class Deletion:
     tombstoned_at_ms: int | None = None
     acknowledged_at_ms: int | None = None
     znode_problem: Problem | None = None
+
+    @property
+    def stage(self) -> Stage:
+        if self.ineligible:
+            return Stage.WAITING
+        if self.acknowledged_at_ms is not None:
+            return Stage.REMOVING
+        return Stage.QUEUED if self.started_at_ms is None else Stage.DELETING
 
     @property
     def in_progress(self) -> bool:

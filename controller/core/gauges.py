@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from controller.core.context import Context
+from controller.core.deletion_memory import Stage
 from controller.core.transitions import ReplicaState
 
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Names are Kafka's, in snake case; the last three are ours."""
+    """Names are Kafka's, in snake case; from `set_aside_topic_count` on they are ours."""
 
     active_controller_count: int = 0
     offline_partitions_count: int = 0
@@ -26,32 +28,31 @@ class Gauges:
     set_aside_topic_count: int = 0
     held_topic_count: int = 0
     deletions_paused: int = 0
+    topics_in_stage: Mapping[Stage, int] = field(default_factory=dict)
+    """Queued topics; a stage without any may be left out."""
+    doomed_replicas: Mapping[ReplicaState, int] = field(default_factory=dict)
+    """Replicas of queued topics; the same."""
 
 
 def gauges(context: Context) -> Gauges:
-    """The gauges as of the last event. Costs a look at every queued topic, not at every partition."""
+    """The gauges as of the last event. Costs the same however many topics and partitions there are."""
     if not context.is_leading:
         return Gauges()
-    deletions = context.deletions.values()
+    replicas = context.doomed_replicas
     return Gauges(
         active_controller_count=1,
         offline_partitions_count=context.offline_partitions,
         preferred_replica_imbalance_count=context.preferred_imbalance,
         global_topic_count=len(context.topics),
         global_partition_count=context.partitions_with_leadership,
-        topics_to_delete_count=len(deletions),
-        replicas_to_delete_count=sum(
-            count
-            for deletion in deletions
-            for state, count in deletion.by_state.items()
-            if state is not ReplicaState.DELETION_SUCCESSFUL
-        ),
-        topics_ineligible_to_delete_count=sum(deletion.ineligible for deletion in deletions),
-        replicas_ineligible_to_delete_count=sum(
-            deletion.by_state.get(ReplicaState.DELETION_INELIGIBLE, 0) for deletion in deletions
-        ),
+        topics_to_delete_count=len(context.deletions),
+        replicas_to_delete_count=sum(replicas.values()) - replicas.get(ReplicaState.DELETION_SUCCESSFUL, 0),
+        topics_ineligible_to_delete_count=context.topics_in_stage.get(Stage.WAITING, 0),
+        replicas_ineligible_to_delete_count=replicas.get(ReplicaState.DELETION_INELIGIBLE, 0),
         active_broker_count=len(context.brokers),
         set_aside_topic_count=len(context.set_aside_topics),
         held_topic_count=len(context.marks),
         deletions_paused=int(context.paused is not None),
+        topics_in_stage=dict(context.topics_in_stage),
+        doomed_replicas=dict(replicas),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.core.context import Context
-from controller.core.deletion_memory import HeldBy
+from controller.core.deletion_memory import HeldBy, Stage
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPartition
@@ -16,7 +16,7 @@ from protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPa
 
 def violations(context: Context) -> list[str]:
     """Everything that is wrong with the context."""
-    found = [*_counts(context), *_deletions(context), *_strangers(context)]
+    found = [*_counts(context), *_totals(context), *_deletions(context), *_strangers(context)]
     for topic_partition, partition in context.all_partitions():
         found.extend(_partition(topic_partition, partition))
     known = context.topics or context.brokers or context.deletions or context.marks or context.outstanding
@@ -66,6 +66,20 @@ def _counts(context: Context) -> Iterator[str]:
         yield f"{context.partitions_with_leadership} partitions with leadership are counted, there are {led}"
     if not reassigning and imbalanced != context.preferred_imbalance:
         yield f"{context.preferred_imbalance} imbalanced partitions are counted, there are {imbalanced}"
+
+
+def _totals(context: Context) -> Iterator[str]:
+    """What is counted over all deletions, against a count."""
+    stages: dict[Stage, int] = {}
+    states: dict[ReplicaState, int] = {}
+    for deletion in context.deletions.values():
+        stages[deletion.stage] = stages.get(deletion.stage, 0) + 1
+        for state, count in deletion.by_state.items():
+            states[state] = states.get(state, 0) + count
+    if stages != context.topics_in_stage:
+        yield f"queued topics are counted as {context.topics_in_stage}, they are {stages}"
+    if states != context.doomed_replicas:
+        yield f"replicas of queued topics are counted as {context.doomed_replicas}, they are {states}"
 
 
 def _deletions(context: Context) -> Iterator[str]:

@@ -1,16 +1,17 @@
 """Every change of the context that a derived count depends on. Nothing else writes those fields.
 
 Counts: offline partitions (topics whose deletion has started do not count), partitions not led by their preferred
-replica (queued topics do not count), partitions with leadership, and each deletion's replicas by state.
+replica (queued topics do not count), partitions with leadership, each deletion's replicas by state, all deletions'
+replicas by state, and queued topics by stage. So what metrics show costs nothing to look up, however many there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from controller.core.context import Context, Outstanding
-from controller.core.deletion_memory import Deletion, Tombstone
+from controller.core.deletion_memory import Deletion, RetryOf, Stage, Tombstone
 from controller.core.topic import Hosting, Partition, Reassignment, Topic
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -24,7 +25,11 @@ from protocol.vocabulary import (
     TopicPartition,
 )
 
+C = TypeVar("C")
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
+MAX_RETRY_REASONS: Final = 64
+"""Brokers answer with numbers: whoever makes some up does not get to fill our memory."""
+OTHER_REASONS: Final = "other"
 
 
 def _is_imbalanced(partition: Partition) -> bool:
@@ -76,7 +81,10 @@ def remove_topic(context: Context, name: str) -> None:
             offline.pop(topic_partition, None)
         context.reassignments.pop(topic_partition, None)
     context.topics.pop(name, None)
-    context.deletions.pop(name, None)
+    deletion = context.deletions.pop(name, None)
+    if deletion is not None:
+        _count_replicas(context, deletion, -1)
+        _add(context.topics_in_stage, deletion.stage, -1)
     context.marks.pop(name, None)
 
 
@@ -152,6 +160,7 @@ def set_replica_state(context: Context, replica: PartitionReplica, state: Replic
     deletion = context.deletions.get(replica.topic)
     before = partition.replicas.get(broker, _NON_EXISTENT)
     if deletion is not None:
+        _count_replicas(context, deletion, -1)
         # Only assigned replicas are counted, which is all there are outside a reassignment.
         _move(deletion, before, state)
     if state is _NON_EXISTENT:
@@ -162,6 +171,8 @@ def set_replica_state(context: Context, replica: PartitionReplica, state: Replic
             _move(deletion, _NON_EXISTENT, None)
     else:
         partition.replicas[broker] = state
+    if deletion is not None:
+        _count_replicas(context, deletion, +1)
     return before
 
 
@@ -184,7 +195,11 @@ def enter_replica_state(
     deletion: Deletion | None = None
     for name, number, broker in replicas:
         if name != last:
+            if deletion is not None:
+                _count_replicas(context, deletion, +1)
             last, topic, deletion = name, context.topics.get(name), context.deletions.get(name)
+            if deletion is not None:
+                _count_replicas(context, deletion, -1)
             partitions = {} if topic is None else topic.partitions
         partition = partitions.get(number)
         if partition is None:
@@ -196,6 +211,8 @@ def enter_replica_state(
         if deletion is not None:
             _move(deletion, before, state)
         moved.setdefault((name, broker, before), []).append(number)
+    if deletion is not None:
+        _count_replicas(context, deletion, +1)
     return moved
 
 
@@ -214,6 +231,21 @@ def set_first_replica_states(
         return
     for broker, state in first.items():
         set_replica_state(context, PartitionReplica(*topic_partition, BrokerId(broker)), state)
+
+
+def _count_replicas(context: Context, deletion: Deletion, sign: int) -> None:
+    """Put the topic's replicas into the total, or take them out while they are being changed."""
+    for state, count in deletion.by_state.items():
+        _add(context.doomed_replicas, state, sign * count)
+
+
+def _add(counts: dict[C, int], key: C, number: int) -> None:
+    """Nothing is kept of what there is none of, so that equal memories compare equal."""
+    left = counts.get(key, 0) + number
+    if left > 0:
+        counts[key] = left
+    else:
+        counts.pop(key, None)
 
 
 def _move(deletion: Deletion, before: ReplicaState, after: ReplicaState | None) -> None:
@@ -243,6 +275,44 @@ def queue_deletion(context: Context, name: str, now_ms: int) -> None:
             state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
             deletion.by_state[state] = deletion.by_state.get(state, 0) + 1
     context.deletions[name] = deletion
+    _count_replicas(context, deletion, +1)
+    _add(context.topics_in_stage, deletion.stage, +1)
+
+
+def start_deletion(context: Context, deletion: Deletion, now_ms: int) -> None:
+    """Its partitions have left service."""
+    before = deletion.stage
+    deletion.started_at_ms = now_ms
+    _count_stage(context, before, deletion)
+
+
+def set_ineligible(context: Context, deletion: Deletion, ineligible: bool) -> None:
+    """It waits for something that is not there, or no longer."""
+    before = deletion.stage
+    deletion.ineligible = ineligible
+    _count_stage(context, before, deletion)
+
+
+def acknowledge_deletion(context: Context, deletion: Deletion, now_ms: int) -> None:
+    """Every replica is deleted."""
+    before = deletion.stage
+    deletion.acknowledged_at_ms = now_ms
+    _count_stage(context, before, deletion)
+
+
+def _count_stage(context: Context, before: Stage, deletion: Deletion) -> None:
+    after = deletion.stage
+    if after is not before:
+        _add(context.topics_in_stage, before, -1)
+        _add(context.topics_in_stage, after, +1)
+
+
+def count_retry(context: Context, what: RetryOf, why: str) -> None:
+    """Part of a deletion failed and will be repeated. `why` is a name from a small vocabulary."""
+    key = (what, why)
+    if key not in context.deletion_retries and len(context.deletion_retries) >= MAX_RETRY_REASONS:
+        key = (what, OTHER_REASONS)
+    context.deletion_retries[key] = context.deletion_retries.get(key, 0) + 1
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
@@ -316,5 +386,7 @@ def reset_cluster(context: Context) -> None:
         "offline_partitions",
         "preferred_imbalance",
         "partitions_with_leadership",
+        "topics_in_stage",
+        "doomed_replicas",
     ):
         setattr(context, name, getattr(fresh, name))

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from controller.core.agenda_deletion import RemoveTopics, SearchTopicTrees, TopicsRemoved, TopicTree, TopicTreesSearched
 from controller.core.context import Context
 from controller.core.deletion import phase, retry_later
-from controller.core.deletion_memory import Problem
-from controller.core.mutation import remove_topic
+from controller.core.deletion_memory import Problem, RetryOf
+from controller.core.mutation import count_retry, remove_topic, set_ineligible
 from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.zookeeper import paths
@@ -162,5 +162,7 @@ def _give_up_for_now(turn: Turn, name: str, what: str) -> None:
     deletion = turn.context.deletions[name]
     deletion.znode_problem = problem = Problem.met(deletion.znode_problem, what, turn.now_ms)
     turn.record(FactType.REFUSAL, f"topic/{name}", what="removing its znodes", why=what)
-    deletion.ineligible = True
+    set_ineligible(turn.context, deletion, True)
+    # What comes behind the name of the error is a path, of which there are as many as topics.
+    count_retry(turn.context, RetryOf.ZNODES, what.partition(" ")[0])
     retry_later(turn, name, problem.attempts)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core.context import Context
 from controller.core.deletion_memory import METADATA_CACHE, Deletion, HeldBy
@@ -74,6 +75,66 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
         return tuple(wait for wait in _causes(context, topic, deletion) if wait.waiting_for is not WaitingFor.DONE)
     mark = context.marks.get(topic)
     return () if mark is None else (Wait(topic, _HELD[mark.held_by], mark.since_ms, last_error=mark.last_error),)
+
+
+class Oldest(NamedTuple):
+    """The marked topic that has waited longest, and the cause that a person would name first."""
+
+    topic: str
+    marked_since_ms: int
+    """Since when this controller knows of the marker."""
+    reason: WaitingFor
+    broker: BrokerId | None
+
+
+_ROWS_LOOKED_AT: Final = 300
+_TELLING: Final = (
+    WaitingFor.BROKER_TO_RETURN,
+    WaitingFor.LOG_DIRECTORY,
+    WaitingFor.BROKER_TO_FINISH_SHUTDOWN,
+    WaitingFor.NEXT_TRY,
+    WaitingFor.TOMBSTONE_ANSWER,
+    WaitingFor.ANSWER,
+    WaitingFor.RESUMPTION,
+)
+"""Causes that say more than that other replicas are waited for, the most telling first."""
+
+
+def oldest(context: Context) -> Oldest | None:
+    """The oldest of all marked topics. Costs the same however many there are, and however large it is: of very many
+    replicas the first ones speak for it, and those that something is known to be wrong with."""
+    topic = _oldest_topic(context)
+    if topic is None:
+        return None
+    deletion = context.deletions.get(topic)
+    if deletion is None:
+        mark = context.marks[topic]
+        return Oldest(topic, mark.since_ms, _HELD[mark.held_by], None)
+    rows = [*islice(_causes(context, topic, deletion), _ROWS_LOOKED_AT), *_troubled(context, topic, deletion)]
+    rows = [row for row in rows if row.waiting_for is not WaitingFor.DONE]
+    if not rows:
+        return Oldest(topic, deletion.marked_at_ms, WaitingFor.OTHER_REPLICAS, None)
+    ranks = {reason: rank for rank, reason in enumerate(_TELLING)}
+    first = min(rows, key=lambda row: ranks.get(row.waiting_for, len(ranks)))
+    return Oldest(topic, deletion.marked_at_ms, first.waiting_for, first.broker)
+
+
+def _oldest_topic(context: Context) -> str | None:
+    """Both are in the order in which topics came; one that was held for long is queued behind younger ones."""
+    held, queued = next(iter(context.marks), None), next(iter(context.deletions), None)
+    if held is None or queued is None:
+        return queued if held is None else held
+    is_held_longer = context.marks[held].since_ms < context.deletions[queued].marked_at_ms
+    return held if is_held_longer else queued
+
+
+def _troubled(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
+    """Some of the replicas that met a problem."""
+    for number, broker in islice(deletion.problems, _ROWS_LOOKED_AT):
+        topic_partition = TopicPartition(topic, number)
+        partition = context.partition(topic_partition)
+        if partition is not None and partition.replicas.get(broker) is not ReplicaState.DELETION_SUCCESSFUL:
+            yield _replica(context, deletion, topic_partition, partition, BrokerId(broker))
 
 
 def all_rows(context: Context, topic: str) -> tuple[Wait, ...]:

@@ -35,19 +35,19 @@ from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from adapters.zookeeper.session import open_session
 from controller.core.config import CoreConfig
-from controller.core.context import Context, Role
+from controller.core.context import Context
 from controller.core.controller import after_fault, step
 from controller.core.events import External, ResignationRequested, SessionLost
-from controller.core.gauges import Gauges, gauges
 from controller.runtime.admin import AdminPages
 from controller.runtime.brokers import Channels, ChannelSettings, Connect
 from controller.runtime.listener import BrokerListener, relay_for
 from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ControllerMetrics, JournalView, SessionView, Sources, Tenure
+from controller.runtime.metrics import ControllerMetrics
 from controller.runtime.perform import Performer
 from controller.runtime.queue import EventQueue
 from controller.runtime.recorder import Recorder
 from controller.runtime.sessions import SessionKeeper
+from controller.runtime.sources import sources
 from controller.runtime.timers import Timers
 from protocol.journal import Fact, FactType
 from protocol.vocabulary import Endpoint, SecurityProtocol
@@ -212,7 +212,7 @@ class ControllerApp:
             loop = ControllerLoop(
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
-            metrics.sources = _sources(context, loop, sessions, channels, journal, listener)
+            metrics.sources = sources(context, loop, sessions, channels.views, self._clock, journal, listener)
             pages = AdminPages(loop, sessions, metrics, self._clock, channels.problems)
             async with serve_http(self._config.http.host, self._config.http.port, pages.routes()) as self.http:
                 # Before anything can be elected: the port is known only now.
@@ -292,47 +292,6 @@ class ControllerApp:
         name = f"controller-{self._config.controller_id}"
         source = f"/lethe/controller/{self._config.controller_id}"
         return Journal(JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), self._clock)
-
-
-def _sources(
-    context: Context,
-    loop: ControllerLoop,
-    sessions: SessionKeeper,
-    channels: Channels,
-    journal: Journal | None,
-    listener: BrokerListener | None,
-) -> Sources:
-    roles = tuple(role.value for role in Role)
-    latest = Gauges()
-
-    def read_gauges() -> Gauges:
-        nonlocal latest
-        if not loop.steps.is_stepping:
-            latest = gauges(context)
-        return latest
-
-    return Sources(
-        gauges=read_gauges,
-        tenure=lambda: Tenure(
-            context.role.value,
-            roles,
-            context.epoch if context.is_leading else 0,
-            context.active_controller,
-            context.unclean_elections,
-        ),
-        queue_size=lambda: len(loop.queue),
-        channels=channels.views,
-        session=lambda: SessionView(
-            sessions.session is not None,
-            sessions.counts.opened,
-            sessions.counts.lost,
-            sessions.counts.failed_attempts,
-        ),
-        listener=None if listener is None else listener.view,
-        journal=None
-        if journal is None
-        else lambda: JournalView(journal.counts.written, journal.counts.lost, journal.counts.failing is not None),
-    )
 
 
 def application(config: ControllerConfig, *, only_topics: frozenset[str] | None = None) -> ControllerApp:

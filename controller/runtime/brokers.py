@@ -203,7 +203,8 @@ class _Channel:
         """What metrics show of it."""
         oldest = self._in_flight or (self._waiting[0] if self._waiting else None)
         age_s = 0.0 if oldest is None else time.monotonic() - oldest.since_s
-        return ChannelView(self.effect.broker, self.counts, age_s)
+        failing_s = 0.0 if self._problem is None else time.monotonic() - self._failing_since_s
+        return ChannelView(self.effect.broker, self.counts, age_s, failing_s)
 
     async def run(self) -> None:
         """Send what is queued until cancelled. Raises Unencodable, which is a fault of the controller."""

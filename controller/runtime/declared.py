@@ -8,28 +8,11 @@ units.
 
 from __future__ import annotations
 
-import enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from controller.core.events import ControllerState
-
-
-class Kind(enum.Enum):
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    SUMMARY = "summary"
-    """Kafka's histograms and timers: `_count`, `_sum` and a series per quantile, of the latest 1,028 values."""
-    HISTOGRAM = "histogram"
-
-
-class Metric(NamedTuple):
-    """One metric family. `mbean` is Kafka's name for it, None for what is ours alone."""
-
-    name: str
-    kind: Kind
-    meaning: str
-    labels: tuple[str, ...] = ()
-    mbean: str | None = None
+from controller.runtime import declared_deletions as deletions
+from controller.runtime.declaring import Kind, Metric
 
 
 def _controller_gauge(name: str, meaning: str) -> Metric:
@@ -67,7 +50,9 @@ CONTROLLER_GAUGES: Final = {
     "active_broker_count": _controller_gauge("ActiveBrokerCount", "Registered brokers, those shutting down included"),
     "fenced_broker_count": _controller_gauge("FencedBrokerCount", "Always 0 with ZooKeeper"),
     "set_aside_topic_count": Metric(
-        "lethe_controller_set_aside_topics", Kind.GAUGE, "Topics whose znode cannot be understood; they are left alone"
+        "lethe_controller_set_aside_topics",
+        Kind.GAUGE,
+        "Topics whose znode cannot be understood; they are left alone. /state names them",
     ),
     "held_topic_count": Metric(
         "lethe_controller_held_topics", Kind.GAUGE, "Topics that are marked for deletion and held back; not yet queued"
@@ -88,12 +73,32 @@ EPOCH: Final = Metric("lethe_controller_epoch", Kind.GAUGE, "Controller epoch of
 ROLE: Final = Metric(
     "lethe_controller_role", Kind.GAUGE, "1 for the role that this controller has now, 0 for the others", ("role",)
 )
+LEADERS_ELECTED: Final = Metric(
+    "lethe_controller_leader_elections_total", Kind.COUNTER, "Leaders elected for partitions since this process started"
+)
 UNCLEAN: Final = Metric(
     "lethe_controller_unclean_elections_total",
     Kind.COUNTER,
-    "Leaders elected from outside the ISR since this process started",
-    mbean=None,
+    "Leaders elected from outside the ISR since this process started: what they had not been sent is lost",
 )
+TENURE: Final = Metric(
+    "lethe_controller_tenure_seconds", Kind.GAUGE, "How long this controller has been the active one; 0: it is not"
+)
+TENURES: Final = Metric(
+    "lethe_controller_tenures_total",
+    Kind.COUNTER,
+    "Times that this process was elected; more than some in an hour: look in the log why each of them ended",
+)
+TENURES_ENDED: Final = Metric(
+    "lethe_controller_tenures_ended_total", Kind.COUNTER, "Times that this process gave control up or lost it"
+)
+TAKEOVER: Final = Metric(
+    "lethe_controller_takeover_seconds",
+    Kind.HISTOGRAM,
+    "Time from being elected to having told every broker; nobody leads in it",
+)
+
+TENURES_SHOWN: Final = (TENURE, TENURES, TENURES_ENDED, TAKEOVER, LEADERS_ELECTED, UNCLEAN)
 
 # --- events -------------------------------------------------------------------------------------------------------
 
@@ -144,22 +149,25 @@ EVENT_HANDLED: Final = Metric(
     "Time from taking an event to the end of its course, ZooKeeper's answers included",
     ("event",),
 )
+EVENTS_WAITING: Final = Metric("lethe_controller_events_waiting", Kind.GAUGE, "Events that wait, by kind", ("event",))
+OLDEST_EVENT: Final = Metric(
+    "lethe_controller_event_queue_oldest_seconds",
+    Kind.GAUGE,
+    "How long the oldest event has waited; while it grows the cluster gets no answers from its controller",
+)
+IN_PROGRESS: Final = Metric(
+    "lethe_controller_event_in_progress_seconds",
+    Kind.GAUGE,
+    "How long the event in progress has taken so far; 0: none is. Minutes mean that the process should be restarted",
+)
 FAULTS: Final = Metric(
     "lethe_controller_faults_total",
     Kind.COUNTER,
-    "Events that ended in an exception, after which we resigned",
+    "Events that ended in an exception, after which we resigned; each one is a bug to report, with the log",
     ("event",),
 )
 
-# --- deletion -----------------------------------------------------------------------------------------------------
-
-DELETION_PHASES: Final = Metric(
-    "lethe_controller_deletion_phase_seconds",
-    Kind.HISTOGRAM,
-    "Time that a topic's deletion took to reach the phase from the one before",
-    ("phase",),
-)
-FACTS: Final = Metric("lethe_controller_facts_total", Kind.COUNTER, "Facts recorded, by type", ("type",))
+QUEUE_SHOWN: Final = (EVENTS_WAITING, OLDEST_EVENT, IN_PROGRESS, FAULTS)
 
 # --- ZooKeeper ----------------------------------------------------------------------------------------------------
 
@@ -186,7 +194,16 @@ ZOOKEEPER_LATENCY_MS: Final = Metric(
     mbean="kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
 )
 ZOOKEEPER_LATENCY: Final = Metric(
-    "lethe_zookeeper_operation_seconds", Kind.HISTOGRAM, "The same in seconds, by kind", ("operation",)
+    "lethe_zookeeper_operation_seconds",
+    Kind.HISTOGRAM,
+    "The same in seconds, by operation; `reads` and `writes` are several kinds at once",
+    ("operation",),
+)
+ZOOKEEPER_OPERATIONS: Final = Metric(
+    "lethe_zookeeper_operations_total",
+    Kind.COUNTER,
+    "Znodes read, watched, written and checked, by kind",
+    ("operation",),
 )
 
 # --- channels -----------------------------------------------------------------------------------------------------
@@ -222,6 +239,12 @@ CHANNEL_OLDEST: Final = Metric(
     "lethe_broker_channel_oldest_seconds",
     Kind.GAUGE,
     "How long the oldest request has waited or been tried",
+    ("broker_id",),
+)
+CHANNEL_FAILING: Final = Metric(
+    "lethe_broker_channel_failing_seconds",
+    Kind.GAUGE,
+    "How long no request has got through to this registered broker; 0: it answers. Look at its process and listener",
     ("broker_id",),
 )
 CHANNEL_LATENCY: Final = Metric(
@@ -278,21 +301,27 @@ RELAY_FAILURES: Final = Metric(
 # --- journal ------------------------------------------------------------------------------------------------------
 
 JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", Kind.COUNTER, "Facts written to the journal")
-JOURNAL_LOST: Final = Metric("lethe_journal_lost_total", Kind.COUNTER, "Facts that the journal could not take")
-JOURNAL_FAILING: Final = Metric("lethe_journal_failing", Kind.GAUGE, "1 while the journal cannot be written")
+JOURNAL_LOST: Final = Metric(
+    "lethe_journal_lost_total", Kind.COUNTER, "Facts that the journal could not take; reports made from it have a gap"
+)
+JOURNAL_FAILING: Final = Metric(
+    "lethe_journal_failing",
+    Kind.GAUGE,
+    "1 while the journal cannot be written; the log says why: a full disk, mostly",
+)
 
 GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
     (
         "The controller",
         "All of Kafka's gauges here are 0 where this controller is not the active one.",
-        (*CONTROLLER_GAUGES.values(), CURRENT_CONTROLLER, EPOCH, ROLE, UNCLEAN),
+        (*CONTROLLER_GAUGES.values(), CURRENT_CONTROLLER, EPOCH, ROLE, *TENURES_SHOWN),
     ),
     (
         "Events",
         "`event` is the name of the event as the code has it, such as `BrokersChanged`.",
-        (QUEUE_SIZE, QUEUE_TIME, *STATE_TIMERS.values(), EVENT_QUEUED, EVENT_HANDLED, FAULTS),
+        (QUEUE_SIZE, QUEUE_TIME, *STATE_TIMERS.values(), EVENT_QUEUED, EVENT_HANDLED, *QUEUE_SHOWN),
     ),
-    ("Deletion", "Phases follow one another for each topic.", (DELETION_PHASES, FACTS)),
+    ("Deletion", deletions.REMARK, deletions.METRICS),
     (
         "ZooKeeper",
         "",
@@ -303,6 +332,7 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
             ZOOKEEPER_FAILED,
             ZOOKEEPER_LATENCY_MS,
             ZOOKEEPER_LATENCY,
+            ZOOKEEPER_OPERATIONS,
         ),
     ),
     (
@@ -314,6 +344,7 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
             CHANNEL_QUEUE_TIME,
             CHANNEL_BACKLOG,
             CHANNEL_OLDEST,
+            CHANNEL_FAILING,
             CHANNEL_LATENCY,
             CHANNEL_RETRIES,
         ),
@@ -330,28 +361,3 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
     ),
     ("Journal", "", (JOURNAL_LINES, JOURNAL_LOST, JOURNAL_FAILING)),
 )
-
-
-def page() -> str:
-    """The text of `docs/metrics.md`."""
-    lines = [
-        "# Metrics of the controller",
-        "",
-        "Generated from `controller/runtime/declared.py`; `make docs` writes it.",
-        "",
-        "`lethe controller` serves them at `/metrics` in Prometheus' text format. What Kafka's own controller",
-        "measures has the name under which the usual configuration of the Prometheus JMX exporter (lower-case output",
-        "names) shows it, so dashboards and alerts made for Kafka keep working. A *summary* has `_count`, `_sum` and a",
-        "series per quantile of the latest 1,028 values, as Kafka's histograms and timers do. The process's own",
-        "`process_*` metrics come on top.",
-    ]
-    for title, remark, metrics in GROUPS:
-        lines += ["", f"## {title}", ""]
-        if remark:
-            lines += [remark, ""]
-        lines += ["| Metric | Kind | Labels | Meaning | Kafka's MBean |", "|---|---|---|---|---|"]
-        for metric in metrics:
-            labels = ", ".join(f"`{label}`" for label in metric.labels)
-            mbean = f"`{metric.mbean}`" if metric.mbean else ""
-            lines.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.meaning} | {mbean} |")
-    return "\n".join(lines) + "\n"

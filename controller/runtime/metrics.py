@@ -2,27 +2,32 @@
 
 Nothing is copied when an event ends: at each scrape the collector reads the core's gauges from its memory, the counts
 of channels and session from where they are kept, and its own samples of events. So a scrape sees the present, and a
-broker's series go with its channel. While a long step runs, the gauges are those of the scrape before.
+broker's series go with its channel. While a long step runs, the gauges are those of the scrape before. Nothing is
+walked over at a scrape: what is counted over topics or partitions is counted where it changes
+(`controller.core.mutation`), so that a scrape takes as long with a hundred thousand partitions as with ten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import Metric as Family
 
 from adapters.kafka.relay import RelayCounts
+from controller.core.deletion_memory import RetryOf, Stage
 from controller.core.events import ControllerState
-from controller.runtime import declared
-from controller.runtime.declared import Kind, Metric
+from controller.core.gauges import Gauges
+from controller.core.transitions import ReplicaState
+from controller.runtime import declared, declared_deletions
+from controller.runtime.families import histograms, labelled, single, summaries, values
 from controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
 from protocol.journal import Fact, FactType
 
-Labels = Mapping[str, str]
-V = TypeVar("V")
+_TENURES: Final = ("elected", "resigned")
+"""What facts of an election say when a tenure begins and ends."""
 
 
 @dataclass(slots=True)
@@ -50,6 +55,8 @@ class ChannelView(NamedTuple):
     broker: int
     counts: ChannelCounts
     oldest_s: float
+    failing_s: float
+    """How long nothing has got through; 0: the last attempt was answered."""
 
 
 class Tenure(NamedTuple):
@@ -59,7 +66,28 @@ class Tenure(NamedTuple):
     roles: tuple[str, ...]
     epoch: int
     active_controller: int
+    elections: int
     unclean_elections: int
+    tenure_s: float
+
+
+class QueueView(NamedTuple):
+    """The event queue and the event in progress."""
+
+    size: int
+    waiting: Mapping[str, int]
+    """Events that wait, by name; none is left out that has ever been there."""
+    oldest_s: float
+    in_progress_s: float
+
+
+class OldestView(NamedTuple):
+    """The marked topic that has waited longest."""
+
+    topic: str
+    reason: str
+    broker: int | None
+    age_s: float
 
 
 class SessionView(NamedTuple):
@@ -88,10 +116,11 @@ class ListenerView(NamedTuple):
 class Sources:
     """Where a scrape reads what others keep. What is not given is left out."""
 
-    gauges: Callable[[], object] | None = None
-    """Gives an object with the fields named in `declared.CONTROLLER_GAUGES`."""
+    gauges: Callable[[], Gauges] | None = None
+    oldest: Callable[[], OldestView | None] | None = None
+    retries: Callable[[], Mapping[tuple[RetryOf, str], int]] | None = None
     tenure: Callable[[], Tenure] | None = None
-    queue_size: Callable[[], int] | None = None
+    queue: Callable[[], QueueView] | None = None
     channels: Callable[[], Iterable[ChannelView]] | None = None
     session: Callable[[], SessionView] | None = None
     listener: Callable[[], ListenerView] | None = None
@@ -112,8 +141,11 @@ class ControllerMetrics:
         self._faults: dict[str, int] = {}
         self._phases: dict[str, Buckets] = {}
         self._facts = dict.fromkeys(FactType, 0)
+        self._tenures = dict.fromkeys(_TENURES, 0)
+        self._takeover = Buckets()
         self._zookeeper_ms = Sample()
         self._zookeeper: dict[str, Buckets] = {}
+        self._operations: dict[str, int] = {}
         self._requests_ms: dict[str, Sample] = {}
         self._request_errors: dict[tuple[str, str], int] = {}
         self._registry = CollectorRegistry(auto_describe=False)
@@ -145,10 +177,12 @@ class ControllerMetrics:
         """The metrics of the queue go with it."""
         self._is_open = False
 
-    def note_zookeeper(self, operation: str, seconds: float) -> None:
-        """A read or write of the core was answered."""
+    def note_zookeeper(self, operation: str, seconds: float, operations: Mapping[str, int]) -> None:
+        """A read or write of the core was answered; it was so many operations of each kind."""
         self._zookeeper_ms.add(seconds * 1000)
         self._zookeeper.setdefault(operation, Buckets()).add(seconds)
+        for kind, count in operations.items():
+            self._operations[kind] = self._operations.get(kind, 0) + count
 
     def note_fact(self, fact: Fact) -> None:
         """A fact was recorded."""
@@ -157,6 +191,12 @@ class ControllerMetrics:
             phase, took_ms = fact.data.get("phase"), fact.data.get("took_ms")
             if isinstance(phase, str) and isinstance(took_ms, int | float):
                 self._phases.setdefault(phase, Buckets(LONG_SECONDS_BUCKETS)).add(took_ms / 1000)
+        elif fact.type is FactType.ELECTION:
+            what, loading_ms = fact.data.get("what"), fact.data.get("loading_ms")
+            if what in self._tenures:
+                self._tenures[str(what)] += 1
+            if what == "active" and isinstance(loading_ms, int | float):
+                self._takeover.add(loading_ms / 1000)
 
     def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
         """A broker's request was answered, with these errors."""
@@ -173,50 +213,56 @@ class ControllerMetrics:
     def _families(self) -> Iterator[Family]:
         sources = self.sources
         if sources.gauges is not None:
-            values = sources.gauges()
-            for name, metric in declared.CONTROLLER_GAUGES.items():
-                value = self.state if name == "controller_state" else getattr(values, name)
-                yield _single(metric, value)
+            yield from _gauges(sources.gauges(), self.state)
+        if sources.oldest is not None:
+            yield from _oldest(sources.oldest())
+        if sources.retries is not None:
+            rows = [({"part": part.value, "reason": why}, count) for (part, why), count in sources.retries().items()]
+            yield values(declared_deletions.RETRIES, rows)
+        yield histograms(declared_deletions.PHASES, labelled("phase", self._phases))
+        yield values(declared_deletions.FACTS, [({"type": kind.value}, count) for kind, count in self._facts.items()])
         if sources.tenure is not None:
             yield from _tenure(sources.tenure())
+        yield single(declared.TENURES, self._tenures["elected"])
+        yield single(declared.TENURES_ENDED, self._tenures["resigned"])
+        yield histograms(declared.TAKEOVER, [({}, self._takeover)])
         if self._is_open:
-            if sources.queue_size is not None:
-                yield _single(declared.QUEUE_SIZE, sources.queue_size())
-            yield _summaries(declared.QUEUE_TIME, [({}, self.queue_time_ms)])
+            if sources.queue is not None:
+                yield from _queue(sources.queue())
+            yield summaries(declared.QUEUE_TIME, [({}, self.queue_time_ms)])
         for state, sample in self.state_times_ms.items():
-            yield _summaries(declared.STATE_TIMERS[state], [({}, sample)])
-        yield _histograms(declared.EVENT_QUEUED, _labelled("event", self._queued))
-        yield _histograms(declared.EVENT_HANDLED, _labelled("event", self._handled))
-        yield _values(declared.FAULTS, _labelled("event", self._faults))
-        yield _histograms(declared.DELETION_PHASES, _labelled("phase", self._phases))
-        yield _values(declared.FACTS, [({"type": kind.value}, count) for kind, count in self._facts.items()])
-        yield _summaries(declared.ZOOKEEPER_LATENCY_MS, [({}, self._zookeeper_ms)])
-        yield _histograms(declared.ZOOKEEPER_LATENCY, _labelled("operation", self._zookeeper))
+            yield summaries(declared.STATE_TIMERS[state], [({}, sample)])
+        yield histograms(declared.EVENT_QUEUED, labelled("event", self._queued))
+        yield histograms(declared.EVENT_HANDLED, labelled("event", self._handled))
+        yield values(declared.FAULTS, labelled("event", self._faults))
+        yield summaries(declared.ZOOKEEPER_LATENCY_MS, [({}, self._zookeeper_ms)])
+        yield histograms(declared.ZOOKEEPER_LATENCY, labelled("operation", self._zookeeper))
+        yield values(declared.ZOOKEEPER_OPERATIONS, labelled("operation", self._operations))
         if sources.session is not None:
             session = sources.session()
-            yield _single(declared.ZOOKEEPER_CONNECTED, session.up)
-            yield _single(declared.ZOOKEEPER_CONNECTS, session.opened)
-            yield _single(declared.ZOOKEEPER_EXPIRES, session.lost)
-            yield _single(declared.ZOOKEEPER_FAILED, session.failed_attempts)
+            yield single(declared.ZOOKEEPER_CONNECTED, session.up)
+            yield single(declared.ZOOKEEPER_CONNECTS, session.opened)
+            yield single(declared.ZOOKEEPER_EXPIRES, session.lost)
+            yield single(declared.ZOOKEEPER_FAILED, session.failed_attempts)
         if sources.channels is not None:
             yield from _channels(list(sources.channels()))
         if sources.listener is not None:
             listener = sources.listener()
-            yield _single(declared.LISTENER_CONNECTIONS, listener.connections)
-            yield _single(declared.RELAY_CONNECTIONS, listener.relayed)
-            yield _single(declared.RELAY_REQUESTS, listener.counts.requests)
-            yield _single(declared.RELAY_BYTES_IN, listener.counts.bytes_in)
-            yield _single(declared.RELAY_BYTES_OUT, listener.counts.bytes_out)
-            yield _single(declared.RELAY_FAILURES, listener.counts.failures)
-            yield _summaries(declared.REQUEST_TIME, _labelled("request", self._requests_ms))
+            yield single(declared.LISTENER_CONNECTIONS, listener.connections)
+            yield single(declared.RELAY_CONNECTIONS, listener.relayed)
+            yield single(declared.RELAY_REQUESTS, listener.counts.requests)
+            yield single(declared.RELAY_BYTES_IN, listener.counts.bytes_in)
+            yield single(declared.RELAY_BYTES_OUT, listener.counts.bytes_out)
+            yield single(declared.RELAY_FAILURES, listener.counts.failures)
+            yield summaries(declared.REQUEST_TIME, labelled("request", self._requests_ms))
             errors = self._request_errors.items()
             rows = [({"request": request, "error": error}, count) for (request, error), count in errors]
-            yield _values(declared.REQUEST_ERRORS, rows)
+            yield values(declared.REQUEST_ERRORS, rows)
         if sources.journal is not None:
             journal = sources.journal()
-            yield _single(declared.JOURNAL_LINES, journal.written)
-            yield _single(declared.JOURNAL_LOST, journal.lost)
-            yield _single(declared.JOURNAL_FAILING, journal.failing)
+            yield single(declared.JOURNAL_LINES, journal.written)
+            yield single(declared.JOURNAL_LOST, journal.lost)
+            yield single(declared.JOURNAL_FAILING, journal.failing)
 
 
 class _Collector:
@@ -229,76 +275,53 @@ class _Collector:
         return self._families()
 
 
-# --- families -----------------------------------------------------------------------------------------------------
+def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:
+    for name, metric in declared.CONTROLLER_GAUGES.items():
+        yield single(metric, state if name == "controller_state" else getattr(gauges, name))
+    stages = {"held": gauges.held_topic_count} | {each.value: gauges.topics_in_stage.get(each, 0) for each in Stage}
+    yield values(declared_deletions.TOPICS, labelled("stage", stages))
+    states = {each.name.lower(): gauges.doomed_replicas.get(each, 0) for each in ReplicaState}
+    yield values(declared_deletions.REPLICAS, labelled("state", states))
 
 
-def _labelled(label: str, values: Mapping[str, V]) -> list[tuple[Labels, V]]:
-    return [({label: key}, value) for key, value in values.items()]
+def _oldest(oldest: OldestView | None) -> Iterator[Family]:
+    yield single(declared_deletions.OLDEST_AGE, 0 if oldest is None else oldest.age_s)
+    rows = []
+    if oldest is not None:
+        broker = "" if oldest.broker is None else str(oldest.broker)
+        rows = [({"topic": oldest.topic, "reason": oldest.reason, "broker_id": broker}, 1)]
+    yield values(declared_deletions.OLDEST_INFO, rows)
 
 
-def _family(metric: Metric) -> Family:
-    # A counter under one of Kafka's names, which do not end in _total, has to be untyped: the text format adds that.
-    kind = metric.kind.value
-    if metric.kind is Kind.COUNTER and not metric.name.endswith("_total"):
-        kind = "unknown"
-    return Family(metric.name.removesuffix("_total"), metric.meaning, kind)
-
-
-def _values(metric: Metric, rows: Iterable[tuple[Labels, float]]) -> Family:
-    family = _family(metric)
-    for labels, value in rows:
-        family.add_sample(metric.name, dict(labels), float(value))
-    return family
-
-
-def _single(metric: Metric, value: float) -> Family:
-    return _values(metric, [({}, value)])
-
-
-def _summaries(metric: Metric, rows: Iterable[tuple[Labels, Sample]]) -> Family:
-    family = _family(metric)
-    for labels, sample in rows:
-        for quantile, value in sample.quantiles():
-            family.add_sample(metric.name, {**labels, "quantile": str(quantile)}, value)
-        family.add_sample(f"{metric.name}_count", dict(labels), float(sample.count))
-        family.add_sample(f"{metric.name}_sum", dict(labels), sample.total)
-    return family
-
-
-def _histograms(metric: Metric, rows: Iterable[tuple[Labels, Buckets]]) -> Family:
-    family = _family(metric)
-    for labels, buckets in rows:
-        for bound, count in buckets.cumulative():
-            family.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, count)
-        family.add_sample(f"{metric.name}_count", dict(labels), float(buckets.count))
-        family.add_sample(f"{metric.name}_sum", dict(labels), buckets.total)
-    return family
+def _queue(queue: QueueView) -> Iterator[Family]:
+    yield single(declared.QUEUE_SIZE, queue.size)
+    yield values(declared.EVENTS_WAITING, labelled("event", queue.waiting))
+    yield single(declared.OLDEST_EVENT, queue.oldest_s)
+    yield single(declared.IN_PROGRESS, queue.in_progress_s)
 
 
 def _tenure(tenure: Tenure) -> Iterator[Family]:
-    yield _single(declared.CURRENT_CONTROLLER, tenure.active_controller)
-    yield _single(declared.EPOCH, tenure.epoch)
-    yield _values(declared.ROLE, [({"role": role}, role == tenure.role) for role in tenure.roles])
-    yield _single(declared.UNCLEAN, tenure.unclean_elections)
+    yield single(declared.CURRENT_CONTROLLER, tenure.active_controller)
+    yield single(declared.EPOCH, tenure.epoch)
+    yield values(declared.ROLE, [({"role": role}, role == tenure.role) for role in tenure.roles])
+    yield single(declared.TENURE, tenure.tenure_s)
+    yield single(declared.LEADERS_ELECTED, tenure.elections)
+    yield single(declared.UNCLEAN, tenure.unclean_elections)
 
 
 def _channels(channels: list[ChannelView]) -> Iterator[Family]:
     by_broker = [({"broker_id": str(channel.broker)}, channel) for channel in channels]
-    yield _single(declared.TOTAL_QUEUE_SIZE, sum(channel.counts.queue_size for channel in channels))
-    yield _values(declared.CHANNEL_QUEUE_SIZE, [(labels, each.counts.queue_size) for labels, each in by_broker])
-    yield _summaries(declared.CHANNEL_QUEUE_TIME, [(labels, each.counts.queue_time_ms) for labels, each in by_broker])
-    yield _values(declared.CHANNEL_BACKLOG, [(labels, each.counts.backlog_bytes) for labels, each in by_broker])
-    yield _values(declared.CHANNEL_OLDEST, [(labels, each.oldest_s) for labels, each in by_broker])
-    yield _histograms(
+    yield single(declared.TOTAL_QUEUE_SIZE, sum(channel.counts.queue_size for channel in channels))
+    yield values(declared.CHANNEL_QUEUE_SIZE, [(labels, each.counts.queue_size) for labels, each in by_broker])
+    yield summaries(declared.CHANNEL_QUEUE_TIME, [(labels, each.counts.queue_time_ms) for labels, each in by_broker])
+    yield values(declared.CHANNEL_BACKLOG, [(labels, each.counts.backlog_bytes) for labels, each in by_broker])
+    yield values(declared.CHANNEL_OLDEST, [(labels, each.oldest_s) for labels, each in by_broker])
+    yield values(declared.CHANNEL_FAILING, [(labels, each.failing_s) for labels, each in by_broker])
+    yield histograms(
         declared.CHANNEL_LATENCY,
         [({**labels, "api": api}, row) for labels, each in by_broker for api, row in each.counts.latency.items()],
     )
-    yield _values(
+    yield values(
         declared.CHANNEL_RETRIES,
         [({**labels, "reason": why}, row) for labels, each in by_broker for why, row in each.counts.retries.items()],
     )
-
-
-def metrics_page() -> str:
-    """The text of `docs/metrics.md`, made from the declarations."""
-    return declared.page()

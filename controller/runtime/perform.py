@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, assert_never
 
 from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
@@ -34,6 +34,7 @@ from controller.core.events import Result, ZnodesRead, ZnodesWritten
 from controller.runtime.timers import Timers
 from protocol.journal import Fact, FactType
 from protocol.vocabulary import Broker, BrokerId
+from protocol.zookeeper.operations import Operation, Read
 from protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupOutcome, GroupUnknown, MultiPlan
 
 
@@ -71,7 +72,7 @@ class Performer:
         channels: ChannelSet,
         timers: Timers,
         record: Callable[[Fact], None],
-        note_latency: Callable[[str, float], None],
+        note_latency: Callable[[str, float, Mapping[str, int]], None],
         subject: str,
         answers: RequestAnswers | None = None,
     ) -> None:
@@ -143,12 +144,13 @@ class Performer:
             match asked:
                 case ReadZnodes(id=number, reads=reads):
                     result: Result = ZnodesRead(number, tuple(await session.read(reads)))
-                    self._note_latency("read", time.monotonic() - started_s)
+                    self._note_latency(*_measured("read", reads, time.monotonic() - started_s))
                 case WriteZnodes(id=number, groups=groups, fence=fence):
                     plan = MultiPlan(groups, fence)
                     result = ZnodesWritten(number, await session.write(plan), plan.controller_moved)
                     took_s = time.monotonic() - started_s
-                    self._note_latency("write", took_s)
+                    operations = [operation for group in groups for operation in group]
+                    self._note_latency(*_measured("write", operations, took_s))
                     self._record(_write_fact(self._subject, asked, result.outcomes, took_s))
                 case _:
                     assert_never(asked)
@@ -162,6 +164,12 @@ class Performer:
         self._asked = self._session = None
         self._timers.clear()
         self._channels.close_all()
+
+
+def _measured(kind: str, operations: Sequence[Operation | Read], took_s: float) -> tuple[str, float, Mapping[str, int]]:
+    """What metrics say of reading or writing: the operation, or `reads` and `writes` where it is several at once."""
+    counts = {each.__name__: count for each, count in Counter(map(type, operations)).items()}
+    return (next(iter(counts)) if len(counts) == 1 else f"{kind}s"), took_s, counts
 
 
 def _write_fact(subject: str, asked: WriteZnodes, outcomes: Sequence[GroupOutcome], took_s: float) -> Fact:

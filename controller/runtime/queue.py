@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from controller.core.events import (
@@ -80,6 +81,7 @@ class EventQueue:
         self._merged: dict[External, None] = {}
         self._modified: dict[str, None] = {}
         """The topics of the one TopicsModified that waits."""
+        self._by_event: dict[str, int] = {}
         self._room = asyncio.Semaphore(max_answers)
         self._filled = asyncio.Event()
         self.overtaken = asyncio.Event()
@@ -87,6 +89,16 @@ class EventQueue:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def by_event(self) -> Mapping[str, int]:
+        """How many wait, by the name of the event; 0 for those that have waited before."""
+        return self._by_event
+
+    @property
+    def oldest_s(self) -> float:
+        """How long the oldest has waited; 0 where none waits."""
+        return time.monotonic() - self._waiting[0].since_s if self._waiting else 0.0
 
     @property
     def events(self) -> list[External]:
@@ -129,6 +141,7 @@ class EventQueue:
             self._filled.clear()
             self.overtaken.clear()
         for queued in dropped:
+            self._by_event[type(queued.event).__name__] -= 1
             if isinstance(queued.event, _ANSWERS):
                 self._room.release()
         return dropped
@@ -144,6 +157,7 @@ class EventQueue:
             self._filled.clear()
             return None
         queued = self._waiting.popleft()
+        self._by_event[type(queued.event).__name__] -= 1
         if isinstance(queued.event, _MERGED):
             self._merged.pop(queued.event, None)
         elif isinstance(queued.event, TopicsModified):
@@ -158,4 +172,6 @@ class EventQueue:
 
     def _put(self, event: External) -> None:
         self._waiting.append(Queued(event, time.monotonic()))
+        name = type(event).__name__
+        self._by_event[name] = self._by_event.get(name, 0) + 1
         self._filled.set()

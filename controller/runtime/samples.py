@@ -8,6 +8,7 @@ second is for everything that Kafka does not measure.
 from __future__ import annotations
 
 import bisect
+import functools
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
@@ -21,13 +22,19 @@ SECONDS_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 LONG_SECONDS_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
 
 
+@functools.cache
+def _words(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    return (*map(str, bounds), "+Inf")
+
+
 class Sample:
     """Count, sum, extremes and quantiles of what was measured."""
 
-    __slots__ = ("_latest", "count", "max", "min", "total")
+    __slots__ = ("_latest", "_quantiles", "count", "max", "min", "total")
 
     def __init__(self) -> None:
         self._latest: deque[float] = deque(maxlen=SAMPLE_SIZE)
+        self._quantiles: list[tuple[float, float]] | None = None
         self.count = 0
         self.total = 0.0
         self.min = 0.0
@@ -39,26 +46,28 @@ class Sample:
         self.count += 1
         self.total += value
         self._latest.append(value)
+        self._quantiles = None
 
     def clear(self) -> None:
         self.__init__()  # type: ignore[misc]
 
     def quantiles(self) -> list[tuple[float, float]]:
         """(quantile, value) for each of QUANTILES, of the latest values; 0 where there are none."""
-        ordered = sorted(self._latest)
-        if not ordered:
-            return [(quantile, 0.0) for quantile in QUANTILES]
-        last = len(ordered) - 1
-        return [(quantile, ordered[min(last, int(quantile * len(ordered)))]) for quantile in QUANTILES]
+        if self._quantiles is None:
+            ordered = sorted(self._latest) or [0.0]
+            last = len(ordered) - 1
+            self._quantiles = [(each, ordered[min(last, int(each * len(ordered)))]) for each in QUANTILES]
+        return self._quantiles
 
 
 class Buckets:
     """A Prometheus histogram: how many values were at most so large."""
 
-    __slots__ = ("_bounds", "_counts", "total")
+    __slots__ = ("_bounds", "_counts", "_words", "total")
 
     def __init__(self, bounds: Sequence[float] = SECONDS_BUCKETS) -> None:
         self._bounds = tuple(bounds)
+        self._words = _words(self._bounds)
         self._counts = [0] * (len(self._bounds) + 1)
         self.total = 0.0
 
@@ -74,7 +83,7 @@ class Buckets:
         """(upper bound, values up to it) for each bucket, as Prometheus' text format wants them; the last is +Inf."""
         rows: list[tuple[str, float]] = []
         running = 0
-        for bound, count in zip((*(str(bound) for bound in self._bounds), "+Inf"), self._counts, strict=True):
+        for bound, count in zip(self._words, self._counts, strict=True):
             running += count
             rows.append((bound, float(running)))
         return rows

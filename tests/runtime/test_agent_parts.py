@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from adapters.clock import SystemClock
+from adapters.journal import JournalCounts
 from broker.core.effects import DirectoryRef
 from broker.core.inputs import TopicAbsence, TopicIdUnavailable
 from broker.core.naming import deletion_name
@@ -180,7 +181,7 @@ def test_every_declared_metric_is_measured() -> None:
     from tests.unit.broker.driver import Driver
 
     metrics = AgentMetrics()
-    metrics.state = Driver().state
+    metrics.state, metrics.journal = Driver().state, JournalCounts()
     text = metrics.text().decode()
     for declared in METRICS:
         assert f"# TYPE {declared.name} {declared.kind}\n" in text, declared

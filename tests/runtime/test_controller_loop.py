@@ -26,7 +26,7 @@ from controller.core.events import (
 )
 from controller.runtime.faults import FaultWhileResigning
 from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ControllerMetrics
+from controller.runtime.metrics import ControllerMetrics, QueueView
 from controller.runtime.steps import MANY_PARTITIONS, may_be_long
 from protocol.journal import FactType
 from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
@@ -58,7 +58,9 @@ class Bench:
             self.facts.record,
             idle_reset_ms=settings.get("idle_reset_ms", 300_000),
         )
-        self.metrics.sources.queue_size = lambda: len(self.loop.queue)
+        self.metrics.sources.queue = lambda: QueueView(
+            len(self.loop.queue), self.loop.queue.by_event, self.loop.queue.oldest_s, self.loop.handling_s
+        )
 
     def _step(self, context: Context, event: Event, now_ms: int) -> list[Effect]:
         self.fed.append(event)

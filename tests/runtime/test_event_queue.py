@@ -146,3 +146,17 @@ async def test_topics_modified_one_after_the_other_wait_as_one_event() -> None:
     again = await queue.take()
     assert again is not None
     assert again.event == TopicsModified(("d",))
+
+
+async def test_what_waits_is_counted_by_kind_and_the_oldest_is_the_first() -> None:
+    queue = EventQueue()
+    assert (queue.by_event, queue.oldest_s) == ({}, 0.0)
+    queue.post(TopicsChanged())
+    queue.post(TopicsChanged())
+    queue.post(BrokersChanged())
+    assert queue.by_event == {"TopicsChanged": 1, "BrokersChanged": 1}
+    assert queue.oldest_s > 0
+    await queue.take()
+    assert queue.by_event == {"TopicsChanged": 0, "BrokersChanged": 1}
+    queue.overtake(SessionLost("gone"))
+    assert queue.by_event == {"TopicsChanged": 0, "BrokersChanged": 0, "SessionLost": 1}

@@ -61,7 +61,7 @@ class Bench:
             self.channels,
             Timers(self.clock, self.queue.post),
             self.facts.record,
-            lambda kind, _: self.latencies.append(kind),
+            lambda kind, _took_s, _counts: self.latencies.append(kind),
             "controller/1001",
         )
 
@@ -238,7 +238,7 @@ async def test_reads_give_their_outcomes_in_order() -> None:
         assert missing == ReadFailed(ZkError.NO_NODE)
         assert isinstance(found, Data)
         assert found.data == b"1"
-        assert b.latencies == ["read"]
+        assert b.latencies == ["GetData"]
 
 
 async def test_a_group_that_fails_is_set_apart() -> None:

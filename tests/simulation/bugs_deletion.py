@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from controller.core import answers, deletion, expansion, pausing, removal
+from controller.core import answers, deletion, expansion, mutation, pausing, removal
 from controller.core.agenda_deletion import MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
 from controller.core.batching import RequestBatch
 from controller.core.context import Context, Outstanding
@@ -125,7 +125,7 @@ def confirmed_broker_awaited() -> AbstractContextManager[object]:
     def wait(turn: Turn, task: Any) -> None:
         for replica in task.replicas:
             if replica.topic in turn.context.deletions:
-                turn.context.deletions[replica.topic].ineligible = True
+                mutation.set_ineligible(turn.context, turn.context.deletions[replica.topic], True)
         fail(turn, task)
         turn.do(ResumeDeletions(()))
 

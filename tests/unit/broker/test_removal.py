@@ -142,3 +142,19 @@ def test_requests_are_served_while_a_removal_is_under_way() -> None:
     assert isinstance(step(driver.state, TimerFired(), DELAY_MS)[-1], RemoveDirectories)
     driver.now_ms = DELAY_MS
     assert driver.leader_and_isr(become(leader_epoch=1)).error == 0
+
+
+def test_directories_whose_removal_failed_are_counted_until_they_are_gone() -> None:
+    queue = RemovalQueue()
+    for name in ("a", "b", "c"):
+        queue.add(DirectoryRef(A if name == "a" else B, name), PendingRemoval(10, 1), 0)
+    assert queue.failing == 0
+    queue.start_round(0)
+    queue.finish_round([RemovalOutcome("busy"), RemovalOutcome("busy"), RemovalOutcome(None, 10, 1)], 0)
+    assert (queue.failing, len(queue.pending)) == (2, 2)
+    queue.start_round(10_000)
+    queue.finish_round([RemovalOutcome("busy"), RemovalOutcome(None, 10, 1)], 10_000)
+    assert queue.failing == 1
+    queue.drop_log_dir(A)
+    queue.drop_log_dir(B)
+    assert (queue.failing, queue.pending_bytes) == (0, 0)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core import mutation
+from controller.core.deletion_memory import Problem, RetryOf, Stage
 from controller.core.gauges import Gauges, gauges
-from controller.core.waiting import Wait, WaitingFor, all_waits, waits
+from controller.core.transitions import ReplicaState
+from controller.core.waiting import Oldest, Wait, WaitingFor, all_waits, oldest, waits
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, ZkError
 from tests.fakes.one_controller import OneController, Refusing
 from tests.scenarios.plot import cluster, with_topic
+from tests.unit.controller.core.stage import add_topic, leading
 
 W = WaitingFor
 
@@ -159,3 +163,70 @@ def test_gauges_count_offline_and_imbalanced_partitions_and_topics_set_aside() -
     seen = gauges(world.context)
     assert (seen.offline_partitions_count, seen.preferred_replica_imbalance_count) == (1, 2)
     assert seen.set_aside_topic_count == 1
+
+
+# --- the oldest ---------------------------------------------------------------------------------------------------
+
+
+def test_no_topic_is_the_oldest_where_none_is_marked() -> None:
+    assert oldest(doomed().context) is None
+
+
+def test_oldest_names_the_broker_that_is_away_rather_than_what_waits_for_it() -> None:
+    world = with_topic(with_topic(cluster(), "young", (1,)), "old", (1, 2))
+    world.stop_broker(2)
+    world.mark("old")
+    world.run()
+    marked_ms = world.now_ms
+    world.now_ms += 500
+    world.silent = {1: None}
+    world.mark("young")
+    world.run()
+    assert oldest(world.context) == Oldest("old", marked_ms, W.BROKER_TO_RETURN, BrokerId(2))
+
+
+def test_oldest_says_why_a_topic_is_held() -> None:
+    world = doomed()
+    world.write(Create("/lethe", None))
+    world.write(Create(paths.deletions_paused(), b'{"version":1,"since":"1","reason":"audit"}'))
+    world.run()
+    world.mark("t")
+    world.run()
+    found = oldest(world.context)
+    assert found is not None
+    assert (found.topic, found.reason, found.broker) == ("t", W.RESUMPTION, None)
+
+
+def test_oldest_finds_the_one_replica_that_fails_among_very_many() -> None:
+    context = leading(1, 2)
+    add_topic(context, "large", [(1,)] * 5_000, led=True)
+    mutation.queue_deletion(context, "large", 100)
+    deletion = context.deletions["large"]
+    mutation.start_deletion(context, deletion, 100)
+    deletion.problems[4_999, 1] = Problem("KAFKA_STORAGE_ERROR", 120, 3)
+    found = oldest(context)
+    assert found == Oldest("large", 100, W.NEXT_TRY, BrokerId(1))
+
+
+def test_topics_are_counted_by_stage_and_retries_by_reason() -> None:
+    world = with_topic(doomed(), "other", (1,))
+    world.stop_broker(2)
+    world.mark("t")
+    world.mark("other")
+    world.run()
+    assert gauges(world.context).topics_in_stage == {Stage.WAITING: 1}
+    assert gauges(world.context).doomed_replicas == {
+        ReplicaState.DELETION_SUCCESSFUL: 1,
+        ReplicaState.OFFLINE: 1,
+    }
+    world.start_broker(2)
+    world.run()
+    assert (gauges(world.context).topics_in_stage, gauges(world.context).doomed_replicas) == ({}, {})
+
+
+def test_reasons_that_brokers_make_up_do_not_fill_the_memory() -> None:
+    context = leading(1)
+    for number in range(1_000):
+        mutation.count_retry(context, RetryOf.REPLICA, f"error {number}")
+    assert len(context.deletion_retries) <= mutation.MAX_RETRY_REASONS + len(RetryOf)
+    assert sum(context.deletion_retries.values()) == 1_000

@@ -3,21 +3,26 @@ import dataclasses
 from prometheus_client.parser import text_string_to_metric_families
 
 from adapters.kafka.relay import RelayCounts
+from controller.core.deletion_memory import RetryOf, Stage
 from controller.core.events import ControllerState
 from controller.core.gauges import Gauges
+from controller.core.transitions import ReplicaState
 from controller.runtime import declared
+from controller.runtime.declaring import Kind
 from controller.runtime.metrics import (
     ChannelCounts,
     ChannelView,
     ControllerMetrics,
     JournalView,
     ListenerView,
+    OldestView,
+    QueueView,
     SessionView,
     Sources,
     Tenure,
-    metrics_page,
 )
 from protocol.journal import Fact, FactType
+from tools.metrics_page import page
 
 
 def busy() -> ControllerMetrics:
@@ -28,10 +33,18 @@ def busy() -> ControllerMetrics:
     counts.note_retry("timeout")
     metrics = ControllerMetrics()
     metrics.sources = Sources(
-        gauges=lambda: Gauges(active_controller_count=1, topics_to_delete_count=7),
-        tenure=lambda: Tenure("active", ("active", "standing by"), 5, 1001, 2),
-        queue_size=lambda: 4,
-        channels=lambda: [ChannelView(3, counts, 1.5)],
+        gauges=lambda: Gauges(
+            active_controller_count=1,
+            topics_to_delete_count=7,
+            held_topic_count=2,
+            topics_in_stage={Stage.WAITING: 7},
+            doomed_replicas={ReplicaState.DELETION_INELIGIBLE: 5},
+        ),
+        oldest=lambda: OldestView('we"ird\nname', "BROKER_TO_RETURN", 3, 61.5),
+        retries=lambda: {(RetryOf.ZNODES, "NO_AUTH"): 4},
+        tenure=lambda: Tenure("active", ("active", "standing by"), 5, 1001, 9, 2, 12.5),
+        queue=lambda: QueueView(4, {"BrokersChanged": 4, "TopicsChanged": 0}, 0.3, 0.2),
+        channels=lambda: [ChannelView(3, counts, 1.5, 30.0)],
         session=lambda: SessionView(True, 2, 1, 6),
         listener=lambda: ListenerView(2, 1, RelayCounts(3, 40, 500, 6)),
         journal=lambda: JournalView(10, 1, False),
@@ -39,9 +52,11 @@ def busy() -> ControllerMetrics:
     for state in ControllerState:
         metrics.event_began("BrokersChanged", state, 0.003)
         metrics.event_ended("BrokersChanged", state, 0.2, "fault")
-    metrics.note_zookeeper("write", 0.05)
+    metrics.note_zookeeper("Delete", 0.05, {"Delete": 20})
     metrics.broker_answered("AlterPartition", 0.01, {"NONE": 3, "FENCED_LEADER_EPOCH": 1})
     metrics.note_fact(Fact(FactType.DELETION_PHASE, "topic/a", {"phase": "tombstoned", "took_ms": 1500}))
+    metrics.note_fact(Fact(FactType.ELECTION, "controller/1", {"what": "elected"}))
+    metrics.note_fact(Fact(FactType.ELECTION, "controller/1", {"what": "active", "loading_ms": 250}))
     return metrics
 
 
@@ -55,8 +70,8 @@ def test_every_declared_metric_is_exported_with_its_labels() -> None:
     for _, _, metrics in declared.GROUPS:
         for metric in metrics:
             names = {
-                declared.Kind.SUMMARY: ("", "_count", "_sum"),
-                declared.Kind.HISTOGRAM: ("_bucket", "_count", "_sum"),
+                Kind.SUMMARY: ("", "_count", "_sum"),
+                Kind.HISTOGRAM: ("_bucket", "_count", "_sum"),
             }.get(metric.kind, ("",))
             for suffix in names:
                 labels = [dict(labels) for name, labels in found if name == metric.name + suffix]
@@ -76,7 +91,8 @@ def test_names_are_declared_once_and_every_gauge_of_the_core_is_shown() -> None:
     names = [metric.name for _, _, metrics in declared.GROUPS for metric in metrics]
     assert len(names) == len(set(names))
     fields = {field.name for field in dataclasses.fields(Gauges)}
-    assert set(declared.CONTROLLER_GAUGES) == fields | {"controller_state"}
+    by_kind = {"topics_in_stage", "doomed_replicas"}
+    assert set(declared.CONTROLLER_GAUGES) == fields - by_kind | {"controller_state"}
 
 
 def test_values_come_through() -> None:
@@ -91,6 +107,46 @@ def test_values_come_through() -> None:
     assert found["lethe_controller_role", (("role", "standing by"),)] == 0
     assert found["lethe_controller_deletion_phase_seconds_sum", (("phase", "tombstoned"),)] == 1.5
     assert found["kafka_controller_controllerstats_leaderelectionrateandtimems_count", ()] == 1
+    assert found["lethe_controller_deletion_topics", (("stage", "held"),)] == 2
+    assert found["lethe_controller_deletion_topics", (("stage", "waiting"),)] == 7
+    assert found["lethe_controller_deletion_topics", (("stage", "queued"),)] == 0
+    assert found["lethe_controller_deletion_replicas", (("state", "deletion_ineligible"),)] == 5
+    assert found["lethe_controller_deletion_retries_total", (("part", "znodes"), ("reason", "NO_AUTH"))] == 4
+    assert found["lethe_controller_tenures_total", ()] == 1
+    assert found["lethe_controller_takeover_seconds_sum", ()] == 0.25
+    assert found["lethe_controller_tenure_seconds", ()] == 12.5
+    assert found["lethe_controller_events_waiting", (("event", "BrokersChanged"),)] == 4
+    assert found["lethe_zookeeper_operations_total", (("operation", "Delete"),)] == 20
+    assert found["lethe_broker_channel_failing_seconds", (("broker_id", "3"),)] == 30
+
+
+def test_the_oldest_deletion_is_one_series_that_goes_with_it() -> None:
+    metrics = busy()
+    labels = (("broker_id", "3"), ("reason", "BROKER_TO_RETURN"), ("topic", 'we"ird\nname'))
+    assert samples(metrics)["lethe_controller_oldest_deletion_info", labels] == 1
+    metrics.sources.oldest = lambda: None
+    found = samples(metrics)
+    assert not [name for name, _ in found if name == "lethe_controller_oldest_deletion_info"]
+    assert found["lethe_controller_oldest_deletion_seconds", ()] == 0
+
+
+def test_the_series_of_a_broker_go_with_its_channel() -> None:
+    metrics = busy()
+    assert [labels for _, labels in samples(metrics) if ("broker_id", "3") in labels]
+    metrics.sources.oldest, metrics.sources.channels = lambda: None, list
+    assert not [labels for _, labels in samples(metrics) if ("broker_id", "3") in labels]
+
+
+def test_names_follow_the_conventions() -> None:
+    """What is not named by Kafka: a prefix of ours, base units, counters and nothing else in _total."""
+    for _, _, metrics in declared.GROUPS:
+        for metric in metrics:
+            if metric.mbean is None:
+                assert metric.name.startswith("lethe_")
+                assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+                assert not metric.name.endswith(("_ms", "_millis", "_minutes", "_kb", "_mb")), metric.name
+                assert metric.kind is not Kind.HISTOGRAM or metric.name.endswith("_seconds"), metric.name
+            assert "topic" not in metric.labels or metric.name == "lethe_controller_oldest_deletion_info"
 
 
 def test_an_inactive_controller_shows_zeros() -> None:
@@ -112,8 +168,8 @@ def test_the_state_is_shown_while_an_event_is_handled() -> None:
 
 
 def test_the_page_has_a_line_for_every_metric() -> None:
-    page = metrics_page()
+    text = page()
     for _, _, metrics in declared.GROUPS:
         for metric in metrics:
-            assert f"| `{metric.name}` |" in page
-    assert "kafka.controller:type=KafkaController,name=OfflinePartitionsCount" in page
+            assert f"| `{metric.name}` |" in text
+    assert "kafka.controller:type=KafkaController,name=OfflinePartitionsCount" in text

@@ -1,0 +1,153 @@
+"""What a scrape of the controller's metrics costs, with few partitions and with many.
+
+`python -m benchmarks.scrape [--json]`. The core is loaded with so many partitions, and every other topic is being
+deleted and waits for its answers; then `/metrics` is made again and again, with the real sources, channels to so many
+brokers included. Times are processor time of the event loop's thread, the median of many scrapes, since the event loop
+does nothing else meanwhile: what a scrape takes there is what an event has to wait for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from adapters.clock import SystemClock
+from adapters.zookeeper.interface import ZooKeeperSession
+from benchmarks.core import World
+from controller.core import controller, events
+from controller.runtime.loop import ControllerLoop
+from controller.runtime.metrics import ChannelCounts, ChannelView, ControllerMetrics
+from controller.runtime.perform import Performer
+from controller.runtime.sessions import SessionKeeper
+from controller.runtime.sources import sources
+from controller.runtime.timers import Timers
+
+SCRAPES: Final = 41
+APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
+CASES: Final = ((1_000, 3), (10_000, 3), (100_000, 3), (100_000, 30), (100_000, 100))
+"""(partitions, brokers)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    partitions: int
+    topics: int
+    deletions: int
+    brokers: int
+    series: int
+    text_bytes: int
+    median_ms: float
+    longest_ms: float
+
+
+def loaded(partitions: int, brokers: int = 3) -> ControllerMetrics:
+    """Metrics of a controller that leads so many partitions and deletes every other topic."""
+    world = World(partitions)
+    world.put_topics(with_states=True)
+    world.run(events.SessionEstablished(1, bytes(32)))
+    world.zookeeper.children["/admin/delete_topics"] = tuple(world.topics[::2])
+    world.answering = False
+    world.run(events.TopicDeletionsRequested())
+    return metrics_over(world, brokers)
+
+
+def metrics_over(world: World, brokers: int) -> ControllerMetrics:
+    """The real sources over this core's memory; nothing of it runs."""
+    metrics, clock = ControllerMetrics(), SystemClock()
+    views = [_channel(number) for number in range(brokers)]
+    sessions = SessionKeeper(_open_nothing, post=_ignore, overtake=_ignore, prepare=_prepare_nothing)
+    timers = Timers(clock, _ignore)
+    performer = Performer(sessions, _NoChannels(), timers, _ignore, metrics.note_zookeeper, "controller/1000")
+    loop = ControllerLoop(
+        world.context, controller.step, controller.after_fault, performer, clock, metrics, metrics.note_fact
+    )
+    for kind in events.External.__args__:
+        metrics.event_began(kind.__name__, events.ControllerState.IDLE, 0.001)
+        metrics.event_ended(kind.__name__, events.ControllerState.IDLE, 0.002, "handled")
+    metrics.sources = sources(world.context, loop, sessions, lambda: views, clock, None, None)
+    return metrics
+
+
+def scrape(partitions: int, brokers: int) -> Scrape:
+    """One case."""
+    metrics = loaded(partitions, brokers)
+    gc.collect()
+    gc.freeze()
+    took_ms = list(_times(metrics))
+    gc.unfreeze()
+    text = metrics.text()
+    assert metrics.sources.gauges is not None
+    gauges = metrics.sources.gauges()
+    return Scrape(
+        gauges.global_partition_count,
+        gauges.global_topic_count,
+        gauges.topics_to_delete_count,
+        brokers,
+        sum(not line.startswith(b"#") for line in text.splitlines()),
+        len(text),
+        round(statistics.median(took_ms), 2),
+        round(max(took_ms), 2),
+    )
+
+
+def _times(metrics: ControllerMetrics) -> Iterator[float]:
+    for _ in range(SCRAPES):
+        started_s = time.thread_time()
+        metrics.text()
+        yield (time.thread_time() - started_s) * 1000
+
+
+def _channel(number: int) -> ChannelView:
+    counts = ChannelCounts()
+    for n in range(2_000):
+        counts.queue_time_ms.add(n % 17)
+    for api in APIS:
+        counts.note_latency(api, 0.01)
+    return ChannelView(number, counts, 0.0, 0.0)
+
+
+class _NoChannels:
+    def open(self, effect: object) -> None: ...
+    def close(self, broker: int) -> None: ...
+    def send(self, effect: object) -> None: ...
+    def close_all(self) -> None: ...
+
+
+def _ignore(_: object) -> None: ...
+
+
+def _open_nothing(_: object) -> AbstractAsyncContextManager[ZooKeeperSession]:
+    raise RuntimeError("no session is opened here")
+
+
+async def _prepare_nothing(_: object) -> None: ...
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    found = [scrape(*case) for case in CASES]
+    if options.json:
+        print(json.dumps([asdict(each) for each in found], indent=2))
+        return
+    print(
+        f"{'partitions':>10}{'topics':>8}{'deleting':>10}{'brokers':>9}{'series':>8}{'bytes':>10}{'ms':>8}{'longest':>9}"
+    )
+    for each in found:
+        print(
+            f"{each.partitions:>10}{each.topics:>8}{each.deletions:>10}{each.brokers:>9}{each.series:>8}"
+            f"{each.text_bytes:>10}{each.median_ms:>8}{each.longest_ms:>9}"
+        )
+
+
+if __name__ == "__main__":
+    main()

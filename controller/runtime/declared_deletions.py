@@ -1,0 +1,58 @@
+"""The metrics of deletions. What they are about is counted as it changes, so that a look costs the same whatever there
+is to count; none has the name of a topic among its labels but the one series that names the oldest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.runtime.declaring import Kind, Metric
+
+REMARK: Final = (
+    "All are 0 where this controller is not the active one. Phases follow one another for each topic: queued, started, "
+    "tombstoned (no metadata cache shows it), acknowledged (every replica is deleted), removed (its znodes are gone), "
+    "done; `done` is the time from queued to the end."
+)
+
+TOPICS: Final = Metric(
+    "lethe_controller_deletion_topics",
+    Kind.GAUGE,
+    "Topics marked for deletion, by stage: held (not begun, still in service), queued, deleting, waiting (for a "
+    "broker, a directory or the next try), removing (replicas are gone, znodes go). `lethe explain` says what waiting "
+    "ones need",
+    ("stage",),
+)
+REPLICAS: Final = Metric(
+    "lethe_controller_deletion_replicas",
+    Kind.GAUGE,
+    "Replicas of queued topics, by state; deletion_ineligible: cannot be deleted at present",
+    ("state",),
+)
+OLDEST_AGE: Final = Metric(
+    "lethe_controller_oldest_deletion_seconds",
+    Kind.GAUGE,
+    "How long the oldest marked topic has waited, as far as this tenure has seen; 0: none waits",
+)
+OLDEST_INFO: Final = Metric(
+    "lethe_controller_oldest_deletion_info",
+    Kind.GAUGE,
+    "1 for that topic: what it waits for, and for which broker; never more than one series",
+    ("topic", "reason", "broker_id"),
+)
+PHASES: Final = Metric(
+    "lethe_controller_deletion_phase_seconds",
+    Kind.HISTOGRAM,
+    "Time that a topic's deletion took to reach the phase from the one before",
+    ("phase",),
+)
+RETRIES: Final = Metric(
+    "lethe_controller_deletion_retries_total",
+    Kind.COUNTER,
+    "What failed and is repeated: the deletion of a replica, a tombstone to a broker, the removal of znodes; by error. "
+    "UNPROVEN: a broker said yes without having shown that it can reach the replica",
+    ("part", "reason"),
+)
+FACTS: Final = Metric(
+    "lethe_controller_facts_total", Kind.COUNTER, "Facts recorded, by type; what the journal is written from", ("type",)
+)
+
+METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, FACTS)

@@ -1,0 +1,93 @@
+"""Where a scrape reads what others keep: the core's memory, the queue, the channels, the session, the journal.
+
+A scrape is served on the event loop. A long step changes the core's memory on a thread of its own meanwhile: then what
+was read at the last scrape is shown again, so that neither waits for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from adapters.clock import Clock
+from adapters.journal import Journal
+from controller.core.answers import NOT_LISTED, UNPROVEN
+from controller.core.context import Context, Role
+from controller.core.deletion_memory import RetryOf
+from controller.core.gauges import Gauges, gauges
+from controller.core.waiting import oldest
+from controller.runtime.listener import BrokerListener
+from controller.runtime.loop import ControllerLoop
+from controller.runtime.metrics import ChannelView, JournalView, OldestView, QueueView, SessionView, Sources, Tenure
+from controller.runtime.sessions import SessionKeeper
+
+V = TypeVar("V")
+
+REASONS: Final[Mapping[str, str]] = MappingProxyType({UNPROVEN: "UNPROVEN", NOT_LISTED: "NOT_LISTED"})
+"""Names for what is a sentence elsewhere; other reasons are names of errors already."""
+
+
+def sources(
+    context: Context,
+    loop: ControllerLoop,
+    sessions: SessionKeeper,
+    channels: Callable[[], Iterable[ChannelView]],
+    clock: Clock,
+    journal: Journal | None,
+    listener: BrokerListener | None,
+) -> Sources:
+    """The sources of one controller's metrics."""
+    roles = tuple(role.value for role in Role)
+
+    def between_steps(read: Callable[[], V], first: V) -> Callable[[], V]:
+        latest = first
+
+        def look() -> V:
+            nonlocal latest
+            if not loop.steps.is_stepping:
+                latest = read()
+            return latest
+
+        return look
+
+    return Sources(
+        gauges=between_steps(lambda: gauges(context), Gauges()),
+        oldest=between_steps(lambda: oldest_view(context, clock.now_ms()), None),
+        retries=between_steps(lambda: retries_by_name(context), {}),
+        tenure=lambda: Tenure(
+            context.role.value,
+            roles,
+            context.epoch if context.is_leading else 0,
+            context.active_controller,
+            context.elections,
+            context.unclean_elections,
+            (clock.now_ms() - context.elected_at_ms) / 1000 if context.is_leading else 0.0,
+        ),
+        queue=lambda: QueueView(len(loop.queue), loop.queue.by_event, loop.queue.oldest_s, loop.handling_s),
+        channels=channels,
+        session=lambda: SessionView(
+            sessions.session is not None,
+            sessions.counts.opened,
+            sessions.counts.lost,
+            sessions.counts.failed_attempts,
+        ),
+        listener=None if listener is None else listener.view,
+        journal=None
+        if journal is None
+        else lambda: JournalView(journal.counts.written, journal.counts.lost, journal.counts.failing is not None),
+    )
+
+
+def oldest_view(context: Context, now_ms: int) -> OldestView | None:
+    """The oldest marked topic as metrics show it; None where none is marked, or this controller is not active."""
+    found = oldest(context) if context.is_leading else None
+    if found is None:
+        return None
+    age_s = max(0, now_ms - found.marked_since_ms) / 1000
+    return OldestView(found.topic, found.reason.name, found.broker, age_s)
+
+
+def retries_by_name(context: Context) -> dict[tuple[RetryOf, str], int]:
+    """Retries by what failed and the name of the reason."""
+    return {(part, REASONS.get(why, why)): count for (part, why), count in context.deletion_retries.items()}
