@@ -46,6 +46,8 @@ HAND_OVERS = int(os.environ.get("LETHE_HAND_OVERS", "2"))
 SEED = os.environ.get("LETHE_SEED", "1")
 TOPICS = 50
 PER_ROUND = 2
+MARKED_BEFORE = 15
+"""Of the topics of one hand-over; the others are marked just before control goes back."""
 AT_A_TIME = 5
 PAUSE_S = 0.5
 ROWS = [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2)]
@@ -93,13 +95,18 @@ class HandOver(NamedTuple):
     left: tuple[int, int]
 
 
-async def taken_for(means: Means, session: ZooKeeperSession, hold_s: float) -> HandOver:
-    """Control is taken, and given up so long after it has become effective."""
+async def taken_for(
+    means: Means, session: ZooKeeperSession, hold_s: float, more: Sequence[str], begin_s: float
+) -> HandOver:
+    """Control is taken, and kept for so long after it has become effective; more topics are marked then, and it is
+    given up while these are being deleted."""
 
     async def work(guest: Guest) -> HandOver:
         taken_from = await guest.elected()
         at_first = await marked(session)
         await asyncio.sleep(hold_s)
+        await delete(session, *more)
+        await asyncio.sleep(begin_s)
         return HandOver(taken_from, (at_first, await marked(session)))
 
     return await in_control(means, None, work)
@@ -117,18 +124,22 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
             names = [f"orders-{number}" for number in range(TOPICS)]
             await created(session, version, names)
             before = await epoch_of(session)
-            async with asyncio.TaskGroup() as deleting:
-                deleting.create_task(delete_by_and_by(session, names), name="deleting")
-                for _ in range(PER_ROUND):
+            for number in range(PER_ROUND):
+                going = names[number::PER_ROUND]
+                async with asyncio.TaskGroup() as deleting:
+                    deleting.create_task(delete_by_and_by(session, going[:MARKED_BEFORE]), name="deleting")
                     await asyncio.sleep(chance.uniform(0.0, 1.0))
-                    done.append(await taken_for(means, session, chance.uniform(0.0, 3.0)))
+                    hold_s, begin_s = chance.uniform(0.0, 3.0), chance.uniform(0.0, 0.2)
+                    done.append(await taken_for(means, session, hold_s, going[MARKED_BEFORE:], begin_s))
                     await kafka_has_control(session)
             await gone_everywhere(cluster, session, *names, limit_s=SETTLING_LIMIT_S)
             assert await epoch_of(session) > before
         left = " ".join(f"{each.left[0]}>{each.left[1]}" for each in done)
         logger.info("Kafka %s, seed %s, topics left when control came and went: %s", version, SEED, left)
         assert all(each.taken_from is not None for each in done)
-        assert any(each.left[0] for each in done), "control was taken in the middle"
+        for what, counts in zip(("taken", "given back"), zip(*(each.left for each in done), strict=True), strict=True):
+            in_the_middle = sum(count > 0 for count in counts)
+            assert 2 * in_the_middle >= len(done), f"control was {what} in the middle of deletions, most times: {left}"
         await until(is_whole(session, "kept", ROWS), "what nobody wanted gone is whole")
         assert len([each for each in directories(cluster, "kept") if not each.endswith("-delete")]) == 12
         assert (await topic_admin.list_topics(session)).names == ("kept",), "no topic has come back"
