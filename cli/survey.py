@@ -32,12 +32,24 @@ Out = Annotated[
     ),
 ]
 
+Textfile = Annotated[
+    Path | None,
+    typer.Option(
+        "--textfile",
+        metavar="FILE",
+        help="Write what was found as a FILE.prom for the textfile collector of Prometheus' node exporter; for cron. "
+        "docs/metrics.md says what is in it.",
+        show_default=False,
+    ),
+]
+
 
 def survey(
     zookeeper: ZooKeeper,
     log_dir: LogDirs = None,
     log_dirs: LogDirLists = None,
     out: Out = None,
+    textfile: Textfile = None,
     as_json: AsJson = False,
 ) -> None:
     """Look at ZooKeeper, at every broker's metadata cache and at the disks, and list what is left over.
@@ -48,19 +60,24 @@ def survey(
 
     async def command() -> Answer:
         known, named = parse_log_dirs(log_dir or ()), parse_log_dir_lists(log_dirs or ())
+        if textfile is not None and textfile.suffix != ".prom":
+            raise ValueError(f"--textfile {textfile}: the collector reads files that end in .prom, and no others")
         if out is not None:
             await _prepare(out)
 
         async def answer(session: ZooKeeperSession) -> Answer:
-            return await survey_answer(session, await with_owners(session, known, named), out)
+            return await survey_answer(session, await with_owners(session, known, named), out, textfile)
 
         return await with_session(zookeeper, answer)
 
     finish(command, as_json=as_json)
 
 
-async def survey_answer(session: ZooKeeperSession, log_dirs: dict[int, list[Path]], out: Path | None = None) -> Answer:
-    """Takes a survey and says what it found; keeps it below `out`. Raises Refusal where it cannot be kept."""
+async def survey_answer(
+    session: ZooKeeperSession, log_dirs: dict[int, list[Path]], out: Path | None = None, textfile: Path | None = None
+) -> Answer:
+    """Takes a survey and says what it found; keeps it below `out`, and counts for Prometheus in `textfile`. Raises
+    Refusal where that cannot be written."""
     from survey.as_json import survey_to_json
     from survey.leftovers import leftovers
     from survey.take import take
@@ -69,6 +86,8 @@ async def survey_answer(session: ZooKeeperSession, log_dirs: dict[int, list[Path
     taken = await take(session, log_dirs=log_dirs, look_here=True, with_times=out is not None)
     kept = None if out is None else printable(str(await _keep(taken, out)))
     findings = leftovers(taken)
+    if textfile is not None:
+        await _write_textfile(textfile, taken, findings)
     code = Exit.OK
     if findings:
         code = Exit.NO
@@ -95,6 +114,15 @@ async def _keep(taken: Survey, out: Path) -> Path:
         return await asyncio.to_thread(keep, taken, out)
     except KeepFailed as failed:
         raise Refusal(f"--out: {failed}", Exit.USAGE) from failed
+
+
+async def _write_textfile(path: Path, taken: Survey, findings: Sequence[Leftover]) -> None:
+    from survey.textfile import replace_file, textfile
+
+    try:
+        await asyncio.to_thread(replace_file, path, textfile(taken, findings))
+    except OSError as error:
+        raise Refusal(f"--textfile: {path} could not be written: {error.strerror or error}", Exit.USAGE) from error
 
 
 def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from broker.runtime.metrics import METRICS
 from controller.runtime import declared
 from controller.runtime.declaring import Metric
+from survey.textfile import GAUGES
 
 CONTROLLER = """\
 # Metrics of the controller
@@ -29,6 +30,16 @@ AGENT = """\
 | Metric | Kind | Labels | Meaning |
 |---|---|---|---|
 """
+SURVEY = """\
+
+# Metrics of surveys
+
+`lethe survey --textfile /var/lib/node_exporter/lethe.prom`, run by cron, say every hour, writes them for the textfile
+collector of Prometheus' node exporter. All are gauges.
+
+| Metric | Labels | Meaning |
+|---|---|---|
+"""
 
 
 def page() -> str:
@@ -37,7 +48,9 @@ def page() -> str:
         f"| `{metric.name}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.meaning} |"
         for metric in METRICS
     )
-    return CONTROLLER + "\n".join(_controller()) + "\n" + AGENT + "\n".join(rows) + "\n"
+    found = (f"| `{g.name}` | {', '.join(f'`{label}`' for label in g.labels)} | {g.meaning} |" for g in GAUGES)
+    agent, survey = AGENT + "\n".join(rows) + "\n", SURVEY + "\n".join(found) + "\n"
+    return CONTROLLER + "\n".join(_controller()) + "\n" + agent + survey
 
 
 def _controller() -> Iterator[str]:

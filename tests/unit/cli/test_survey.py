@@ -89,3 +89,14 @@ async def test_names_that_are_no_text_are_shown(alone: FakeSession, tmp_path: Pa
     answer = await survey_answer(alone, {1: [tmp_path, strange, strange / "gone"]}, strange)
     assert orjson.dumps(answer.data).count(b"h\\\\xe9") == 5
     "".join((*answer.lines, *(cell for table in answer.tables for row in table.rows for cell in row))).encode()
+
+
+async def test_counts_are_written_for_prometheus(alone: FakeSession, tmp_path: Path) -> None:
+    (tmp_path / "logs" / "orders-0").mkdir(parents=True)
+    file = tmp_path / "lethe.prom"
+    answer = await survey_answer(alone, {1: [tmp_path / "logs"]}, textfile=file)
+    assert answer.exit is Exit.NO
+    text = file.read_text()
+    assert 'lethe_survey_findings{standing="left_over",reason="directory_without_topic"} 1\n' in text
+    with pytest.raises(Refusal, match="could not be written"):
+        await survey_answer(alone, {}, textfile=tmp_path / "missing" / "lethe.prom")

@@ -1,0 +1,95 @@
+"""What a survey found, as a file for the textfile collector of Prometheus' node exporter.
+
+Who runs `lethe survey --textfile FILE` from time to time gets counts of what is left over into Prometheus. They are
+counts by reason and by broker: how many series there are does not depend on how much was found. A reason that was not
+met is there with 0, so that an alert ends when its cause has gone. The file is replaced as a whole, and left as it is
+where no survey could be taken: that its time grows old is for an alert, too.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from protocol.findings import Reason
+from survey.leftovers import Leftover
+from survey.views import Survey
+
+_MODE: Final = 0o644
+"""The node exporter is another user."""
+
+
+class Gauge(NamedTuple):
+    """One metric family of the file; all are gauges."""
+
+    name: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+FINDINGS: Final = Gauge(
+    "lethe_survey_findings",
+    "What is left over, by what is to be made of it and why; `lethe survey` lists it",
+    ("standing", "reason"),
+)
+FINDING_BYTES: Final = Gauge("lethe_survey_finding_bytes", "Bytes on disk in it", ("standing", "reason"))
+BROKER_FINDINGS: Final = Gauge(
+    "lethe_survey_broker_findings", "The same by broker, where it is in a cache or on a disk", ("standing", "broker_id")
+)
+PROBLEMS: Final = Gauge(
+    "lethe_survey_problems", "What the survey could not see: brokers that are down, directories it may not read"
+)
+TAKEN: Final = Gauge(
+    "lethe_survey_timestamp_seconds", "When the survey was taken, in seconds since 1970; old: it is not run any more"
+)
+TOOK: Final = Gauge("lethe_survey_duration_seconds", "How long that took")
+
+GAUGES: Final = (FINDINGS, FINDING_BYTES, BROKER_FINDINGS, PROBLEMS, TAKEN, TOOK)
+
+Row = tuple[tuple[str, ...], float]
+
+
+def textfile(taken: Survey, findings: Sequence[Leftover]) -> str:
+    """The file's text, in Prometheus' format."""
+    counts = dict.fromkeys(Reason, 0)
+    sizes = dict.fromkeys(Reason, 0)
+    brokers: dict[tuple[str, str], int] = {}
+    for finding in findings:
+        counts[finding.reason] += 1
+        sizes[finding.reason] += finding.size_bytes
+        if finding.broker is not None:
+            key = (finding.standing.code, str(finding.broker))
+            brokers[key] = brokers.get(key, 0) + 1
+    return "".join(
+        (
+            *_family(FINDINGS, (((r.standing.code, r.code), n) for r, n in counts.items())),
+            *_family(FINDING_BYTES, (((r.standing.code, r.code), n) for r, n in sizes.items())),
+            *_family(BROKER_FINDINGS, sorted(brokers.items())),
+            *_family(PROBLEMS, [((), len(taken.problems))]),
+            *_family(TAKEN, [((), taken.taken_at_ms / 1000)]),
+            *_family(TOOK, [((), taken.took_ms / 1000)]),
+        )
+    )
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Put the text in the place of the file, so that nobody ever reads half of it. Raises OSError."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            os.fchmod(descriptor, _MODE)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _family(gauge: Gauge, rows: Iterable[Row]) -> Iterator[str]:
+    yield f"# HELP {gauge.name} {gauge.meaning}\n# TYPE {gauge.name} gauge\n"
+    for values, number in rows:
+        labels = ",".join(f'{name}="{value}"' for name, value in zip(gauge.labels, values, strict=True))
+        yield f"{gauge.name}{{{labels}}} {number!r}\n" if labels else f"{gauge.name} {number!r}\n"
