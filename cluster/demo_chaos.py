@@ -9,7 +9,8 @@ says the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from cluster.daemons import ControllerDaemon, Member
 from cluster.demo import Story, note_waits, until
@@ -21,7 +22,10 @@ UNANSWERED = "ANSWER"
 
 
 class Chaos:
-    """A chapter of the demo's story."""
+    """A chapter of the demo's story. `at_worst` is called when both are dead and a successor waits for the broker."""
+
+    def __init__(self, at_worst: Callable[[Story], Awaitable[None]] | None = None) -> None:
+        self._at_worst: Final = at_worst
 
     async def before(self, story: Story) -> None:
         """The last broker stops answering, and from here on it is written down what topics wait for."""
@@ -46,6 +50,8 @@ class Chaos:
         await active.kill()
         _tell(story, f"kill -9 of {active.name}, the active controller")
         await _until_told(story, victim.id, concerned)
+        if self._at_worst is not None:
+            await self._at_worst(story)
         await victim.start(story.options.limit_s)
         _tell(story, f"{victim.name} is back")
 

@@ -85,7 +85,9 @@ def plan_topics(options: DemoOptions, brokers: list[int], random_bytes: Callable
     place = _gather if options.chaos else _spread
     has_ids = options.kafka is None or options.kafka >= FIRST_WITH_TOPIC_IDS
     return [
-        TopicPlan(f"demo-{number:04d}", _topic_id(random_bytes) if has_ids else None, place(options, brokers, number))
+        TopicPlan(
+            f"demo-{number:04d}", new_topic_id(random_bytes) if has_ids else None, place(options, brokers, number)
+        )
         for number in range(options.topics)
     ]
 
@@ -103,7 +105,8 @@ def _gather(options: DemoOptions, brokers: list[int], number: int) -> tuple[tupl
     )
 
 
-def _topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
+def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
+    """An id as Kafka draws them."""
     while not is_usable_topic_id(candidate := uuid.UUID(bytes=random_bytes(16), version=4)):
         pass
     return TopicId(candidate)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pipeline.report.markup import Child, Markup, el, join
 from pipeline.report.words import NONE, count, number
+
+CARDS: Final = "cards"
+"""The class of tables whose rows become cards where there is little room."""
 
 
 class Column(NamedTuple):
@@ -39,9 +42,16 @@ def table(
 ) -> Markup:
     """A table in a box that scrolls by itself. Of `columns`, the first of kind `name` heads its row."""
     head = el("tr", *(_heading(column) for column in columns))
-    body = join((el("tr", *(_cell(*pair) for pair in zip(columns, row, strict=True))) for row in rows), "\n")
+    body = join(
+        (
+            el("tr", *(_cell(*pair, is_labelled=class_ == CARDS) for pair in zip(columns, row, strict=True)))
+            for row in rows
+        ),
+        "\n",
+    )
     made = el("table", el("caption", caption), el("thead", head), el("tbody", body), class_=class_ or None)
-    box = el("div", made, class_="scroll long" if is_long else "scroll", role="group", tabindex="0")
+    kind = f"scroll{' long' if is_long else ''}{' of-cards' if class_ == CARDS else ''}"
+    box = el("div", made, class_=kind, role="group", tabindex="0")
     return join((box, None if left_out is None else el("p", left_out, class_="left-out")))
 
 
@@ -56,11 +66,11 @@ def _heading(column: Column) -> Markup:
     return el("th", column.title, scope="col", class_=column.kind, title=column.explains)
 
 
-def _cell(column: Column, shown: Shown) -> Markup:
+def _cell(column: Column, shown: Shown, *, is_labelled: bool) -> Markup:
     content, sort, title = shown if isinstance(shown, Cell) else (shown, None, None)
     if content is None or content == "":
         content = el("span", NONE, class_="none")
     attributes = {"class_": column.kind, "data_sort": sort, "title": title}
     if column.kind == "name":
         return el("th", content, scope="row", **attributes)
-    return el("td", content, **attributes)
+    return el("td", content, **attributes, data_label=column.title if is_labelled else None)

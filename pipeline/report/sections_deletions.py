@@ -125,7 +125,7 @@ def timelines(report: Report) -> Section:
         ),
     )
     lead = (
-        "One row per deletion: each part of a bar is a phase, named for where the deletion had come to. "
+        "One row per deletion: each part of a bar is named for what the deletion had come to when it began. "
         "The line below a bar is the time in which replicas waited for a broker."
     )
     return Section("timelines", "Timelines", lead, body, tally)

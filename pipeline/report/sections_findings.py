@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pipeline.report.charts import share
-from pipeline.report.html_table import Cell, Column, Shown, left_out, table
+from pipeline.report.html_table import CARDS, Cell, Column, Shown, left_out, table
 from pipeline.report.markup import Markup, el, join
 from pipeline.report.parts import (
     Section,
@@ -70,6 +70,7 @@ def stuck(report: Report) -> Section:
         columns,
         [_stuck_row(row) for row in rows.shown],
         left_out=left_out(len(rows.shown), rows.total, "topic", "those that wait longest"),
+        class_=CARDS,
         is_long=True,
     )
     lead = join(("Deletions that wait, for what, and what helps. ", _ENVIRONMENT))
@@ -138,6 +139,7 @@ def _findings(rows: Sequence[Finding], total: int) -> Markup:
         [column._replace(kind="name") if column.kind == "name code" else column for column in columns],
         [_finding_row(row) for row in rows],
         left_out=left_out(len(rows), total, "finding", "what is left over before what is pending, the largest first"),
+        class_=CARDS,
         is_long=True,
     )
 

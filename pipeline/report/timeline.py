@@ -28,23 +28,25 @@ _SKEWED: Final = 40
 
 
 class Phase(NamedTuple):
-    """A part of a bar: what the deletion was on its way to."""
+    """A part of a bar: from when the deletion came to something until it came to something else."""
 
     column: str
     class_: str
     name: str | None = None
-    """As the legend has it; None where the next part has the same colour."""
+    """As the legend has it; None where the part before has the same colour."""
     explains: str | None = None
 
 
 PHASES: Final = (
-    Phase("queued_at", "p-held", "Held", "marked, not queued yet"),
+    Phase("marked_at", "p-held", "Held", "marked, not queued yet"),
+    Phase("queued_at", "p-started", "Queued, started", "brokers are asked, and told that it goes"),
     Phase("started_at", "p-started"),
-    Phase("tombstoned_at", "p-started", "Queued, started", "until brokers were told that it goes"),
-    Phase("acknowledged_at", "p-told", "Tombstoned", "until every replica had acknowledged"),
-    Phase("znodes_gone_at", "p-acked", "Acknowledged", "until its znodes were gone"),
-    Phase("bytes_gone_at", "p-gone", "Znodes gone", "until the last byte was gone"),
+    Phase("tombstoned_at", "p-told", "Tombstoned", "live brokers' caches have dropped it"),
+    Phase("acknowledged_at", "p-acked", "Acknowledged", "every replica has acknowledged"),
+    Phase("znodes_gone_at", "p-gone", "Znodes gone", "its bytes go when brokers come to it"),
 )
+"""In the usual order. Brokers are told and asked at the same time, so that the tombstone may come after the
+acknowledgements: a bar has its parts in the order of their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +120,19 @@ def shared(plan: Plan) -> Markup:
 def bar(plan: Plan, span: Span) -> Markup:
     """One row."""
     parts: list[Markup] = [el("use", href="#rows-behind", width="100%", height="100%")]
-    at = begin(span)
-    if at is None:
+    last = end(span)
+    if last is None:
         return svg.picture("no time is known", "", ROW_PX, *parts, class_="row")
-    for phase in PHASES:
-        reached = getattr(span, phase.column)
-        if reached is None:
-            continue
-        start, stop = plan.at(span, at), plan.at(span, max(reached, at))
-        at = max(reached, at)
-        if stop > start or reached > (begin(span) or 0):
-            parts.append(svg.rect(start, max(stop - start, 0.2), *_BAR, phase.class_))
+    reached = [(getattr(span, phase.column), place) for place, phase in enumerate(PHASES)]
+    known = sorted((ms, place) for ms, place in reached if ms is not None)
+    for number, (ms, place) in enumerate(known):
+        until = known[number + 1][0] if number + 1 < len(known) else last
+        if until > ms:
+            start = plan.at(span, ms)
+            parts.append(svg.rect(start, max(plan.at(span, until) - start, 0.2), *_BAR, PHASES[place].class_))
     is_open = span.outcome not in ("done", "let go")
     if is_open:
-        start = plan.at(span, at)
+        start = plan.at(span, last)
         parts.append(svg.rect(start, 100 - start, *_BAR, "p-open"))
     parts += [_wait(plan, span, each, is_open) for each in span.waited_for if each.since is not None]
     return svg.picture(told(span), "", ROW_PX, *parts, class_="row")

@@ -1,0 +1,159 @@
+"""The demo as a pipeline wants to read it: chaos, surveys that are kept, and something left for the report to tell.
+
+Surveys are kept before the marks, when a broker and the active controller are dead, when all is deleted, and at the
+end. By then there is what a cluster of some years has: a topic whose deletion waits for a dead broker, a directory and
+a configuration of no topic, and topics that nobody has written to for more than a year.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from adapters import topic_admin
+from adapters.tool_writes import Outcome
+from cluster.demo import POLL_S, DemoFailed, Story, run_demo
+from cluster.demo_chaos import GONE, Chaos
+from cluster.demo_plan import DemoOptions, new_topic_id
+from cluster.demo_result import DemoResult
+from cluster.demo_watch import Watcher
+from cluster.local import LocalCluster
+from protocol.topic_plans import TopicPlan
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, MultiDone
+from survey.keep import keep, prepare
+from survey.take import take
+
+STALE: Final = ("clicks-2024", "trial-run")
+"""Topics that stay and were not written to for long."""
+WAITING: Final = "audit-log"
+"""A topic whose deletion is left waiting for a broker."""
+ORPHAN: Final = "forgotten-0"
+"""A directory of no topic, on the first broker."""
+CONFIGURED: Final = "old-orders"
+"""A name of which only the configuration is left."""
+ORPHAN_BYTES: Final = 300_000
+DAY_S: Final = 86_400
+
+
+async def run_report_demo(options: DemoOptions, watcher: Watcher, surveys: Path) -> DemoResult:
+    """Runs the demo with chaos; surveys are kept below `surveys`. The cluster's directories stay in its work directory.
+
+    Raises what `run_demo` does, and KeepFailed.
+    """
+    await asyncio.to_thread(prepare, surveys)
+    chapter = _Kept(surveys)
+
+    async def afterwards(cluster: LocalCluster, _: DemoResult) -> None:
+        await chapter.leave_something(cluster, watcher, options.limit_s)
+
+    return await run_demo(options, watcher, chapter=chapter, afterwards=afterwards)
+
+
+class _Kept(Chaos):
+    """The chapter of chaos with surveys before, within and after it."""
+
+    def __init__(self, surveys: Path) -> None:
+        super().__init__(at_worst=self._keep_of)
+        self._surveys: Final = surveys
+
+    async def before(self, story: Story) -> None:
+        survivors = [broker.id for broker in story.cluster.all_brokers[:-1]]
+        story.watcher.note(f"{len(STALE)} topics that were last written to long ago: {', '.join(STALE)}")
+        await _create(story.cluster, STALE, survivors, story.options.limit_s)
+        await asyncio.to_thread(_age, story.cluster, STALE)
+        await self._keep_of(story)
+        await super().before(story)
+
+    async def _keep_of(self, story: Story) -> None:
+        await self._keep(story.cluster, story.watcher)
+
+    async def _keep(self, cluster: LocalCluster, watcher: Watcher) -> None:
+        async with cluster.session() as session:
+            survey = await take(session, log_dirs=cluster.log_dirs, with_times=True)
+        kept = await asyncio.to_thread(keep, survey, self._surveys)
+        watcher.note(f"a survey is kept in {kept}")
+
+    async def leave_something(self, cluster: LocalCluster, watcher: Watcher, limit_s: float) -> None:
+        """After the verdict, which has found nothing left over."""
+        await self._keep(cluster, watcher)
+        watcher.stage("Leaving something over")
+        victim = cluster.all_brokers[-1]
+        await _create(cluster, [WAITING], [cluster.all_brokers[0].id, victim.id], limit_s)
+        await victim.kill()
+        watcher.note(f"kill -9 of {victim.name}; {WAITING} has replicas there and is marked for deletion")
+        async with cluster.session() as session:
+            _demand(await topic_admin.mark_for_deletion(session, [WAITING]))
+            (made,) = await session.multis([(Create(paths.config_topic(CONFIGURED), b'{"version":1,"config":{}}'),)])
+            if not isinstance(made, MultiDone):
+                raise DemoFailed(f"the configuration of {CONFIGURED} could not be written: {made}")
+        orphan = cluster.log_dirs[cluster.all_brokers[0].id][0] / ORPHAN
+        await asyncio.to_thread(_plant, orphan)
+        watcher.note(f"a directory of no topic: {orphan}; a configuration of no topic: {CONFIGURED}")
+        await _wait(lambda: _waits_for(cluster, victim.id), limit_s, f"{WAITING} waits for {victim.name}")
+        await self._keep(cluster, watcher)
+
+
+async def _create(
+    cluster: LocalCluster, names: tuple[str, ...] | list[str], brokers: list[int], limit_s: float
+) -> None:
+    """Creates topics of two partitions on all of these brokers, and waits until their replicas lie there, filled."""
+    assignment = (tuple(brokers), tuple(reversed(brokers)))
+    plans = [TopicPlan(name, new_topic_id(os.urandom), assignment) for name in names]
+    async with cluster.session() as session:
+        _demand(await topic_admin.create_topics(session, plans))
+    wanted = len(names) * len(assignment) * len(brokers)
+
+    async def all_there() -> bool:
+        found = [path for path in await asyncio.to_thread(_directories, cluster, names) if _is_filled(path)]
+        return len(found) == wanted
+
+    await _wait(all_there, limit_s, f"the replicas of {', '.join(names)} are there")
+
+
+def _directories(cluster: LocalCluster, names: tuple[str, ...] | list[str]) -> list[Path]:
+    roots = [root for directories in cluster.log_dirs.values() for root in directories]
+    return [path for root in roots for name in names for path in sorted(root.glob(f"{name}-[0-9]*"))]
+
+
+def _is_filled(directory: Path) -> bool:
+    return any(path.stat().st_size for path in directory.glob("*.log"))
+
+
+def _age(cluster: LocalCluster, names: tuple[str, ...]) -> None:
+    """The first topic was last written to 400 days ago, the next one 100 days later, and so on."""
+    for number, name in enumerate(names):
+        when = time.time() - (400 - 100 * number) * DAY_S
+        for directory in _directories(cluster, (name,)):
+            for path in sorted(directory.iterdir()):
+                os.utime(path, (when, when))
+
+
+def _plant(orphan: Path) -> None:
+    orphan.mkdir()
+    (orphan / "00000000000000000000.log").write_bytes(bytes(ORPHAN_BYTES))
+
+
+async def _waits_for(cluster: LocalCluster, broker: int) -> bool:
+    controller = await cluster.active_controller()
+    document = await controller.get("/waits")
+    waits = {} if document is None else document.get("topics", {})
+    return any((each["waiting_for"], each["broker"]) == (GONE, broker) for each in waits.get(WAITING, ()))
+
+
+async def _wait(condition: Callable[[], Awaitable[bool]], limit_s: float, what: str) -> None:
+    deadline = time.monotonic() + limit_s
+    while not await condition():
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"{what}: not within {limit_s:g} s")
+        await asyncio.sleep(POLL_S)
+
+
+def _demand(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.problem is not None:
+            raise DemoFailed(outcome.problem)
