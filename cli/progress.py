@@ -20,13 +20,15 @@ Display = Callable[[int, float], None]
 
 
 async def wait_for_all(
-    look: Look, total: int, what: str, *, timeout_ms: int, quiet: bool, poll_ms: int = POLL_MS
+    look: Look, total: int, what: str, *, timeout_ms: int, quiet: bool, poll_ms: int = POLL_MS, from_last: bool = False
 ) -> bool:
-    """Looks every `poll_ms` until `total` are settled (True), or the time is over (False).
+    """Looks every `poll_ms` until `total` are settled (True), or the time is over (False): counted from the beginning,
+    or (`from_last`) from when another one was settled.
 
     After a look that took longer it pauses as long as that took.
     """
-    began = time.monotonic()
+    began = counted_from = time.monotonic()
+    most = 0
     with _display(what, total, quiet=quiet) as display:
         while True:
             look_began = time.monotonic()
@@ -35,7 +37,9 @@ async def wait_for_all(
             display(settled, now - began)
             if settled >= total:
                 return True
-            left_s = began + timeout_ms / 1000 - now
+            if from_last and settled > most:
+                counted_from, most = now, settled
+            left_s = counted_from + timeout_ms / 1000 - now
             if left_s <= 0:
                 return False
             await asyncio.sleep(min(max(poll_ms / 1000, now - look_began), left_s))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,8 +24,10 @@ from cli.answer import Answer, Exit, Refusal, Table
 from cli.asking import ask_user
 from cli.deletion_wait import Waited, wait_until_gone
 from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from cli.paced_marking import Pace
 from cli.render import note
 from cli.running import finish
+from cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidates_deletion
 from cli.topics_delete_unreadable import unreadable_deletion
 from cli.zookeeper_access import with_session
 from protocol.journal import JsonValue
@@ -32,14 +35,19 @@ from protocol.topic_names import topics_matching
 from protocol.topic_plans import deletion_problem
 
 TopicsOption = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--topic", help="A topic, or a regular expression for whole names; may be repeated.", show_default=False
     ),
 ]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where a topic does not exist.")]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Delete what a regular expression hits, or what is --unreadable, without asking.")
+    bool,
+    typer.Option(
+        "--yes",
+        help="Delete without asking what a regular expression hits, what is --unreadable, or what is planned "
+        "--from-candidates.",
+    ),
 ]
 Unreadable = Annotated[
     bool,
@@ -49,6 +57,42 @@ Unreadable = Annotated[
     ),
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until nothing of the topics is left, and show how far it is.")]
+FromCandidates = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-candidates",
+        metavar="PATH",
+        help="Delete the topics that `lethe pipeline` found unused. PATH is its lake, the table stale_topic_candidates "
+        "in it, or an export of that (.jsonl, .csv). Every topic is looked at again, and the plan is asked about.",
+        show_default=False,
+    ),
+]
+Protect = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protect",
+        metavar="PATTERN",
+        help="With --from-candidates: topics that are never deleted, with * and ?; may be repeated.",
+        show_default=False,
+    ),
+]
+MaxAge = Annotated[
+    float,
+    typer.Option("--max-age", metavar="DAYS", min=0, help="With --from-candidates: how old its survey may be."),
+]
+AtOnce = Annotated[
+    int, typer.Option("--at-once", min=1, help="With --from-candidates: deletions under way at the same time.")
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        "--rate",
+        metavar="PER_SECOND",
+        min=0.001,
+        help="With --from-candidates: deletions begun in a second at most.",
+        show_default=False,
+    ),
+]
 
 Confirm = Callable[[Sequence[str]], bool]
 """Shows the topics and asks whether they may be deleted."""
@@ -56,18 +100,35 @@ Confirm = Callable[[Sequence[str]], bool]
 
 def delete(
     zookeeper: ZooKeeper,
-    topic: TopicsOption,
+    topic: TopicsOption = None,
     if_exists: IfExists = False,
     yes: Yes = False,
     unreadable: Unreadable = False,
     dry_run: DryRun = False,
     wait: Wait = False,
+    from_candidates: FromCandidates = None,
+    protect: Protect = None,
+    max_age: MaxAge = MAX_AGE_DAYS,
+    at_once: AtOnce = AT_ONCE,
+    rate: Rate = None,
     timeout_ms: TimeoutMs = 300_000,
     as_json: AsJson = False,
 ) -> None:
-    """Delete topics. Exit code 1 where one does not exist or is internal, 4 where --wait did not see the end."""
+    """Delete topics. Exit code 1 where one does not exist or is internal, 4 where --wait did not see the end.
+
+    With --from-candidates deletions are always waited for: 4 says that none ended within --timeout-ms.
+    """
 
     async def command(session: ZooKeeperSession) -> Answer:
+        if from_candidates is not None:
+            if topic or unreadable:
+                raise ValueError("--from-candidates says which topics: give neither --topic nor --unreadable with it")
+            wanted = Wanted(
+                from_candidates, tuple(protect or ()), max_age, Pace(at_once, rate), dry_run, timeout_ms, as_json
+            )
+            return await candidates_deletion(session, wanted, confirm=None if yes else ask_user)
+        if not topic:
+            raise ValueError("which topics? Give --topic, or --from-candidates")
         if unreadable:
             if wait:
                 raise ValueError("--wait cannot follow what is --unreadable: nobody knows where it lies")

@@ -305,6 +305,7 @@ STALE_TOPIC_CANDIDATES: Final = _table(
     ("partitions", NUMBER, "how many"),
     ("replicas", NUMBER, "how many"),
     ("size_bytes", LONG, "on all disks"),
+    ("segment_bytes", LONG, "of all replicas' segments, as brokers count; null where not known of all"),
     ("is_empty", TRUTH, "no segment of any replica holds a byte"),
     ("last_write", INSTANT, "newest write that is known of, to any replica"),
     ("unwritten_days", NUMBER, "whole days since, or since its size was last seen to change"),

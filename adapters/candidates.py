@@ -1,0 +1,199 @@
+"""The table of stale topics that the pipeline makes, read without Spark: which topics nobody seems to use.
+
+It is read from Parquet files (the table's directory, or the lake that it is in), or from an export as JSON lines or CSV
+with the table's column names. Nothing is guessed: a column that is missing or a value that is none is refused, naming
+the place, because what is read here is what gets deleted.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+import orjson
+
+from protocol.journal import time_from_text
+from protocol.vocabulary import TopicId, topic_id_from_text, topic_name_problem
+
+TABLE: Final = Path("gold", "stale_topic_candidates")
+"""The table's directory, below that of the lake."""
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A topic to which nothing was written for `unwritten_days`, as a survey saw it."""
+
+    topic: str
+    topic_id: TopicId | None
+    partitions: int
+    replicas: int
+    size_bytes: int
+    segment_bytes: int | None
+    """Of all replicas; what brokers tell of sizes. None where it was not known of all of them."""
+    is_empty: bool
+    last_write_ms: int | None
+    unwritten_days: int
+    evidence: str
+    created_at_ms: int
+    survey_id: str
+    taken_at_ms: int
+
+
+class NoPyArrow(Exception):
+    """What reads Parquet is not installed; the message says how to get it, or to do without."""
+
+
+def read_candidates(path: Path) -> tuple[Candidate, ...]:
+    """The table, by topic. Blocking. Raises ValueError naming the place, NoPyArrow, OSError."""
+    rows = [_Row(where, row).candidate() for where, row in _rows(path)]
+    names = [row.topic for row in rows]
+    if twice := sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []:
+        raise ValueError(f"{path} names topic {twice[0]} twice: is it the table of one run of the pipeline?")
+    return tuple(sorted(rows, key=lambda row: row.topic))
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    if path.is_dir():
+        return _parquet_rows(path)
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: give the lake of `lethe pipeline run`, the table in it, or an export")
+    match path.suffix:
+        case ".parquet":
+            return _parquet_rows(path)
+        case ".jsonl":
+            return _json_rows(path)
+        case ".csv":
+            return _csv_rows(path)
+        case _:
+            raise ValueError(f"{path} is neither a directory nor a .parquet, .jsonl or .csv file")
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    files = [path] if path.is_file() else _parquet_files(path)
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import read_table
+    except ImportError as error:
+        raise NoPyArrow(
+            "to read Parquet files PyArrow is needed: pip install 'lethe-kafka[pipeline]', or give an export "
+            "(.jsonl, .csv)"
+        ) from error
+    for file in files:
+        try:
+            rows = read_table(file, partitioning=None).to_pylist()
+        except ArrowException as error:
+            raise ValueError(f"{file} is no Parquet file that can be read: {error}") from error
+        yield from ((f"{file}, row {number}", row) for number, row in enumerate(rows, 1))
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    table = path / TABLE if (path / TABLE).is_dir() else path
+    files = sorted(
+        file
+        for file in table.rglob("*.parquet")
+        if not any(part.startswith(("_", ".")) for part in file.relative_to(table).parts)
+    )
+    if not files:
+        raise ValueError(f"{table} has no Parquet file, nor is it a lake with {TABLE}: run `lethe pipeline run` first")
+    return files
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        where = f"{path}, line {number}"
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise ValueError(f"{where} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{where} is no object")
+        yield where, row
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        for row in reader:
+            yield f"{path}, line {reader.line_num}", {name: value or None for name, value in row.items() if name}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    where: str
+    values: Mapping[str, object] = field(repr=False)
+
+    def candidate(self) -> Candidate:
+        name = self._value("topic", _text)
+        if (problem := topic_name_problem(name)) is not None:
+            raise ValueError(f"{self.where}: {problem}")
+        return Candidate(
+            name,
+            self._optional("topic_id", _topic_id),
+            self._value("partitions", _number),
+            self._value("replicas", _number),
+            self._value("size_bytes", _number),
+            self._optional("segment_bytes", _number),
+            self._value("is_empty", _truth),
+            self._optional("last_write", _instant_ms),
+            self._value("unwritten_days", _number),
+            self._value("evidence", _text),
+            self._value("created_at", _instant_ms),
+            self._value("survey_id", _text),
+            self._value("taken_at", _instant_ms),
+        )
+
+    def _value(self, column: str, decode: Callable[[object], T]) -> T:
+        found = self._optional(column, decode)
+        if found is None:
+            raise ValueError(f"{self.where}: {column!r} says nothing")
+        return found
+
+    def _optional(self, column: str, decode: Callable[[object], T]) -> T | None:
+        if column not in self.values:
+            raise ValueError(f"{self.where}: there is no column {column!r}; is this the table {TABLE.name}?")
+        value = self.values[column]
+        if value is None:
+            return None
+        try:
+            return decode(value)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self.where}: {column!r} is {str(value)[:60]!r}, which is no value of it") from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _topic_id(value: object) -> TopicId:
+    return topic_id_from_text(_text(value))
+
+
+def _number(value: object) -> int:
+    """Also as text, as CSV has it."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError
+    return int(value)
+
+
+def _truth(value: object) -> bool:
+    known = {True: True, False: False, "true": True, "false": False}
+    if not isinstance(value, bool | str) or value not in known:
+        raise ValueError
+    return known[value]
+
+
+def _instant_ms(value: object) -> int:
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is None:
+            raise ValueError
+        return (value - _EPOCH) // datetime.timedelta(milliseconds=1)
+    return time_from_text(_text(value))

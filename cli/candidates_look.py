@@ -1,0 +1,93 @@
+"""Candidates for deletion as they are at this moment: in ZooKeeper, and by the word of every broker with a replica."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from adapters import topic_admin
+from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.topic_plans import TopicDescription
+from protocol.vocabulary import Broker, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Exists, Present
+from survey.brokers import AskBroker, broker_asker
+from survey.views import BrokerAnswers, DirectoryKind
+
+MAX_AT_ONCE: Final = 16
+"""Brokers that are asked at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """A topic that exists. `segment_bytes` is None where the size of a replica is not known, and `unseen` says why."""
+
+    description: TopicDescription
+    czxid: int
+    created_at_ms: int | None
+    segment_bytes: int | None
+    unseen: str = ""
+
+
+async def look_now(
+    session: ZooKeeperSession, names: Sequence[str], ask: AskBroker | None = None
+) -> tuple[dict[str, Now], tuple[Broker, ...]]:
+    """Those of the topics that exist, by name, and the live brokers. Brokers are asked once each."""
+    there = await topic_admin.list_topics(session)
+    stats = await session.read([Exists(paths.topic(name)) for name in names])
+    znodes = {name: stat for name, stat in zip(names, stats, strict=True) if isinstance(stat, Present)}
+    described = await topic_admin.describe(session, [*znodes], there.marked)
+    brokers, _ = await topic_admin.live_brokers(session)
+    answers = await _answers(brokers, ask or broker_asker(topics=frozenset(names)))
+    found = {}
+    for topic in described:
+        size, unseen = _size(topic, answers)
+        stat = znodes[topic.name]
+        found[topic.name] = Now(topic, stat.stat.czxid, stat.created_at_ms or None, size, unseen)
+    return found, brokers
+
+
+async def _answers(brokers: Sequence[Broker], ask: AskBroker) -> dict[int, BrokerAnswers]:
+    limit = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def one(broker: Broker) -> BrokerAnswers:
+        async with limit:
+            return await ask(broker)
+
+    async with asyncio.TaskGroup() as tasks:
+        asked = {int(b.id): tasks.create_task(one(b), name=f"candidates-broker-{b.id}") for b in brokers}
+    return {broker: task.result() for broker, task in asked.items()}
+
+
+def _size(topic: TopicDescription, answers: Mapping[int, BrokerAnswers]) -> tuple[int | None, str]:
+    """Bytes of all replicas, each of which has to be told of once and be in its place."""
+    told: dict[tuple[int, TopicPartition], list[int]] = {}
+    for broker, answer in answers.items():
+        for log_dir in answer.log_dirs or ():
+            for directory in log_dir.directories:
+                if directory.topic_partition is None or directory.topic_partition.topic != topic.name:
+                    continue
+                if directory.kind is not DirectoryKind.REPLICA:
+                    return None, f"broker {broker} moves {directory.topic_partition} to another log directory"
+                told.setdefault((broker, directory.topic_partition), []).append(directory.size_bytes)
+    total = 0
+    for description in topic.partitions:
+        where = TopicPartition(topic.name, description.partition)
+        for broker in description.assignment.replicas:
+            sizes = told.pop((broker, where), [])
+            if len(sizes) != 1:
+                return None, _why(answers, broker, where, len(sizes))
+            total += sizes[0]
+    for broker, where in told:
+        return None, f"broker {broker} has {where}, which is not assigned to it"
+    return total, ""
+
+
+def _why(answers: Mapping[int, BrokerAnswers], broker: int, where: TopicPartition, times: int) -> str:
+    if broker not in answers:
+        return f"broker {broker} is not there, and nobody else knows its replica of {where}"
+    if (answer := answers[broker]).log_dirs is None:
+        return answer.problems[0].what if answer.problems else f"broker {broker} did not tell its log directories"
+    return f"broker {broker} has {where} {times} times" if times else f"broker {broker} has no log of {where}"

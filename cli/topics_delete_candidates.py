@@ -1,0 +1,242 @@
+"""`lethe topics delete --from-candidates`: deletes the topics that the pipeline found unused, after a look of its own.
+
+The table is shown as a plan: what goes, what does not and why, who would notice. It has to be agreed to. Then topics
+are marked little by little, each batch looked at once more right before. A table that is old is refused: what it says
+was true when its survey was taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from adapters.candidates import Candidate, NoPyArrow, read_candidates
+from adapters.deletion_admin import deletions_paused
+from adapters.topic_readers import Asked, Readers, ask_readers
+from adapters.zookeeper.interface import ZooKeeperSession
+from cli.acting_controller import acting_controller
+from cli.answer import Answer, Exit, Refusal, Table
+from cli.asking import Confirm, demand_agreement
+from cli.candidates_judge import DAY_MS, Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
+from cli.candidates_look import Now, look_now
+from cli.paced_marking import Pace, PacedMarking
+from cli.render import note
+from protocol.journal import JsonValue, time_to_text
+from protocol.vocabulary import Broker, TopicPartition
+
+MAX_AGE_DAYS: Final = 7
+AT_ONCE: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says."""
+
+    path: Path
+    protected: tuple[str, ...] = ()
+    max_age_days: float = MAX_AGE_DAYS
+    pace: Pace = field(default_factory=lambda: Pace(AT_ONCE))
+    dry_run: bool = False
+    timeout_ms: int = 300_000
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be done. `problems` says what nobody could be asked about."""
+
+    chosen: tuple[Chosen, ...]
+    left_out: tuple[LeftOut, ...]
+    problems: tuple[str, ...] = ()
+
+
+async def candidates_deletion(
+    session: ZooKeeperSession, wanted: Wanted, *, confirm: Confirm | None, now_ms: int | None = None
+) -> Answer:
+    """Reads the table, looks, asks, deletes. Raises Refusal where nothing may be done, ValueError for a table that
+    cannot be understood."""
+    candidates = await _read(wanted.path)
+    _demand_fresh(candidates, wanted, now_ms or time.time_ns() // 1_000_000)
+    plan = await make_plan(session, candidates, wanted.protected)
+    data = plan_to_json(plan, candidates)
+    if wanted.dry_run or not plan.chosen:
+        return Answer(data, tuple(_summary(plan)), tuple(plan_tables(plan)))
+    if (paused := await deletions_paused(session)) is not None:
+        reason = f" ({paused.reason})" if paused.reason else ""
+        raise Refusal(f"deletions are paused{reason}: end that first, with `lethe topics resume-deletions`", data=data)
+    if confirm is not None:
+        _show(plan)
+        demand_agreement(_summary(plan), f"Delete these {len(plan.chosen)} topics for good?", confirm, data)
+    if (await acting_controller(session)).broker_id is None:
+        note("note: no controller is active; deletions begin when there is one")
+    marking = await _mark(session, plan, wanted)
+    return _answer(plan, data, *marking)
+
+
+async def make_plan(session: ZooKeeperSession, candidates: Sequence[Candidate], protected: Sequence[str]) -> Plan:
+    """Every candidate judged by what is known now."""
+    found, brokers = await look_now(session, [candidate.topic for candidate in candidates])
+    first = [judge(candidate, found.get(candidate.topic), protected) for candidate in candidates]
+    left_out = [judged for judged in first if isinstance(judged, LeftOut)]
+    able = [judged for judged in first if isinstance(judged, Chosen)]
+    readers = await _readers(brokers, able, found) if able else Readers()
+    second = [judge_readers(each, _partitions(found[each.candidate.topic]), readers) for each in able]
+    left_out += [judged for judged in second if isinstance(judged, LeftOut)]
+    chosen = tuple(judged for judged in second if isinstance(judged, Chosen))
+    return Plan(chosen, tuple(sorted(left_out, key=lambda out: out.topic)), readers.problems)
+
+
+async def _read(path: Path) -> tuple[Candidate, ...]:
+    try:
+        return await asyncio.to_thread(read_candidates, path)
+    except NoPyArrow as problem:
+        raise Refusal(f"{path} was not read: {problem}", Exit.USAGE) from problem
+    except OSError as problem:
+        raise Refusal(f"{path} cannot be read: {problem.strerror or problem}", Exit.USAGE) from problem
+
+
+def _demand_fresh(candidates: Sequence[Candidate], wanted: Wanted, now_ms: int) -> None:
+    if not candidates:
+        return
+    oldest = min(candidates, key=lambda candidate: candidate.taken_at_ms)
+    age_days = (now_ms - oldest.taken_at_ms) / DAY_MS
+    if age_days > wanted.max_age_days:
+        raise Refusal(
+            f"{wanted.path} rests on the survey {oldest.survey_id}, which is {age_days:.0f} days old: take a new one "
+            f"and run the pipeline again, or allow it with --max-age {int(age_days) + 1}"
+        )
+
+
+async def _readers(brokers: Sequence[Broker], able: Sequence[Chosen], found: Mapping[str, Now]) -> Readers:
+    asked = {}
+    for each in able:
+        since_ms = unwritten_since_ms(each.candidate)
+        for partition in found[each.candidate.topic].description.partitions:
+            where = TopicPartition(each.candidate.topic, partition.partition)
+            asked[where] = Asked(-1 if partition.leader is None else partition.leader, since_ms)
+    return await ask_readers(brokers, asked)
+
+
+def _partitions(now: Now) -> list[int]:
+    return [partition.partition for partition in now.description.partitions]
+
+
+async def _mark(session: ZooKeeperSession, plan: Plan, wanted: Wanted) -> tuple[PacedMarking, bool]:
+    by_name = {each.candidate.topic: each.candidate for each in plan.chosen}
+
+    async def recheck(names: Sequence[str]) -> dict[str, str]:
+        found, _ = await look_now(session, names)
+        judged = [judge(by_name[name], found.get(name), wanted.protected) for name in names]
+        return {each.topic: each.why for each in judged if isinstance(each, LeftOut)}
+
+    czxids = {each.candidate.topic: each.czxid for each in plan.chosen}
+    marking = PacedMarking(session, czxids, wanted.pace, recheck)
+    is_settled = await marking.run(timeout_ms=wanted.timeout_ms, quiet=wanted.quiet)
+    return marking, is_settled
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def _summary(plan: Plan) -> list[str]:
+    size = sum(each.candidate.size_bytes for each in plan.chosen)
+    partitions = sum(each.candidate.partitions for each in plan.chosen)
+    lines = [
+        f"{len(plan.chosen)} topics with {partitions} partitions and {size:,} bytes, {len(plan.left_out)} left out"
+    ]
+    lines += [f"WARNING: could not be asked: {problem}" for problem in plan.problems]
+    if not plan.chosen:
+        lines.append("Nothing to delete.")
+    return lines
+
+
+def plan_tables(plan: Plan) -> list[Table]:
+    """What goes, and what does not."""
+    tables = []
+    if plan.chosen:
+        columns = ("topic", "partitions", "bytes", "last write", "unwritten", "by", "who would notice")
+        tables.append(Table(columns, tuple(_cells(each) for each in plan.chosen), "To be deleted"))
+    if plan.left_out:
+        rows = tuple((out.topic, out.why) for out in plan.left_out)
+        tables.append(Table(("topic", "why"), rows, "Left out"))
+    return tables
+
+
+def _cells(each: Chosen) -> tuple[str, ...]:
+    found = each.candidate
+    last = "" if found.last_write_ms is None else time_to_text(found.last_write_ms)[:10]
+    notice = [f"group {group.name} has offsets ({group.state or 'no state'})" for group in each.groups or ()]
+    if not notice:
+        notice = ["could not be asked" if each.groups is None else "nobody"]
+    return (
+        found.topic,
+        str(found.partitions),
+        f"{found.size_bytes:,}",
+        last,
+        f"{found.unwritten_days} days",
+        found.evidence,
+        "; ".join((*notice, *each.notes)),
+    )
+
+
+def _show(plan: Plan) -> None:
+    """The plan on standard error, as the question is: the answer comes later."""
+    from rich.console import Console
+
+    from cli.render import renderable
+
+    Console(stderr=True, highlight=False).print(renderable(Answer(None, (), tuple(plan_tables(plan)))))
+
+
+def plan_to_json(plan: Plan, candidates: Sequence[Candidate]) -> dict[str, JsonValue]:
+    """The whole plan; `state` of a topic is `planned` until something was done."""
+    return {
+        "survey_ids": [*sorted({candidate.survey_id for candidate in candidates})],
+        "topics": [_topic_to_json(each) for each in plan.chosen],
+        "left_out": [{"topic": out.topic, "why": out.why} for out in plan.left_out],
+        "could_not_be_asked": [*plan.problems],
+    }
+
+
+def _topic_to_json(each: Chosen) -> dict[str, JsonValue]:
+    found = each.candidate
+    return {
+        "topic": found.topic,
+        "state": "planned",
+        "partitions": found.partitions,
+        "size_bytes": found.size_bytes,
+        "is_empty": found.is_empty,
+        "last_write": None if found.last_write_ms is None else time_to_text(found.last_write_ms),
+        "unwritten_days": found.unwritten_days,
+        "evidence": found.evidence,
+        "groups": None
+        if each.groups is None
+        else [{"group": group.name, "state": group.state} for group in each.groups],
+        "notes": [*each.notes],
+    }
+
+
+def _answer(plan: Plan, data: dict[str, JsonValue], marking: PacedMarking, is_settled: bool) -> Answer:
+    """What became of each topic."""
+    states = {
+        **dict.fromkeys(marking.pending, ("not begun", "")),
+        **dict.fromkeys(marking.under_way, ("marked", "not deleted yet; `lethe explain` says why")),
+        **dict.fromkeys(marking.deleted, ("deleted", "")),
+        **{name: ("left out", why) for name, why in marking.left_out.items()},
+        **{name: ("failed", why) for name, why in marking.failed.items()},
+    }
+    topics: list[JsonValue] = []
+    for each in plan.chosen:
+        state, why = states[each.candidate.topic]
+        topics.append({**_topic_to_json(each), "state": state, "why": why or None})
+    rows = tuple((each.candidate.topic, *states[each.candidate.topic]) for each in plan.chosen)
+    later = [LeftOut(name, why) for name, why in marking.left_out.items()]
+    left_out = replace(plan, left_out=(*plan.left_out, *later), chosen=())
+    code = Exit.NO if marking.failed else Exit.OK if is_settled else Exit.TIMED_OUT
+    line = f"{len(marking.deleted)} of {len(plan.chosen)} topics deleted"
+    tables = (Table(("topic", "state", "why"), rows), *plan_tables(left_out))
+    return Answer({**data, "topics": topics}, (line,), tables, code)

@@ -1,0 +1,103 @@
+"""Marking little by little: never too many at once, never too many a second, never what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from adapters import topic_admin
+from cli.paced_marking import Pace, PacedMarking
+from cli.topics_create import Wanted, creation
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Delete, Exists, Present
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply, complete_deletion
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def czxids(session: FakeSession) -> dict[str, int]:
+    for name in NAMES:
+        await creation(session, Wanted(name, assignment=((1, 2),)))
+    found = await session.read([Exists(paths.topic(name)) for name in NAMES])
+    return {name: each.stat.czxid for name, each in zip(NAMES, found, strict=True) if isinstance(each, Present)}
+
+
+async def nothing_has_changed(names: Sequence[str]) -> dict[str, str]:
+    return {}
+
+
+async def marked(session: FakeSession) -> list[str]:
+    return list((await topic_admin.list_topics(session)).marked)
+
+
+async def test_so_many_at_once(session: FakeSession, czxids: dict[str, int]) -> None:
+    marking = PacedMarking(session, czxids, Pace(2), nothing_has_changed)
+    assert await marking.step() == 0
+    assert await marked(session) == ["a", "b"]
+    assert await marking.step() == 0
+    assert await marked(session) == ["a", "b"]
+    await complete_deletion(session, "b")
+    assert await marking.step() == 1
+    assert await marked(session) == ["a", "c"]
+    assert (marking.deleted, marking.pending, list(marking.under_way)) == (["b"], ["d", "e"], ["a", "c"])
+
+
+async def test_so_many_a_second(session: FakeSession, czxids: dict[str, int]) -> None:
+    clock = Clock()
+    marking = PacedMarking(session, czxids, Pace(100, 0.5), nothing_has_changed, clock)
+    begun = []
+    for clock.now in (0.0, 1.9, 2.0, 2.1, 6.0, 6.1, 60.0):
+        await marking.step()
+        begun.append(len(await marked(session)))
+    assert begun == [1, 1, 2, 2, 4, 4, 5]
+
+
+async def test_what_has_changed_is_left_out(session: FakeSession, czxids: dict[str, int]) -> None:
+    looked: list[tuple[str, ...]] = []
+
+    async def recheck(names: Sequence[str]) -> dict[str, str]:
+        looked.append(tuple(names))
+        return {"b": "it was written to"} if "b" in names else {}
+
+    marking = PacedMarking(session, czxids, Pace(2), recheck)
+    assert await marking.step() == 1
+    assert await marked(session) == ["a"]
+    await marking.step()
+    assert looked == [("a", "b"), ("c",)], "right before marking"
+    assert marking.left_out == {"b": "it was written to"}
+
+
+async def test_a_dropped_mark_and_a_new_topic_of_the_name(session: FakeSession, czxids: dict[str, int]) -> None:
+    marking = PacedMarking(session, czxids, Pace(2), nothing_has_changed)
+    await marking.step()
+    await apply(session, Delete(paths.delete_topic("a")))
+    await complete_deletion(session, "b")
+    await creation(session, Wanted("b", assignment=((1, 2),)))
+    assert await marking.step() == 2
+    assert marking.deleted == ["b"], "the new one is another topic"
+    assert "dropped the mark" in marking.failed["a"]
+
+
+async def test_one_that_cannot_be_marked_keeps_no_other(session: FakeSession, czxids: dict[str, int]) -> None:
+    await session.delete_recursive(paths.topic("a"))
+    marking = PacedMarking(session, czxids, Pace(2), nothing_has_changed)
+    assert await marking.step() == 1
+    assert marking.failed == {"a": "topic a does not exist"}
+    assert await marked(session) == ["b"]
+
+
+async def test_it_waits_until_nothing_moves_any_more(session: FakeSession, czxids: dict[str, int]) -> None:
+    marking = PacedMarking(session, czxids, Pace(2), nothing_has_changed)
+    assert not await marking.run(timeout_ms=1, quiet=True, poll_ms=1)
+    assert await marked(session) == ["a", "b"]

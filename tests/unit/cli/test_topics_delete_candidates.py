@@ -1,0 +1,207 @@
+"""`lethe topics delete --from-candidates`: the plan, what is asked, and what is deleted of it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from adapters import topic_admin
+from adapters.candidates import Candidate
+from adapters.deletion_admin import pause_deletions
+from adapters.topic_readers import Readers
+from cli import candidates_look, topics_delete_candidates
+from cli.answer import Exit, Refusal
+from cli.paced_marking import Pace
+from cli.topics_create import Wanted as WantedTopic
+from cli.topics_create import creation
+from cli.topics_delete_candidates import Wanted, candidates_deletion
+from protocol.vocabulary import topic_id_to_text
+from tests.fakes.stale_topics import DAY_MS, TAKEN_AT_MS, ToldSizes, candidate
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import bring_online, complete_deletion, elect
+
+NOW_MS = TAKEN_AT_MS + DAY_MS
+NAMES = ("bills", "orders", "visits")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> ToldSizes:
+    """What brokers tell of sizes; they are asked for nothing else."""
+    sizes = ToldSizes({broker: {f"{name}-0": 100 for name in NAMES} for broker in (1, 2)})
+    monkeypatch.setattr(candidates_look, "broker_asker", lambda **_: sizes)
+
+    async def nobody(*_: object) -> Readers:
+        return Readers(problems=("aiokafka is not installed: pip install it",))
+
+    monkeypatch.setattr(topics_delete_candidates, "ask_readers", nobody)
+    return sizes
+
+
+@pytest.fixture
+async def cluster(session: FakeSession, told: ToldSizes) -> FakeSession:
+    for name in NAMES:
+        await creation(session, WantedTopic(name, assignment=((1, 2),)))
+        await bring_online(session, name, {0: (1, 2)})
+    await elect(session, 1)
+    return session
+
+
+async def as_seen(session: FakeSession, name: str) -> Candidate:
+    """A row about the topic as it is."""
+    (description,) = await topic_admin.describe(session, [name], ())
+    return candidate(name, topic_id=description.topic_id)
+
+
+async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -> Wanted:
+    rows = []
+    for name in names:
+        found = await as_seen(session, name)
+        instants = {
+            "last_write": found.last_write_ms,
+            "created_at": found.created_at_ms,
+            "taken_at": found.taken_at_ms,
+        }
+        row = {column: getattr(found, column) for column in found.__slots__ if not column.endswith("_ms")}
+        row |= {column: None if ms is None else text(ms) for column, ms in instants.items()}
+        row["topic_id"] = None if found.topic_id is None else topic_id_to_text(found.topic_id)
+        rows.append(orjson.dumps(row | changes))
+    (path / "t.jsonl").write_bytes(b"\n".join(rows))
+    return Wanted(path / "t.jsonl", pace=Pace(2), timeout_ms=30_000, quiet=True)
+
+
+def text(ms: int) -> str:
+    return (datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=ms)).isoformat()
+
+
+def changed(wanted: Wanted, **changes: Any) -> Wanted:
+    import dataclasses
+
+    return dataclasses.replace(wanted, **changes)
+
+
+async def marked(session: FakeSession) -> tuple[str, ...]:
+    return (await topic_admin.list_topics(session)).marked
+
+
+async def test_a_dry_run_shows_the_plan_and_changes_nothing(
+    cluster: FakeSession, tmp_path: Path, told: ToldSizes
+) -> None:
+    told.sizes[2]["bills-0"] = 101
+    wanted = changed(await table(cluster, tmp_path, *NAMES), dry_run=True, protected=("vis*",))
+    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    assert answer.exit is Exit.OK
+    assert isinstance(answer.data, dict)
+    assert [row[0] for row in answer.tables[0].rows] == ["orders"]
+    assert answer.data["left_out"] == [
+        {"topic": "bills", "why": "it had 200 bytes and has 201 now"},
+        {"topic": "visits", "why": "it is protected by vis*"},
+    ]
+    assert answer.lines[0] == "1 topics with 1 partitions and 220 bytes, 2 left out"
+    assert "could not be asked: aiokafka is not installed" in answer.lines[1]
+    assert answer.tables[0].rows[0][-1] == "could not be asked"
+    assert await marked(cluster) == ()
+
+
+async def test_what_is_agreed_to_is_deleted_little_by_little(cluster: FakeSession, tmp_path: Path) -> None:
+    wanted = await table(cluster, tmp_path, *NAMES)
+    questions: list[str] = []
+    most = 0
+
+    async def controller() -> None:
+        nonlocal most
+        for _ in NAMES:
+            while not (now := await marked(cluster)):
+                await asyncio.sleep(0)
+            most = max(most, len(now))
+            await complete_deletion(cluster, now[0])
+
+    def agree(question: str) -> bool:
+        questions.append(question)
+        return True
+
+    answer, _ = await asyncio.gather(candidates_deletion(cluster, wanted, confirm=agree, now_ms=NOW_MS), controller())
+    assert questions == ["Delete these 3 topics for good?"]
+    assert (answer.exit, answer.lines) == (Exit.OK, ("3 of 3 topics deleted",))
+    assert [row[:2] for row in answer.tables[0].rows] == [(name, "deleted") for name in NAMES]
+    assert most <= 2
+    assert not {*NAMES} & {*(await topic_admin.list_topics(cluster)).names}
+
+
+async def test_what_is_not_agreed_to_stays(cluster: FakeSession, tmp_path: Path) -> None:
+    wanted = await table(cluster, tmp_path, *NAMES)
+    with pytest.raises(Refusal, match="nothing was done"):
+        await candidates_deletion(cluster, wanted, confirm=lambda _: False, now_ms=NOW_MS)
+    assert await marked(cluster) == ()
+
+
+async def test_what_is_written_after_the_question_stays(cluster: FakeSession, tmp_path: Path, told: ToldSizes) -> None:
+    wanted = changed(await table(cluster, tmp_path, "orders"), timeout_ms=1)
+
+    def agree(_: str) -> bool:
+        told.sizes[1]["orders-0"] += 50
+        return True
+
+    answer = await candidates_deletion(cluster, wanted, confirm=agree, now_ms=NOW_MS)
+    assert answer.exit is Exit.OK
+    assert answer.tables[0].rows == (("orders", "left out", "it had 200 bytes and has 250 now"),)
+    assert await marked(cluster) == ()
+
+
+@pytest.mark.parametrize(
+    "logs,words",
+    [
+        ({1: {"orders-0": 100}}, "broker 2 did not tell its log directories"),
+        ({1: {"orders-0": 100}, 2: {}}, "broker 2 has no log of orders-0"),
+        (
+            {1: {"orders-0": 100}, 2: {"orders-0": 100}, 3: {"orders-0": 1}},
+            "broker 3 has orders-0, which is not assigned",
+        ),
+        ({1: {"orders-0": 100, "orders-0-future": 1}, 2: {"orders-0": 100}}, "moves orders-0 to another"),
+    ],
+)
+async def test_replicas_that_are_not_seen(
+    cluster: FakeSession, tmp_path: Path, told: ToldSizes, logs: dict[int, dict[str, int]], words: str
+) -> None:
+    told.sizes = logs
+    wanted = await table(cluster, tmp_path, "orders")
+    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    assert "Nothing to delete." in answer.lines
+    assert words in answer.tables[0].rows[0][1]
+
+
+async def test_an_old_table_is_refused(cluster: FakeSession, tmp_path: Path) -> None:
+    wanted = await table(cluster, tmp_path, "orders")
+    with pytest.raises(Refusal, match=r"survey-1, which is 9 days old.*--max-age 10"):
+        await candidates_deletion(cluster, wanted, confirm=None, now_ms=TAKEN_AT_MS + 9 * DAY_MS)
+    allowed = changed(wanted, max_age_days=10.0, dry_run=True)
+    assert (await candidates_deletion(cluster, allowed, confirm=None, now_ms=TAKEN_AT_MS + 9 * DAY_MS)).exit is Exit.OK
+
+
+async def test_nothing_is_begun_while_deletions_are_paused(cluster: FakeSession, tmp_path: Path) -> None:
+    await pause_deletions(cluster, 1, "migration")
+    wanted = await table(cluster, tmp_path, "orders")
+    with pytest.raises(Refusal, match=r"paused \(migration\).*resume-deletions"):
+        await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    assert await marked(cluster) == ()
+
+
+async def test_one_that_does_not_end_is_told(cluster: FakeSession, tmp_path: Path) -> None:
+    wanted = changed(await table(cluster, tmp_path, *NAMES), timeout_ms=1)
+    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    assert answer.exit is Exit.TIMED_OUT
+    assert [row[:2] for row in answer.tables[0].rows] == [
+        ("bills", "marked"),
+        ("orders", "marked"),
+        ("visits", "not begun"),
+    ]
+
+
+async def test_an_empty_table(cluster: FakeSession, tmp_path: Path) -> None:
+    wanted = await table(cluster, tmp_path)
+    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    assert answer.lines == ("0 topics with 0 partitions and 0 bytes, 0 left out", "Nothing to delete.")
