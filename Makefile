@@ -104,6 +104,10 @@ bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md
 bench-parts: $(STAMP) ## micro benchmarks of the core and the wire (BENCH=core)
 	$(BIN)/python -m benchmarks $(BENCH)
 
+.PHONY: deploy-check
+deploy-check: ## alerts, their unit tests and Prometheus' configuration; needs promtool (apt-get install -y prometheus)
+	@tools/check_deploy.sh
+
 .PHONY: docs
 docs: $(STAMP) ## write the generated pages again
 	$(BIN)/python -m tools.docs
