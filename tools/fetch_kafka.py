@@ -9,13 +9,14 @@ from cluster.kafka_fetch import KafkaUnavailable, KafkaVersion, fetch_kafka
 
 def main(versions: list[str]) -> int:
     """Exit code 1 where one of them cannot be had."""
-    for text in versions:
-        try:
-            kafka = fetch_kafka(KafkaVersion.parse(text), lambda told: print(told, flush=True))
-        except (KafkaUnavailable, ValueError) as error:
-            print(error, file=sys.stderr)
-            return 1
-        print(f"Kafka {kafka.version} is in {kafka.jars}")
+    try:
+        # All are understood before the first one is fetched, which takes a minute.
+        for version in [KafkaVersion.parse(text) for text in versions]:
+            kafka = fetch_kafka(version, lambda told: print(told, flush=True))
+            print(f"Kafka {kafka.version} is in {kafka.jars}")
+    except (KafkaUnavailable, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

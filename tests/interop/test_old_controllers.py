@@ -17,7 +17,8 @@ from cluster.kafka_fetch import KafkaVersion
 from cluster.local import LocalCluster
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId
-from tests.interop.conditions import create, is_known_to_all, is_whole, kafka_leads, plan, until
+from tests.fakes.command_line import Lethe
+from tests.interop.conditions import controller, create, is_known_to_all, is_whole, kafka_leads, plan, until
 from tests.interop.conftest import MakeCluster
 
 pytestmark = [
@@ -50,6 +51,27 @@ async def bounce(cluster: LocalCluster, broker: KafkaBroker) -> None:
     """Killed and started again, so that every ISR that it is in has to shrink and to grow."""
     await broker.kill()
     await broker.start()
+
+
+async def test_lethes_controller_lives_on_after_kafkas_has_taken_over(kafka_cluster: MakeCluster, version: str) -> None:
+    """Awake all the time: `/controller` is removed under it, as `lethe controller-resign` does."""
+    async with kafka_cluster(version, listed=True) as cluster, cluster.session() as session:
+        old = await cluster.active_controller()
+        await in_service(session, version)
+
+        async def is_replaced() -> bool:
+            # It stands again half a second later, and may be the first.
+            await Lethe(cluster.zookeeper_connect)("controller-resign")
+            found = await controller(session)
+            return found is not None and found.admin is None
+
+        await until(is_replaced, "one of Kafka's controllers has control")
+        leader = await kafka_leads(session)
+        follower = next(broker for broker in cluster.kafka_brokers if broker.id != leader)
+        await bounce(cluster, follower)
+        await are_whole(session, WHOLE_WITHIN_S)
+        assert await kafka_leads(session) == leader
+        assert old.is_running
 
 
 async def test_lethes_controller_wakes_after_kafkas_has_taken_over(kafka_cluster: MakeCluster, version: str) -> None:
