@@ -2,48 +2,107 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from pipeline import schemas
+from pipeline.transforms.reclaim import daily_reclaim
 from pipeline.transforms.replicas import replica_deletions
+from pipeline.transforms.slo import deletion_slo
+from pipeline.transforms.slow_brokers import slow_brokers
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
-from tests.pipeline import reference
+from pipeline.transforms.tenures import controller_tenures
+from tests.pipeline import reference, reference_gold
 from tests.pipeline.histories import History
 from tests.pipeline.journals import Line, events, rows_of
+from tests.pipeline.reference import Row
 
-EXAMPLES: Final = 150
+EXAMPLES: Final = 100
+pytestmark = pytest.mark.timeout(600)
+
+
+class Made(NamedTuple):
+    """By Spark and by plain Python, of the same lines."""
+
+    lines: list[Line]
+    bronze: DataFrame
+    replicas: DataFrame
+    spans: DataFrame
+    wanted_replicas: list[Row]
+    wanted_spans: list[Row]
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[Line]:
-    """All examples in one journal: their topics and brokers differ."""
-    histories = (History(seed, f"e{seed}", 10 * seed) for seed in range(EXAMPLES))
-    return [line for history in histories for line in history.lines()]
-
-
-def test_spans_and_replicas(spark: SparkSession, lines: list[Line]) -> None:
+def made(spark: SparkSession) -> Iterator[Made]:
+    """All examples in one journal: their topics, brokers and controllers differ."""
+    lines = [line for seed in range(EXAMPLES) for line in History(seed, f"e{seed}", 10 * seed).lines()]
     bronze = events(spark, lines).cache()
     heads = span_heads(bronze).cache()
     replicas = replica_deletions(bronze, heads).cache()
+    spans = deletion_spans(bronze, heads, replicas).cache()
     wanted = reference.spans(lines)
     wanted_replicas = list(reference.replica_deletions(wanted))
     wanted_spans = list(reference.deletion_spans(wanted, wanted_replicas, lines))
-    assert _in_order(rows_of(replicas)) == _in_order(reference.without_private(wanted_replicas))
-    assert _in_order(rows_of(deletion_spans(bronze, heads, replicas))) == _in_order(wanted_spans)
-    # That the examples are worth something.
-    assert len(wanted_spans) > EXAMPLES
+    yield Made(lines, bronze, replicas, spans, reference.without_private(wanted_replicas), wanted_spans)
+    for frame in (bronze, heads, replicas, spans):
+        frame.unpersist()
+
+
+def test_spans(made: Made) -> None:
+    assert _in_order(rows_of(made.spans)) == _in_order(made.wanted_spans)
+    assert made.spans.columns == schemas.DELETION_SPANS.names
+
+
+def test_replicas(made: Made) -> None:
+    assert _in_order(rows_of(made.replicas)) == _in_order(made.wanted_replicas)
+    assert made.replicas.columns == schemas.REPLICA_DELETIONS.names
+
+
+def test_slo(made: Made) -> None:
+    slo = deletion_slo(made.spans)
+    assert _in_order(rows_of(slo)) == _in_order(reference_gold.deletion_slo(made.wanted_spans))
+    assert slo.columns == schemas.DELETION_SLO.names
+
+
+def test_slow_brokers(made: Made) -> None:
+    slow = slow_brokers(made.replicas)
+    assert _in_order(rows_of(slow)) == _in_order(reference_gold.slow_brokers(made.wanted_replicas))
+    assert slow.columns == schemas.SLOW_BROKERS.names
+
+
+def test_reclaim(made: Made) -> None:
+    reclaim = daily_reclaim(made.bronze)
+    assert _in_order(rows_of(reclaim)) == _in_order(reference_gold.daily_reclaim(made.lines))
+    assert reclaim.columns == schemas.DAILY_RECLAIM.names
+
+
+def test_tenures(made: Made) -> None:
+    tenures = controller_tenures(made.bronze)
+    assert _in_order(rows_of(tenures)) == _in_order(reference_gold.controller_tenures(made.lines))
+    assert tenures.columns == schemas.CONTROLLER_TENURES.names
+
+
+def test_the_examples_are_worth_something(made: Made) -> None:
+    spans = made.wanted_spans
     for outcome in ("done", "let go", "open"):
-        assert sum(span["outcome"] == outcome for span in wanted_spans) > 10
-    assert sum(span["span"] > 1 for span in wanted_spans) > 10
-    assert sum(span["bytes_gone_at"] is not None for span in wanted_spans) > 10
-    assert {wait["reason"] for span in wanted_spans for wait in span["waited_for"]} >= {
-        "broker_to_return",
-        "log_directory",
-    }
+        assert sum(span["outcome"] == outcome for span in spans) > 10
+    assert sum(span["span"] > 1 for span in spans) > 10
+    assert sum(span["bytes_gone_at"] is not None for span in spans) > 10
+    assert sum(len(span["controllers"]) > 1 for span in spans) > 10
+    assert sum(len(span["held"]) > 1 for span in spans) > 10
+    assert len({span["day"] for span in spans}) > 1
+    reasons = {wait["reason"] for span in spans for wait in span["waited_for"]}
+    assert reasons >= {"broker_to_return", "log_directory", "unreachable", "KAFKA_STORAGE_ERROR"}
 
 
-def _in_order(rows: list[reference.Row]) -> list[str]:
-    return sorted(repr(sorted(row.items())) for row in rows)
+def _in_order(rows: Iterable[Row]) -> list[str]:
+    """As texts, numbers with a fraction to six places."""
+    rounded = ({key: round(v, 6) if isinstance(v, float) else v for key, v in row.items()} for row in rows)
+    return sorted(
+        repr(sorted((key, v + 0.0 if type(v) is int and "_p" in key else v) for key, v in row.items()))
+        for row in rounded
+    )

@@ -1,0 +1,35 @@
+"""How much every broker gave back each day, as its agent tells."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+from pipeline.transforms.contract import to_schema
+from pipeline.transforms.journal_lines import freed_lines
+
+
+def daily_reclaim(events: DataFrame) -> DataFrame:
+    """DAILY_RECLAIM, from the CONTROLLER_EVENTS of whole days. Topics are told apart by name, as far as the names of
+    directories tell."""
+    removed = F.col("error").isNull()
+    by_topic = (
+        freed_lines(events)
+        .groupBy("day", "broker", "topic")
+        .agg(
+            *(F.sum(F.when(removed, F.col(n))).alias(n) for n in ("directories", "files", "size_bytes")),
+            F.sum(F.when(~removed, F.col("directories"))).alias("failed_directories"),
+            F.bool_or(removed).alias("is_removed"),
+        )
+    )
+    return to_schema(
+        by_topic.groupBy("day", "broker").agg(
+            *(
+                F.coalesce(F.sum(n), F.lit(0)).alias(n)
+                for n in ("directories", "files", "size_bytes", "failed_directories")
+            ),
+            F.count_if("is_removed").alias("topics"),
+        ),
+        schemas.DAILY_RECLAIM,
+    )

@@ -1,0 +1,55 @@
+"""How long deletions take, by the day on which they were asked for and by how many replicas there were."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+from pipeline.transforms.contract import to_schema
+from pipeline.transforms.spans import DONE, LET_GO, OPEN
+
+ALL: Final = "all"
+UNKNOWN: Final = "unknown"
+_PERCENTS: Final = (50, 90, 99)
+
+
+def deletion_slo(spans: DataFrame) -> DataFrame:
+    """DELETION_SLO, from the DELETION_SPANS of whole days. Percentiles are exact, over the deletions that have got so
+    far."""
+    classed = spans.withColumn("size_class", F.explode(F.array(size_class(), F.lit(ALL))))
+    outcome = F.col("outcome")
+    return to_schema(
+        classed.groupBy("day", "size_class").agg(
+            F.count("*").alias("deletions"),
+            F.count_if(outcome == DONE).alias("done"),
+            F.count_if(F.col("bytes_gone_at").isNotNull()).alias("reclaimed"),
+            F.count_if(outcome == LET_GO).alias("let_go"),
+            F.count_if(outcome == OPEN).alias("open"),
+            *_latencies("deleted"),
+            *_latencies("reclaimed"),
+            F.coalesce(F.sum("held_ms"), F.lit(0)).alias("held_ms"),
+            F.coalesce(F.sum("waited_ms"), F.lit(0)).alias("waited_ms"),
+        ),
+        schemas.DELETION_SLO,
+    )
+
+
+def size_class() -> Column:
+    """By replicas; UNKNOWN where no line says how many there were."""
+    replicas = F.col("replicas")
+    return (
+        F.when(replicas >= 1000, "1000+")
+        .when(replicas >= 100, "100-999")
+        .when(replicas >= 10, "10-99")
+        .when(replicas >= 1, "1-9")
+        .otherwise(UNKNOWN)
+    )
+
+
+def _latencies(what: str) -> list[Column]:
+    ms = f"{what}_ms"
+    percentiles = [F.percentile(ms, percent / 100).alias(f"{what}_p{percent}_ms") for percent in _PERCENTS]
+    return [*percentiles, F.max(ms).alias(f"{what}_max_ms")]

@@ -1,0 +1,269 @@
+"""Topics that are marked for deletion and have not gone for too long, and why: from the journal, the newest survey, or
+both.
+
+Theory of operation. An open span says what the journal knows it waits for. The newest survey says which topics are
+marked in ZooKeeper, since when, and which of the brokers that have their replicas are not registered; that is all there
+is of a cluster whose controller is Kafka's own. Where both know the topic, the causes of both are listed.
+
+A span whose end is missing in the journal is not stuck: a survey that was taken after its last line and finds another
+incarnation, or is complete and finds the topic neither marked nor half deleted, has seen that it is gone.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+from pipeline.transforms.contract import to_schema
+from pipeline.transforms.spans import OPEN
+from pipeline.transforms.stuck_causes import TYPE, Cause, cause, no_causes, only_if
+from pipeline.transforms.waits import BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
+from protocol.findings import Reason
+
+DEFAULT_THRESHOLD_MS: Final = 300_000
+_INSTANTS: Final = (
+    "marked_at",
+    "queued_at",
+    "started_at",
+    "tombstoned_at",
+    "first_ack_at",
+    "acknowledged_at",
+    "last_ack_at",
+)
+_SPAN: Final = ("topic", "topic_id", "span")
+_STUCK: Final = (Reason.MARKED_TOPIC, Reason.MARKER_WITHOUT_TOPIC, Reason.HALF_DELETED_TOPIC)
+_HELD_BY: Final = {
+    "PAUSED": Cause.RESUMPTION,
+    "REASSIGNMENT": Cause.REASSIGNMENT,
+    "UNREADABLE": Cause.READABLE_ZNODE,
+    "NOT_CHOSEN": Cause.NOT_CHOSEN,
+}
+
+
+class Surveyed(NamedTuple):
+    """What surveys saw; of several, the newest counts."""
+
+    surveys: DataFrame
+    """SURVEYS"""
+    znodes: DataFrame
+    """ZNODE_SNAPSHOT"""
+    leftovers: DataFrame
+    """LEFTOVERS"""
+
+
+def stuck_now(
+    spans: DataFrame,
+    replicas: DataFrame,
+    *,
+    now: datetime.datetime,
+    threshold_ms: int = DEFAULT_THRESHOLD_MS,
+    surveyed: Surveyed | None = None,
+) -> DataFrame:
+    """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice) and, where there are any, surveys.
+
+    `now` has a time zone. Stuck is what has waited for `threshold_ms` by then, and what a survey found half deleted
+    without a marker, of which nobody knows since when.
+    """
+    rows = _in_journal(spans, replicas)
+    if surveyed is not None:
+        rows = _with_survey(rows, surveyed)
+    moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
+    waiting_ms = F.unix_millis(moment) - F.unix_millis("since")
+    causes = F.array_sort(
+        F.when(F.size("causes") > 0, F.col("causes")).otherwise(
+            F.when(F.col("seen_in") == "survey", F.array(cause(Cause.MARKED))).otherwise(
+                F.array(cause(Cause.IN_PROGRESS))
+            )
+        )
+    )
+    brokers = F.array_compact(F.transform("causes", lambda each: each["broker"]))
+    return to_schema(
+        rows.withColumn("waiting_ms", waiting_ms)
+        .where(F.col("waiting_ms").isNull() | (F.col("waiting_ms") >= threshold_ms))
+        .withColumn("causes", causes)
+        .withColumns(
+            {
+                "reasons": F.transform("causes", lambda each: each["sentence"]),
+                "brokers": F.array_sort(F.array_distinct(brokers)),
+                "remedy": F.element_at("causes", 1)["remedy"],
+            }
+        ),
+        schemas.STUCK_NOW,
+    )
+
+
+# --- the journal --------------------------------------------------------------------------------------------------
+
+
+def _in_journal(spans: DataFrame, replicas: DataFrame) -> DataFrame:
+    """topic, topic_id, span, since, phase, causes, seen_in, last_at."""
+    # Where znodes were removed only the line that says "done" is missing.
+    still_open = spans.where((F.col("outcome") == OPEN) & F.col("znodes_gone_at").isNull())
+    key = [F.col(f"open.{name}").eqNullSafe(F.col(f"silent.{name}")) for name in _SPAN]
+    joined = still_open.alias("open").join(_silent(replicas).alias("silent"), key, "left")
+    return (
+        joined.select(
+            *(F.col(f"open.{name}").alias(name) for name in _SPAN),
+            *(F.col(f"open.{name}") for name in (*_INSTANTS, "phase", "held", "waited_for")),
+            F.coalesce("silent.brokers", F.array().cast("array<int>")).alias("silent"),
+        )
+        .select(
+            *_SPAN,
+            F.coalesce(*_INSTANTS).alias("since"),
+            "phase",
+            F.concat(_holding(), _waiting(), _asked(), _finishing()).alias("causes"),
+            F.lit("journal").alias("seen_in"),
+            F.greatest(*_INSTANTS).alias("last_at"),
+        )
+        .where(F.col("since").isNotNull())
+    )
+
+
+def _silent(replicas: DataFrame) -> DataFrame:
+    """Brokers that were asked, and neither acknowledged nor refused."""
+    asked = F.col("last_asked_at").isNotNull() & F.col("acked_at").isNull() & (F.col("ineligible_ms") == 0)
+    return replicas.where(asked).groupBy(*_SPAN).agg(F.sort_array(F.collect_set("broker")).alias("brokers"))
+
+
+def _holding() -> Column:
+    held_by = F.try_element_at("held", F.lit(-1))["held_by"]
+    named = F.coalesce(*(F.when(held_by == name, cause(kind)) for name, kind in _HELD_BY.items()))
+    return only_if(F.col("phase") == "held", F.coalesce(named, cause(Cause.HELD, detail=held_by)))
+
+
+def _waiting() -> Column:
+    lasting = F.filter("waited_for", lambda wait: wait["until"].isNull())
+
+    def cause_of(wait: Column) -> Column:
+        broker, reason = wait["broker"], wait["reason"]
+        return (
+            F.when(reason == BROKER_TO_RETURN, cause(Cause.BROKER_TO_RETURN, broker=broker))
+            .when(reason == LOG_DIRECTORY, cause(Cause.LOG_DIRECTORY, broker=broker))
+            .when(reason == UNREACHABLE, cause(Cause.BROKER_UNREACHABLE, broker=broker))
+            .otherwise(cause(Cause.BROKER_ERROR, broker=broker, detail=reason))
+        )
+
+    return F.transform(lasting, cause_of)
+
+
+def _asked() -> Column:
+    return F.transform("silent", lambda broker: cause(Cause.ANSWER, broker=broker))
+
+
+def _finishing() -> Column:
+    is_acknowledged = F.col("phase").isin("acknowledged", "tombstoned") & F.col("acknowledged_at").isNotNull()
+    is_told = F.col("tombstoned_at").isNotNull()
+    last = F.when(is_told, cause(Cause.ZNODES)).otherwise(cause(Cause.TOMBSTONE_ANSWER))
+    return only_if(is_acknowledged, last)
+
+
+# --- the newest survey --------------------------------------------------------------------------------------------
+
+
+def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
+    newest = F.broadcast(
+        surveyed.surveys.groupBy()
+        .agg(F.max_by(F.struct("survey_id", "taken_at", "complete", "in_motion"), "taken_at").alias("newest"))
+        .where(F.col("newest").isNotNull())
+        .select("newest.*")
+    )
+    znodes = surveyed.znodes.join(newest.select("survey_id"), "survey_id", "left_semi")
+    found = _in_survey(surveyed.leftovers.join(newest.select("survey_id"), "survey_id", "left_semi"), znodes)
+    incarnations = znodes.where(F.col("kind") == "topic").select("topic", F.col("topic_id").alias("id_now"))
+    merged = (
+        rows.join(found.drop("topic_id"), "topic", "left")
+        .join(incarnations, "topic", "left")
+        .join(F.broadcast(newest.drop("survey_id")), F.lit(True), "left")
+    )
+    is_other = F.coalesce(F.col("topic_id") != F.col("id_now"), F.lit(False))
+    is_found = F.col("found_causes").isNotNull() & ~is_other
+    has_seen_it_gone = F.coalesce((F.col("taken_at") > F.col("last_at")) & (F.col("complete") | is_other), F.lit(False))
+    was_in_motion = F.coalesce(F.array_contains("in_motion", F.col("topic")), F.lit(False))
+    is_gone = has_seen_it_gone & ~is_found & ~was_in_motion
+    kept = merged.where(~is_gone).select(
+        *_SPAN,
+        "since",
+        "phase",
+        F.when(is_found, F.array_union("causes", "found_causes")).otherwise(F.col("causes")).alias("causes"),
+        F.when(is_found, "both").otherwise("journal").alias("seen_in"),
+    )
+    of_survey = found.join(kept.where(F.col("seen_in") == "both").select("topic"), "topic", "left_anti").select(
+        "topic",
+        "topic_id",
+        F.lit(None).cast("int").alias("span"),
+        F.col("marked_at").alias("since"),
+        F.lit(None).cast("string").alias("phase"),
+        F.col("found_causes").alias("causes"),
+        F.lit("survey").alias("seen_in"),
+    )
+    return kept.unionByName(of_survey)
+
+
+def _in_survey(leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
+    """topic, topic_id, marked_at, found_causes: topics whose deletion is not over."""
+    reason = F.col("reason")
+    said = F.coalesce(
+        F.when(reason == Reason.MARKER_WITHOUT_TOPIC.code, F.array(cause(Cause.MARKER_WITHOUT_TOPIC))),
+        F.when(reason == Reason.HALF_DELETED_TOPIC.code, F.array(cause(Cause.HALF_DELETED, detail=F.col("detail")))),
+        no_causes(),
+    )
+    stuck = (
+        leftovers.where((F.col("place") == "zookeeper") & reason.isin(*(each.code for each in _STUCK)))
+        .groupBy("topic")
+        .agg(F.array_distinct(F.flatten(F.collect_list(said))).alias("said"))
+    )
+    has_controller = F.broadcast(
+        znodes.agg(
+            F.coalesce(F.bool_or((F.col("kind") == "controller") & F.col("broker").isNotNull()), F.lit(False)).alias(
+                "has_controller"
+            )
+        )
+    )
+    of_topic = (
+        znodes.where(F.col("kind").isin("topic", "marker", "reassignment"))
+        .groupBy("topic")
+        .agg(
+            F.max(F.when(F.col("kind") == "topic", F.col("topic_id"))).alias("topic_id"),
+            F.min(F.when(F.col("kind") == "marker", F.col("created_at"))).alias("marked_at"),
+            F.bool_or(F.col("kind") == "reassignment").alias("is_moving"),
+        )
+    )
+    return (
+        stuck.join(of_topic, "topic", "left")
+        .join(_absent(znodes), "topic", "left")
+        .join(has_controller, F.lit(True), "left")
+        .select(
+            "topic",
+            "topic_id",
+            "marked_at",
+            F.concat(
+                "said",
+                only_if(~F.col("has_controller"), cause(Cause.NO_CONTROLLER)),
+                only_if(F.coalesce("is_moving", F.lit(False)), cause(Cause.REASSIGNMENT)),
+                F.transform(
+                    F.coalesce("absent", F.array().cast("array<int>")),
+                    lambda broker: cause(Cause.BROKER_TO_RETURN, broker=broker),
+                ),
+            )
+            .cast(f"array<{TYPE}>")
+            .alias("found_causes"),
+        )
+    )
+
+
+def _absent(znodes: DataFrame) -> DataFrame:
+    """topic, absent: the brokers of marked topics' replicas that are not registered."""
+    marked = znodes.where(F.col("kind") == "marker").select("topic")
+    registered = znodes.where(F.col("kind") == "broker").select("broker")
+    return (
+        znodes.where(F.col("kind") == "partition")
+        .join(marked, "topic", "left_semi")
+        .select("topic", F.explode("replicas").alias("broker"))
+        .join(F.broadcast(registered), "broker", "left_anti")
+        .groupBy("topic")
+        .agg(F.sort_array(F.collect_set("broker")).alias("absent"))
+    )

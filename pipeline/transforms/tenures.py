@@ -1,0 +1,53 @@
+"""Who controlled the cluster, from when to when.
+
+Theory of operation. `elected` begins a tenure; `active` and `resigned` of the same controller and epoch belong to it. A
+controller that died has written no end: its tenure lasted until the next election. Where the line about the election is
+missing, the others say how long ago it was. There are as many tenures as failovers, so these few rows may be looked at
+all at once.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+from pipeline.transforms.contract import ms_between, to_schema
+from pipeline.transforms.journal_lines import election_lines
+
+
+def controller_tenures(events: DataFrame) -> DataFrame:
+    """CONTROLLER_TENURES, from CONTROLLER_EVENTS: of all days, because a tenure that was not ended is ended by the next
+    election, whenever that was."""
+    is_election = F.col("what") == "elected"
+    lines = election_lines(events).where(F.col("what").isin("elected", "active", "resigned"))
+    in_order = Window.partitionBy("controller", "epoch").orderBy("at", "seq", "id")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    tenures = (
+        lines.withColumn("number", F.sum(is_election.cast("int")).over(so_far))
+        .groupBy("controller", "epoch", "number")
+        .agg(
+            F.min(F.when(is_election, F.col("at"))).alias("seen_elected_at"),
+            F.min(F.when(F.col("what") == "active", F.col("at"))).alias("active_at"),
+            F.max(F.when(F.col("what") == "resigned", F.col("at"))).alias("resigned_at"),
+            F.max("taken_from").alias("taken_from"),
+            F.max("loading_ms").alias("loading_ms"),
+            F.max("tenure_ms").alias("tenure_ms"),
+            F.max("reason").alias("reason"),
+            F.min("at").alias("began_at"),
+        )
+    )
+    elected_at = F.coalesce(
+        "seen_elected_at", _before("active_at", "loading_ms"), _before("resigned_at", "tenure_ms"), "began_at"
+    )
+    by_epoch = Window.partitionBy(F.lit(1)).orderBy("epoch", "elected_at", "controller")
+    followed = tenures.withColumn("elected_at", elected_at).withColumn("next", F.lead("elected_at").over(by_epoch))
+    until_next = F.when(F.col("resigned_at").isNull(), ms_between(F.col("elected_at"), F.col("next")))
+    ended = F.coalesce("tenure_ms", ms_between(F.col("elected_at"), F.col("resigned_at")), until_next)
+    return to_schema(
+        followed.withColumns({"tenure_ms": ended, "day": F.to_date("elected_at")}), schemas.CONTROLLER_TENURES
+    )
+
+
+def _before(instant: str, ms: str) -> Column:
+    return F.timestamp_millis(F.unix_millis(instant) - F.col(ms))

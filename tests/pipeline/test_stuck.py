@@ -1,0 +1,282 @@
+"""What is stuck, and why: from the journal, from a survey, from both."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline import schemas
+from pipeline.transforms.replicas import replica_deletions
+from pipeline.transforms.span_heads import span_heads
+from pipeline.transforms.spans import deletion_spans
+from pipeline.transforms.stuck import Surveyed, stuck_now
+from pipeline.transforms.stuck_causes import Cause
+from protocol.findings import Reason
+from protocol.journal import time_to_text
+from survey.causes import Kind
+from tests.pipeline.journals import START, Journal, events, rows_of
+
+pytestmark = pytest.mark.timeout(600)
+Row = dict[str, Any]
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 3_600_000
+NOW: Final = datetime.datetime.fromtimestamp((START + HOUR_MS) / 1000, datetime.UTC)
+SURVEYED_AT: Final = NOW - datetime.timedelta(minutes=1)
+MARKED_AT: Final = NOW - datetime.timedelta(minutes=30)
+SURVEY: Final = "20260102T105900.000Z"
+
+
+def _journal() -> Journal:
+    journal = Journal()
+    journal.phase(0, "paused", "held", "id", held_by="PAUSED")
+    journal.phase(0, "damaged", "held", None, held_by="UNREADABLE")
+    journal.phase(0, "mystery", "held", None, held_by="SOMETHING_NEW")
+    journal.phase(HOUR_MS - MINUTE_MS, "fresh", "queued", "id")
+    journal.phases(0, "done", ("queued", "started", "tombstoned", "acknowledged", "removed", "done"), "id")
+    journal.phases(0, "lost-end", ("queued", "started", "removed"), "id")
+    journal.phases(0, "silent", ("queued", "started"), "id")
+    for broker in (1, 2):
+        journal.moved(1000, "silent", broker, "DELETION_STARTED")
+    journal.answered(2000, "silent", 1)
+    journal.broker(500, 3, "failed")
+    journal.phases(0, "waiting", ("queued", "started"), "id")
+    journal.moved(1000, "waiting", 3, "DELETION_INELIGIBLE")
+    journal.answered(1500, "waiting", 4, "KAFKA_STORAGE_ERROR")
+    journal.phases(0, "tombstone", ("queued", "started", "acknowledged"), "id")
+    journal.phases(0, "znodes", ("queued", "started", "tombstoned", "acknowledged"), "id")
+    journal.phases(0, "begun", ("queued", "started"), "id")
+    # What the survey says of these differs.
+    journal.phases(0, "both", ("queued", "started"), "id")
+    journal.moved(1000, "both", 3, "DELETION_INELIGIBLE")
+    journal.phases(0, "gone", ("queued", "started"), "id")
+    journal.phases(0, "in-motion", ("queued", "started"), "id")
+    journal.phases(0, "other-life", ("queued", "started"), "id-before")
+    journal.phases(HOUR_MS + 1, "after-survey", ("queued", "started"), "id")
+    return journal
+
+
+def _survey(spark: SparkSession, *, complete: bool = True, has_controller: bool = True) -> Surveyed:
+    def rows(schema: Any, *said: Row) -> Any:
+        common = {"survey_id": SURVEY, "taken_at": SURVEYED_AT}
+        return spark.createDataFrame([tuple((common | row).get(name) for name in schema.names) for row in said], schema)
+
+    def finding(topic: str, reason: Reason, detail: str = "") -> Row:
+        said = {"topic": topic, "reason": reason.code, "place": "zookeeper", "standing": reason.standing.code}
+        return said | {"detail": detail, "what": f"/{topic}"}
+
+    def marker(topic: str, topic_id: str | None = "id", marked_at: datetime.datetime = MARKED_AT) -> list[Row]:
+        exists = [] if topic_id is None else [{"kind": "topic", "topic": topic, "topic_id": topic_id}]
+        return [*exists, {"kind": "marker", "topic": topic, "created_at": marked_at}]
+
+    old = {"survey_id": "20260101T000000.000Z", "taken_at": SURVEYED_AT - datetime.timedelta(days=1)}
+    return Surveyed(
+        rows(
+            schemas.SURVEYS,
+            {"complete": complete, "in_motion": ["in-motion"], "problems": []},
+            {"complete": True, "in_motion": [], "problems": []} | old,
+        ),
+        rows(
+            schemas.ZNODE_SNAPSHOT,
+            *([{"kind": "controller", "broker": 1}] if has_controller else []),
+            *({"kind": "broker", "broker": broker} for broker in (1, 2)),
+            *marker("both"),
+            *marker("kafkas"),
+            {"kind": "partition", "topic": "kafkas", "partition": 0, "replicas": [1, 7]},
+            {"kind": "partition", "topic": "kafkas", "partition": 1, "replicas": [7, 8]},
+            {"kind": "partition", "topic": "both", "partition": 0, "replicas": [1, 3]},
+            {"kind": "partition", "topic": "living", "partition": 0, "replicas": [1, 9]},
+            *marker("moving"),
+            {"kind": "reassignment", "topic": "moving", "partition": 0, "replicas": [1]},
+            *marker("ghost", None),
+            *marker("just-marked", "id", SURVEYED_AT),
+            *marker("other-life", "id-now"),
+            {"kind": "topic", "topic": "half", "topic_id": "id"},
+        ),
+        rows(
+            schemas.LEFTOVERS,
+            *(
+                finding(topic, Reason.MARKED_TOPIC)
+                for topic in ("both", "kafkas", "moving", "just-marked", "other-life")
+            ),
+            finding("ghost", Reason.MARKER_WITHOUT_TOPIC),
+            finding("half", Reason.HALF_DELETED_TOPIC, "partitions 0 have no state"),
+            finding("unrelated", Reason.CONFIG_WITHOUT_TOPIC),
+            finding("yesterday", Reason.MARKED_TOPIC) | old,
+        ),
+    )
+
+
+class _Silver(NamedTuple):
+    spans: DataFrame
+    replicas: DataFrame
+
+
+@pytest.fixture(scope="module")
+def silver(spark: SparkSession) -> Iterator[_Silver]:
+    bronze = events(spark, _journal().lines)
+    heads = span_heads(bronze).cache()
+    replicas = replica_deletions(bronze, heads).cache()
+    spans = deletion_spans(bronze, heads, replicas).cache()
+    yield _Silver(spans, replicas)
+    for frame in (spans, replicas, heads):
+        frame.unpersist()
+
+
+class _Stuck:
+    """The table by topic."""
+
+    def __init__(self, silver: _Silver, surveyed: Surveyed | None) -> None:
+        table = stuck_now(silver.spans, silver.replicas, now=NOW, surveyed=surveyed)
+        self.columns = table.columns
+        rows = rows_of(table)
+        self.rows = {row["topic"]: row for row in rows}
+        assert len(self.rows) == len(rows)
+
+    def why(self, topic: str) -> tuple[list[str], list[int], str]:
+        row = self.rows[topic]
+        return row["reasons"], row["brokers"], row["remedy"]
+
+
+@pytest.fixture(scope="module")
+def by_journal(silver: _Silver) -> _Stuck:
+    return _Stuck(silver, None)
+
+
+@pytest.fixture(scope="module")
+def by_both(spark: SparkSession, silver: _Silver) -> _Stuck:
+    return _Stuck(silver, _survey(spark))
+
+
+def test_what_is_stuck_by_the_journal(by_journal: _Stuck) -> None:
+    assert by_journal.columns == schemas.STUCK_NOW.names
+    assert set(by_journal.rows) == {
+        *("paused", "damaged", "mystery", "silent", "waiting", "tombstone", "znodes", "begun"),
+        *("both", "gone", "in-motion", "other-life"),
+    }
+    row = by_journal.rows["silent"]
+    assert (row["topic_id"], row["span"], row["since"]) == ("id", 1, time_to_text(START))
+    assert (row["waiting_ms"], row["phase"], row["seen_in"]) == (HOUR_MS, "started", "journal")
+
+
+def test_what_holds_a_topic_back(by_journal: _Stuck) -> None:
+    assert by_journal.why("paused") == (
+        ["waits for deletions to be resumed: they are paused"],
+        [],
+        "lethe topics resume-deletions",
+    )
+    assert by_journal.why("damaged") == (
+        ["waits for its znode /brokers/topics/damaged to be readable"],
+        [],
+        "lethe topics delete --unreadable --topic damaged",
+    )
+    assert by_journal.why("mystery")[0] == ["is held back (SOMETHING_NEW)"]
+
+
+def test_which_brokers_are_waited_for(by_journal: _Stuck) -> None:
+    assert by_journal.why("waiting") == (
+        [
+            "waits for broker 3, which is not registered in ZooKeeper",
+            "waits for broker 4, which answers with an error (KAFKA_STORAGE_ERROR)",
+        ],
+        [3, 4],
+        "start broker 3, or an empty one with its id",
+    )
+    assert by_journal.why("silent") == (
+        ["waits for broker 2, which has been asked and has not answered"],
+        [2],
+        "lethe explain silent",
+    )
+
+
+def test_what_is_last_to_be_waited_for(by_journal: _Stuck) -> None:
+    assert by_journal.why("tombstone")[0] == [
+        "waits for a broker to confirm that its metadata cache has dropped the topic"
+    ]
+    assert by_journal.why("znodes")[0] == ["waits for ZooKeeper to let the controller remove its znodes"]
+    assert by_journal.why("begun")[0] == [
+        "is being deleted: nothing that could be seen is wrong, the controller has not finished"
+    ]
+
+
+def test_a_cluster_without_a_journal(spark: SparkSession) -> None:
+    nothing = _Silver(
+        spark.createDataFrame([], schemas.DELETION_SPANS), spark.createDataFrame([], schemas.REPLICA_DELETIONS)
+    )
+    stuck = _Stuck(nothing, _survey(spark, has_controller=False))
+    assert set(stuck.rows) == {"both", "kafkas", "moving", "ghost", "half", "other-life"}
+    row = stuck.rows["kafkas"]
+    assert (row["topic_id"], row["span"], row["seen_in"], row["phase"]) == ("id", None, "survey", None)
+    assert (row["since"], row["waiting_ms"]) == (time_to_text(START + 30 * MINUTE_MS), 30 * MINUTE_MS)
+    assert stuck.why("kafkas") == (
+        [
+            "waits for a controller: none is active",
+            "waits for broker 7, which is not registered in ZooKeeper",
+            "waits for broker 8, which is not registered in ZooKeeper",
+        ],
+        [7, 8],
+        "start a controller: lethe controller",
+    )
+
+
+def test_what_the_survey_adds(by_both: _Stuck) -> None:
+    assert {topic for topic, row in by_both.rows.items() if row["seen_in"] == "survey"} == {
+        *("kafkas", "moving", "ghost", "half", "other-life")
+    }
+    assert by_both.why("kafkas")[2] == "start broker 7, or an empty one with its id"
+    assert by_both.why("moving") == (
+        ["waits for the reassignment of its partitions to end"],
+        [],
+        "lethe partitions reassign --cancel moving",
+    )
+    assert by_both.why("ghost") == (
+        ["has only its deletion marker left: there is no such topic in ZooKeeper"],
+        [],
+        "lethe rescue --topic ghost",
+    )
+    assert by_both.why("half") == (
+        ["is half deleted: its tree in ZooKeeper is incomplete (partitions 0 have no state)"],
+        [],
+        "lethe topics delete --topic half",
+    )
+    assert (by_both.rows["half"]["since"], by_both.rows["half"]["waiting_ms"]) == (None, None)
+
+
+def test_journal_and_survey_agree(by_both: _Stuck) -> None:
+    row = by_both.rows["both"]
+    assert (row["seen_in"], row["span"], row["since"]) == ("both", 1, time_to_text(START))
+    assert by_both.why("both") == (
+        ["waits for broker 3, which is not registered in ZooKeeper"],
+        [3],
+        "start broker 3, or an empty one with its id",
+    )
+
+
+def test_what_a_later_survey_no_longer_finds_is_gone(by_both: _Stuck) -> None:
+    # Nothing is said of what was in motion; of another life of the name the survey speaks for itself.
+    assert {topic for topic, row in by_both.rows.items() if row["seen_in"] == "journal"} == {"in-motion"}
+    assert by_both.rows["other-life"]["topic_id"] == "id-now"
+
+
+def test_an_incomplete_survey_proves_little(spark: SparkSession, silver: _Silver) -> None:
+    stuck = _Stuck(silver, _survey(spark, complete=False))
+    assert stuck.rows["gone"]["seen_in"] == "journal"
+    assert stuck.rows["other-life"]["topic_id"] == "id-now"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(Cause.NO_CONTROLLER, Cause.RESUMPTION, Cause.READABLE_ZNODE, Cause.REASSIGNMENT),
+        *(Cause.MARKER_WITHOUT_TOPIC, Cause.HALF_DELETED, Cause.BROKER_TO_RETURN, Cause.BROKER_ERROR),
+        *(Cause.ANSWER, Cause.ZNODES, Cause.IN_PROGRESS),
+    ],
+    ids=lambda kind: kind.name,
+)
+def test_the_words_are_those_of_lethe_explain(kind: Cause) -> None:
+    fields = {"partitions": "its partitions", "since": "", "path": "/brokers/topics/{topic}", "broker": "{broker}"}
+    told = Kind[kind.name].value.sentence.format_map(fields | {"detail": "", "topic": "{topic}"})
+    assert kind.value[0].replace(" ({detail})", "") == told
