@@ -64,8 +64,8 @@ with its id); delete where `delete.topic.enable=false`, unless you name each top
 anything while deletions are paused (`lethe topics pause-deletions`); take control from one of Lethe's own controllers;
 repair a znode that cannot be understood. Why: [decisions/0036](decisions/0036-rescue.md).
 
-The rest of this page is what happened on real clusters: each situation was first watched for some seconds under
-Kafka's own controller, during which nothing moved. `tests/interop/test_rescue.py` sets them up.
+The rest of this page is what happened on real clusters: each situation was first watched under Kafka's own controller,
+until nothing had moved for some seconds, or the marker was dropped. `tests/interop/test_rescue.py` sets them up.
 """
 
 
