@@ -13,12 +13,14 @@ from adapters.config_common import (
     MAX_INT,
     HttpConfig,
     JournalFilesConfig,
+    JournalTopicConfig,
     ZooKeeperConfig,
     check_inter_broker_listener,
     read_http,
     read_id,
     read_inter_broker_protocol,
     read_journal,
+    read_journal_topic,
     read_zookeeper,
 )
 from adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
@@ -159,6 +161,7 @@ class BrokerConfig:
     zookeeper: ZooKeeperConfig
     http: HttpConfig
     journal: JournalFilesConfig | None
+    journal_topic: JournalTopicConfig | None
     log_dirs: tuple[Path, ...]
     """Absolute."""
     listeners: tuple[Endpoint, ...]
@@ -192,6 +195,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         zookeeper=read_zookeeper(values),
         http=read_http(values),
         journal=read_journal(values),
+        journal_topic=read_journal_topic(values),
         log_dirs=_log_dirs(values),
         listeners=listeners,
         advertised_listeners=read_advertised(values, protocols, listeners),

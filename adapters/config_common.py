@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,10 +11,14 @@ from typing import Final
 from adapters.properties import Kind, Property, Values
 from adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
 from adapters.zookeeper.config import parse_connect_string
+from protocol.journal import DEFAULT_TOPIC
 from protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
+from protocol.vocabulary import topic_name_problem
 from protocol.zookeeper.operations import Credentials
 
 MAX_INT: Final = 2**31 - 1
+CLIENT_PACKAGE: Final = "aiokafka"
+_SERVER: Final = re.compile(r"[^\s:,]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}")
 
 COMMON: Final = (
     Property(
@@ -99,6 +105,19 @@ COMMON: Final = (
         maximum=100_000,
     ),
     Property(
+        "lethe.journal.kafka.bootstrap.servers",
+        Kind.LIST,
+        "",
+        "host:port of brokers (PLAINTEXT) through which the journal's lines also go into a topic; without any they do "
+        "not. It may be the cluster that is controlled. Needs lethe-kafka[clients].",
+    ),
+    Property(
+        "lethe.journal.kafka.topic",
+        Kind.TEXT,
+        DEFAULT_TOPIC,
+        "That topic; somebody has to create it. Lines are keyed by their source, so those of one daemon stay in order.",
+    ),
+    Property(
         "socket.request.max.bytes",
         Kind.INTEGER,
         str(100 * 1024 * 1024),
@@ -144,6 +163,13 @@ class JournalFilesConfig:
     max_bytes: int
     """Of one file."""
     max_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalTopicConfig:
+    servers: tuple[str, ...]
+    """`host:port` each."""
+    topic: str
 
 
 def read_id(values: Values) -> int:
@@ -204,6 +230,23 @@ def read_journal(values: Values) -> JournalFilesConfig | None:
     directory = values.text("lethe.journal.dir")
     max_bytes, max_files = values.integer("lethe.journal.max.bytes"), values.integer("lethe.journal.max.files")
     return None if directory is None else JournalFilesConfig(Path(directory), max_bytes, max_files)
+
+
+def read_journal_topic(values: Values) -> JournalTopicConfig | None:
+    """The topic into which the journal goes too; None where it goes into none. Notes what is wrong."""
+    name, topic_name = "lethe.journal.kafka.bootstrap.servers", "lethe.journal.kafka.topic"
+    servers, topic = values.items(name), values.text(topic_name) or DEFAULT_TOPIC
+    if not servers:
+        return None
+    for server in servers:
+        if not _SERVER.fullmatch(server) or not 0 < int(server.rpartition(":")[2]) < 65_536:
+            values.wrong(name, f"{server!r} is no host:port", "write host:port[,host:port]")
+    if problem := topic_name_problem(topic):
+        values.wrong(topic_name, problem, f"choose another name, such as {DEFAULT_TOPIC}")
+    if importlib.util.find_spec(CLIENT_PACKAGE) is None:
+        remedy = "pip install 'lethe-kafka[clients]', or remove the line"
+        values.wrong(name, f"the package {CLIENT_PACKAGE} is not installed, and writes to Kafka", remedy)
+    return JournalTopicConfig(servers, topic)
 
 
 def _credentials(values: Values) -> Credentials | None:

@@ -12,12 +12,14 @@ from adapters.config_common import (
     MAX_INT,
     HttpConfig,
     JournalFilesConfig,
+    JournalTopicConfig,
     ZooKeeperConfig,
     check_inter_broker_listener,
     read_http,
     read_id,
     read_inter_broker_protocol,
     read_journal,
+    read_journal_topic,
     read_zookeeper,
 )
 from adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
@@ -191,6 +193,7 @@ class ControllerConfig:
     zookeeper: ZooKeeperConfig
     http: HttpConfig
     journal: JournalFilesConfig | None
+    journal_topic: JournalTopicConfig | None
     delete_topic_enable: bool
     inter_broker_protocol: InterBrokerProtocol
     inter_broker_listener: str
@@ -228,6 +231,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         zookeeper=read_zookeeper(values),
         http=read_http(values),
         journal=read_journal(values),
+        journal_topic=read_journal_topic(values),
         delete_topic_enable=values.boolean("delete.topic.enable"),
         inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),

@@ -23,6 +23,8 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 
 SPEC_VERSION: Final = "1.0"
 TYPE_PREFIX: Final = "lethe."
+DEFAULT_TOPIC: Final = "__lethe_journal"
+"""Where lines go in Kafka, where that is wanted and nobody has chosen another name."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 _SHOWN_BYTES: Final = 80

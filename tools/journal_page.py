@@ -32,6 +32,14 @@ Each batch is handed to the operating system at once, so it survives the death o
 when they are closed, so a power failure may cost the last lines. Where the last line was cut off, the next process
 begins on a fresh one: readers pass over a line that is not JSON.
 
+With `lethe.journal.kafka.bootstrap.servers` the same lines, byte for byte, also go into the topic
+`lethe.journal.kafka.topic` (somebody has to create it; the cluster may be the one that is controlled). They are keyed
+by their source, so that those of one daemon lie in one partition, in order; after a lost answer of a broker a line
+can be there twice, with the same `id`. A queue and a thread of their own keep brokers that are away from holding up
+the daemon or the files. An outage of half a minute costs nothing while the queue has room; what is lost beyond that
+is counted and told by `lethe.gap` lines in the topic alone, whose numbers (`…-t1`) are none of the files'. A disk
+that stalls holds up the topic too; one that is full does not.
+
 Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over keys and types that
 they do not know.
 """

@@ -28,7 +28,8 @@ from adapters.clock import Clock, SystemClock
 from adapters.config_broker import BrokerConfig
 from adapters.config_listeners import with_ports
 from adapters.http import AddressUnavailable, HttpServer, serve_http
-from adapters.journal import Journal, JournalConfig
+from adapters.journal import Journal
+from adapters.journal_open import open_journal
 from adapters.kafka.server import ListenFailed
 from adapters.logs import fields
 from adapters.registration import cluster_id, ensure_roots
@@ -146,7 +147,9 @@ class AgentApp:
             logger.warning("%s", warning)
         journal = self._open_journal()
         self._recorder = Recorder(journal, self.metrics.counts)
-        self.metrics.journal = None if journal is None else journal.counts
+        if journal is not None:
+            self.metrics.journal = journal.counts if journal.has_files else None
+            self.metrics.journal_topic = journal.topic_counts
         try:
             with stop_on_signals(self.stop):
                 await self._on_disk(self._log_dirs.open)
@@ -204,12 +207,8 @@ class AgentApp:
         self._disk_thread.shutdown(wait=False)
 
     def _open_journal(self) -> Journal | None:
-        files = self._config.journal
-        if files is None:
-            return None
-        source = f"/lethe/broker/{self._config.broker_id}"
-        name = f"broker-{self._config.broker_id}"
-        return Journal(JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), self._clock)
+        config = self._config
+        return open_journal("broker", config.broker_id, config.journal, config.journal_topic, self._clock)
 
     async def _tick(self) -> None:
         """Write checkpoints now and then, which is also how the loss of an idle directory is noticed."""

@@ -100,6 +100,15 @@ _JOURNAL_LOST: Final = Declared(
 _JOURNAL_FAILING: Final = Declared(
     "lethe_journal_failing", "gauge", "1 while the journal cannot be written; the log says why: a full disk, mostly"
 )
+_JOURNAL_TOPIC: Final = (
+    Declared("lethe_journal_topic_lines_total", "counter", "Lines that the journal's topic has acknowledged"),
+    Declared(
+        "lethe_journal_topic_lost_total",
+        "counter",
+        "Lines that the journal's topic could not take; it tells of the gap",
+    ),
+    Declared("lethe_journal_topic_failing", "gauge", "1 while the journal's topic takes nothing; the log says why"),
+)
 
 METRICS: Final = (
     _REPLICAS,
@@ -130,6 +139,7 @@ METRICS: Final = (
     _JOURNAL_LINES,
     _JOURNAL_LOST,
     _JOURNAL_FAILING,
+    *_JOURNAL_TOPIC,
 )
 
 
@@ -167,6 +177,8 @@ class AgentMetrics(Collector):
         self.state: AgentState | None = None
         self.registered = False
         self.journal: JournalCounts | None = None
+        """Of its files, where it has any."""
+        self.journal_topic: JournalCounts | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -182,6 +194,9 @@ class AgentMetrics(Collector):
             yield _family(_JOURNAL_LINES, {(): self.journal.written})
             yield _family(_JOURNAL_LOST, {(): self.journal.lost})
             yield _family(_JOURNAL_FAILING, {(): self.journal.failing is not None})
+        if (topic := self.journal_topic) is not None:
+            counted = (topic.written, topic.lost, topic.failing is not None)
+            yield from (_family(each, {(): value}) for each, value in zip(_JOURNAL_TOPIC, counted, strict=True))
         if self.state is not None:
             yield from self._read(self.state)
 

@@ -26,7 +26,8 @@ from typing import Final
 from adapters.clock import Clock, SystemClock
 from adapters.config_controller import ControllerConfig
 from adapters.http import AddressUnavailable, HttpServer, serve_http
-from adapters.journal import Journal, JournalConfig
+from adapters.journal import Journal
+from adapters.journal_open import open_journal
 from adapters.kafka.client import ConnectionFailed, KafkaConnection
 from adapters.kafka.server import ListenFailed, ServerLimits
 from adapters.logs import fields
@@ -286,12 +287,8 @@ class ControllerApp:
             )
 
     def _open_journal(self) -> Journal | None:
-        files = self._config.journal
-        if files is None:
-            return None
-        name = f"controller-{self._config.controller_id}"
-        source = f"/lethe/controller/{self._config.controller_id}"
-        return Journal(JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), self._clock)
+        config = self._config
+        return open_journal("controller", config.controller_id, config.journal, config.journal_topic, self._clock)
 
 
 def application(config: ControllerConfig, *, only_topics: frozenset[str] | None = None) -> ControllerApp:

@@ -309,6 +309,17 @@ JOURNAL_FAILING: Final = Metric(
     Kind.GAUGE,
     "1 while the journal cannot be written; the log says why: a full disk, mostly",
 )
+JOURNAL_TOPIC_LINES: Final = Metric(
+    "lethe_journal_topic_lines_total", Kind.COUNTER, "Lines that the journal's topic has acknowledged"
+)
+JOURNAL_TOPIC_LOST: Final = Metric(
+    "lethe_journal_topic_lost_total",
+    Kind.COUNTER,
+    "Lines that the journal's topic could not take; it tells of the gap",
+)
+JOURNAL_TOPIC_FAILING: Final = Metric(
+    "lethe_journal_topic_failing", Kind.GAUGE, "1 while the journal's topic takes nothing; the log says why"
+)
 
 GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
     (
@@ -359,5 +370,16 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
         "Where `listeners` is set.",
         (RELAY_CONNECTIONS, RELAY_REQUESTS, RELAY_BYTES_IN, RELAY_BYTES_OUT, RELAY_FAILURES),
     ),
-    ("Journal", "", (JOURNAL_LINES, JOURNAL_LOST, JOURNAL_FAILING)),
+    (
+        "Journal",
+        "",
+        (
+            JOURNAL_LINES,
+            JOURNAL_LOST,
+            JOURNAL_FAILING,
+            JOURNAL_TOPIC_LINES,
+            JOURNAL_TOPIC_LOST,
+            JOURNAL_TOPIC_FAILING,
+        ),
+    ),
 )

@@ -125,6 +125,7 @@ class Sources:
     session: Callable[[], SessionView] | None = None
     listener: Callable[[], ListenerView] | None = None
     journal: Callable[[], JournalView] | None = None
+    journal_topic: Callable[[], JournalView] | None = None
 
 
 class ControllerMetrics:
@@ -263,6 +264,11 @@ class ControllerMetrics:
             yield single(declared.JOURNAL_LINES, journal.written)
             yield single(declared.JOURNAL_LOST, journal.lost)
             yield single(declared.JOURNAL_FAILING, journal.failing)
+        if sources.journal_topic is not None:
+            topic = sources.journal_topic()
+            yield single(declared.JOURNAL_TOPIC_LINES, topic.written)
+            yield single(declared.JOURNAL_TOPIC_LOST, topic.lost)
+            yield single(declared.JOURNAL_TOPIC_FAILING, topic.failing)
 
 
 class _Collector:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from adapters.clock import Clock
-from adapters.journal import Journal
+from adapters.journal import Journal, JournalCounts
 from controller.core.answers import NOT_LISTED, UNPROVEN
 from controller.core.context import Context, Role
 from controller.core.deletion_memory import RetryOf
@@ -51,6 +51,7 @@ def sources(
 
         return look
 
+    topic = None if journal is None else journal.topic_counts
     return Sources(
         gauges=between_steps(lambda: gauges(context), Gauges()),
         oldest=between_steps(lambda: oldest_view(context, clock.now_ms()), None),
@@ -73,10 +74,13 @@ def sources(
             sessions.counts.failed_attempts,
         ),
         listener=None if listener is None else listener.view,
-        journal=None
-        if journal is None
-        else lambda: JournalView(journal.counts.written, journal.counts.lost, journal.counts.failing is not None),
+        journal=None if journal is None or not journal.has_files else lambda: _view(journal.counts),
+        journal_topic=None if topic is None else lambda: _view(topic),
     )
+
+
+def _view(counts: JournalCounts) -> JournalView:
+    return JournalView(counts.written, counts.lost, counts.failing is not None)
 
 
 def oldest_view(context: Context, now_ms: int) -> OldestView | None:

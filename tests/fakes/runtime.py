@@ -89,6 +89,7 @@ def controller_config(
         zookeeper=ZooKeeperConfig(connect, session_timeout_ms, session_timeout_ms, set_acl=False, credentials=None),
         http=HttpConfig("127.0.0.1", http_port),
         journal=None if journal is None else JournalFilesConfig(journal, 1 << 20, 4),
+        journal_topic=None,
         delete_topic_enable=True,
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",

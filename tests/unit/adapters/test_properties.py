@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from adapters import config_common
 from adapters.config_broker import BROKER_SCHEMA, BrokerConfig, load_broker_config
+from adapters.config_common import JournalTopicConfig
 from adapters.config_controller import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
 from adapters.config_listeners import with_ports
 from adapters.properties import ConfigError, environment_settings, parse_properties, property_name
@@ -283,6 +285,39 @@ def controller_problems(text: str, tmp_path: Path, environ: dict[str, str] | Non
     with pytest.raises(ConfigError) as raised:
         load_controller_config(path, environ or {})
     return [str(problem) for problem in raised.value.problems]
+
+
+def test_a_journal_that_goes_into_a_topic(tmp_path: Path) -> None:
+    path = tmp_path / "controller.properties"
+    base = "broker.id=1\nzookeeper.connect=a\n"
+    path.write_text(base)
+    assert load_controller_config(path, {}).journal_topic is None
+    path.write_text(base + "lethe.journal.kafka.bootstrap.servers=kafka-1:9092, [::1]:9093\n")
+    found = load_controller_config(path, {}).journal_topic
+    assert found == JournalTopicConfig(("kafka-1:9092", "[::1]:9093"), "__lethe_journal")
+    config = load(MINIMAL + "lethe.journal.kafka.bootstrap.servers=k:1\nlethe.journal.kafka.topic=facts\n", tmp_path)
+    assert config.journal_topic == JournalTopicConfig(("k:1",), "facts")
+
+
+@pytest.mark.parametrize(
+    "lines, words",
+    [
+        ("lethe.journal.kafka.bootstrap.servers=kafka", "'kafka' is no host:port"),
+        ("lethe.journal.kafka.bootstrap.servers=kafka:70000", "'kafka:70000' is no host:port"),
+        ("lethe.journal.kafka.bootstrap.servers=k:1\nlethe.journal.kafka.topic=a b", "choose another name"),
+    ],
+)
+def test_a_journal_topic_that_cannot_be(lines: str, words: str, tmp_path: Path) -> None:
+    (problem,) = controller_problems(f"broker.id=1\nzookeeper.connect=a\n{lines}\n", tmp_path)
+    assert words in problem
+
+
+def test_without_a_client_there_is_no_journal_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_common, "CLIENT_PACKAGE", "nobody_has_this")
+    text = "broker.id=1\nzookeeper.connect=a\nlethe.journal.kafka.bootstrap.servers=k:1\n"
+    (problem,) = controller_problems(text, tmp_path)
+    assert "the package nobody_has_this is not installed" in problem
+    assert "pip install 'lethe-kafka[clients]'" in problem
 
 
 @pytest.mark.parametrize(

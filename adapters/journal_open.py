@@ -1,0 +1,24 @@
+"""The journal that a daemon's properties ask for."""
+
+from __future__ import annotations
+
+from adapters.clock import Clock
+from adapters.config_common import JournalFilesConfig, JournalTopicConfig
+from adapters.journal import Journal, JournalConfig
+from adapters.kafka.journal_topic import TopicOutlet, aiokafka_producer
+
+
+def open_journal(
+    daemon: str, number: int, files: JournalFilesConfig | None, topic: JournalTopicConfig | None, clock: Clock
+) -> Journal | None:
+    """The journal of `controller` 1001, say; None where none is to be written. Files and connections are opened with
+    the first line."""
+    source, name = f"/lethe/{daemon}/{number}", f"{daemon}-{number}"
+    outlet = None
+    if topic is not None:
+        outlet = TopicOutlet(source, aiokafka_producer(topic.servers, topic.topic, f"lethe-journal-{name}"))
+    if files is not None:
+        return Journal(
+            JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), clock, topic=outlet
+        )
+    return None if outlet is None else Journal(JournalConfig(None, name, source), clock, topic=outlet)

@@ -1,0 +1,221 @@
+"""The journal's lines into a topic: an outlet (`adapters.journal_way`) with a producer of aiokafka's.
+
+Theory of operation. Everything here happens on the journal's thread, which may block: a producer lives in an event loop
+that runs while lines are written. A batch is written when every line of it is acknowledged by all in-sync replicas;
+lines are keyed by their source, so that those of one daemon lie in one partition, in order. The producer is not
+idempotent, because that needs a controller that hands out producer ids, and the controller may be the very one that
+writes: after a lost answer a line can be there twice, with the same id.
+
+When brokers cannot be reached the rest of the batch is tried again for PATIENCE_S, so that the restart of a broker
+costs nothing while the queue has room. After that the batch is given up, which the journal counts and tells, and each
+further batch has one attempt, until one succeeds. A producer that has failed is thrown away with its loop, and all that
+it had still to send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 30.0
+ATTEMPT_S: Final = 15.0
+PAUSE_S: Final = 0.5
+HASTE_S: Final = 1.0
+"""What an attempt may still take when the journal is being closed."""
+REQUEST_TIMEOUT_MS: Final = 10_000
+BATCH_BYTES: Final = 256 * 1024
+
+
+class Producer(Protocol):
+    """What is needed of a producer; tests hand in another one."""
+
+    async def deliver(self, key: bytes, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
+        """Send the lines, and call `acknowledged` for each, in order. Raises ProducerFailed."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go of all connections."""
+        ...
+
+
+class ProducerFailed(Exception):
+    """Lines could not be sent; the message says why. `is_final`: to try these lines again helps nothing."""
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
+
+
+StartProducer = Callable[[], Awaitable[Producer]]
+"""Connects, in the running loop. Raises ProducerFailed."""
+
+
+class TopicOutlet:
+    """Writes lines into the topic that the producer knows."""
+
+    def __init__(self, source: str, start: StartProducer, *, patience_s: float = PATIENCE_S) -> None:
+        self._key = source.encode()
+        self._start = start
+        self._patience_s = patience_s
+        self._has_failed = False
+        self._hurried = threading.Event()
+        self._lock = threading.Lock()
+        self._runner: asyncio.Runner | None = None
+        self._producer: Producer | None = None
+        self._limit: asyncio.Timeout | None = None
+
+    # --- the journal's thread -------------------------------------------------------------------------------------
+
+    def write(self, lines: Sequence[bytes]) -> tuple[int, Exception | None]:
+        """Send the lines; how many of them, from the first on, were acknowledged, and what stopped the others."""
+        deadline_s = time.monotonic() + (0.0 if self._has_failed else self._patience_s)
+        done = 0
+        while True:
+            sent, failed = self._attempt(lines[done:])
+            done += sent
+            if failed is None:
+                self._has_failed = False
+                return done, None
+            self._discard()
+            if failed.is_final or self._hurried.is_set() or time.monotonic() >= deadline_s:
+                self._has_failed = True
+                return done, failed
+            self._hurried.wait(PAUSE_S)
+
+    def close(self) -> None:
+        """Let go of the producer."""
+        self._discard()
+
+    def _attempt(self, lines: Sequence[bytes]) -> tuple[int, ProducerFailed | None]:
+        with self._lock:
+            if self._runner is None:
+                self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+                self._runner.get_loop()
+            runner = self._runner
+        done = 0
+
+        def acknowledged() -> None:
+            nonlocal done
+            done += 1
+
+        try:
+            runner.run(self._send(lines, acknowledged))
+        except ProducerFailed as failed:
+            return done, failed
+        return done, None
+
+    async def _send(self, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
+        limit_s = HASTE_S if self._hurried.is_set() else ATTEMPT_S
+        try:
+            async with asyncio.timeout(limit_s) as self._limit:
+                if self._producer is None:
+                    self._producer = await self._start()
+                await self._producer.deliver(self._key, lines, acknowledged)
+        except TimeoutError:
+            raise ProducerFailed(f"the brokers did not acknowledge within {limit_s:g} s") from None
+        finally:
+            self._limit = None
+
+    def _discard(self) -> None:
+        with self._lock:
+            runner, self._runner = self._runner, None
+        producer, self._producer = self._producer, None
+        if runner is None:
+            return
+        if producer is not None:
+            with contextlib.suppress(TimeoutError, ProducerFailed):
+                runner.run(_within(HASTE_S, producer.stop()))
+        runner.close()
+
+    # --- any thread -----------------------------------------------------------------------------------------------
+
+    def hasten(self) -> None:
+        """Cut the present attempt short, and all that follow."""
+        self._hurried.set()
+        with self._lock:
+            if self._runner is not None:
+                self._runner.get_loop().call_soon_threadsafe(self._shorten)
+
+    def _shorten(self) -> None:
+        limit, loop = self._limit, asyncio.get_running_loop()
+        if limit is not None and (when := limit.when()) is not None and not limit.expired():
+            limit.reschedule(min(when, loop.time() + HASTE_S))
+
+
+async def _within(limit_s: float, what: Awaitable[None]) -> None:
+    async with asyncio.timeout(limit_s):
+        await what
+
+
+# --- aiokafka -----------------------------------------------------------------------------------------------------
+
+
+class _AioKafka:
+    """aiokafka's producer."""
+
+    def __init__(self, servers: Sequence[str], topic: str, client_id: str) -> None:
+        from aiokafka import AIOKafkaProducer
+
+        # It says at length, several times a second, what the journal says once.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+        self._topic = topic
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=list(servers),
+            client_id=client_id,
+            acks="all",
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            max_batch_size=BATCH_BYTES,
+        )
+
+    async def start(self) -> None:
+        from aiokafka.errors import KafkaError
+
+        try:
+            await self._producer.start()
+        except (KafkaError, OSError) as error:
+            await self._producer.stop()
+            raise ProducerFailed(f"no broker can be reached: {error}") from error
+
+    async def deliver(self, key: bytes, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
+        from aiokafka.errors import KafkaError, MessageSizeTooLargeError, UnknownTopicOrPartitionError
+
+        receipts: list[asyncio.Future[object]] = []
+        try:
+            for line in lines:
+                receipts.append(await self._producer.send(self._topic, line, key))  # noqa: PERF401 -- keeps the earlier
+            for receipt in receipts:
+                await receipt
+                acknowledged()
+        except UnknownTopicOrPartitionError as error:
+            remedy = f"make it, with: lethe topics create --topic {self._topic} --partitions 1 --replication-factor 3"
+            raise ProducerFailed(f"there is no topic {self._topic}; {remedy}") from error
+        except MessageSizeTooLargeError as error:
+            raise ProducerFailed(f"a line is longer than the producer takes: {error}", is_final=True) from error
+        except (KafkaError, OSError) as error:
+            raise ProducerFailed(str(error) or type(error).__name__) from error
+        finally:
+            for receipt in receipts:
+                # Nobody waits for the rest, and nobody is to be told that.
+                if not receipt.cancel() and not receipt.cancelled():
+                    receipt.exception()
+
+    async def stop(self) -> None:
+        await self._producer.client.close()
+
+
+def aiokafka_producer(servers: Sequence[str], topic: str, client_id: str) -> StartProducer:
+    """Starts producers for the topic. ImportError where aiokafka is missing comes with the first one."""
+
+    async def start() -> Producer:
+        producer = _AioKafka(servers, topic, client_id)
+        await producer.start()
+        return producer
+
+    return start
