@@ -17,6 +17,7 @@ KAFKA ?= 3.9.1 2.5.1
 INTEROP ?= interop
 export PYTHON
 DEMO ?=
+REPORT ?=
 BENCH ?=
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --no-annotate
@@ -95,6 +96,11 @@ simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)
 .PHONY: demo
 demo: $(STAMP) java ## ZooKeeper, controllers and agents on this machine: create, delete, prove clean (DEMO="--chaos")
 	@$(BIN)/lethe demo $(DEMO)
+
+.PHONY: report
+report: $(STAMP) java ## a demo with faults, the data pipeline over it, and one page: build/report/report.html (2 min)
+	rm -rf build/report
+	@$(BIN)/python -m tools.report --dir build/report $(REPORT)
 
 .PHONY: bench
 bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md (35 min; BENCH=--quick, BENCH="--help")

@@ -2,7 +2,7 @@
 
 Surveys are kept before the marks, when a broker and the active controller are dead, when all is deleted, and at the
 end. By then there is what a cluster of some years has: a topic whose deletion waits for a dead broker, a directory and
-a configuration of no topic, and topics that nobody has written to for more than a year.
+a configuration of no topic.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from protocol.zookeeper.operations import Create, MultiDone
 from survey.keep import keep, prepare
 from survey.take import take
 
-STALE: Final = ("clicks-2024", "trial-run")
-"""Topics that stay and were not written to for long."""
 WAITING: Final = "audit-log"
 """A topic whose deletion is left waiting for a broker."""
 ORPHAN: Final = "forgotten-0"
@@ -37,7 +35,6 @@ ORPHAN: Final = "forgotten-0"
 CONFIGURED: Final = "old-orders"
 """A name of which only the configuration is left."""
 ORPHAN_BYTES: Final = 300_000
-DAY_S: Final = 86_400
 
 
 async def run_report_demo(options: DemoOptions, watcher: Watcher, surveys: Path) -> DemoResult:
@@ -62,10 +59,6 @@ class _Kept(Chaos):
         self._surveys: Final = surveys
 
     async def before(self, story: Story) -> None:
-        survivors = [broker.id for broker in story.cluster.all_brokers[:-1]]
-        story.watcher.note(f"{len(STALE)} topics that were last written to long ago: {', '.join(STALE)}")
-        await _create(story.cluster, STALE, survivors, story.options.limit_s)
-        await asyncio.to_thread(_age, story.cluster, STALE)
         await self._keep_of(story)
         await super().before(story)
 
@@ -83,7 +76,7 @@ class _Kept(Chaos):
         await self._keep(cluster, watcher)
         watcher.stage("Leaving something over")
         victim = cluster.all_brokers[-1]
-        await _create(cluster, [WAITING], [cluster.all_brokers[0].id, victim.id], limit_s)
+        await _create(cluster, WAITING, [cluster.all_brokers[0].id, victim.id], limit_s)
         await victim.kill()
         watcher.note(f"kill -9 of {victim.name}; {WAITING} has replicas there and is marked for deletion")
         async with cluster.session() as session:
@@ -98,39 +91,28 @@ class _Kept(Chaos):
         await self._keep(cluster, watcher)
 
 
-async def _create(
-    cluster: LocalCluster, names: tuple[str, ...] | list[str], brokers: list[int], limit_s: float
-) -> None:
-    """Creates topics of two partitions on all of these brokers, and waits until their replicas lie there, filled."""
+async def _create(cluster: LocalCluster, name: str, brokers: list[int], limit_s: float) -> None:
+    """Creates a topic of two partitions on all of these brokers, and waits until its replicas lie there, filled."""
     assignment = (tuple(brokers), tuple(reversed(brokers)))
-    plans = [TopicPlan(name, new_topic_id(os.urandom), assignment) for name in names]
+    plan = TopicPlan(name, new_topic_id(os.urandom), assignment)
     async with cluster.session() as session:
-        _demand(await topic_admin.create_topics(session, plans))
-    wanted = len(names) * len(assignment) * len(brokers)
+        _demand(await topic_admin.create_topics(session, [plan]))
+    wanted = len(assignment) * len(brokers)
 
     async def all_there() -> bool:
-        found = [path for path in await asyncio.to_thread(_directories, cluster, names) if _is_filled(path)]
+        found = [path for path in await asyncio.to_thread(_directories, cluster, name) if _is_filled(path)]
         return len(found) == wanted
 
-    await _wait(all_there, limit_s, f"the replicas of {', '.join(names)} are there")
+    await _wait(all_there, limit_s, f"the replicas of {name} are there")
 
 
-def _directories(cluster: LocalCluster, names: tuple[str, ...] | list[str]) -> list[Path]:
+def _directories(cluster: LocalCluster, name: str) -> list[Path]:
     roots = [root for directories in cluster.log_dirs.values() for root in directories]
-    return [path for root in roots for name in names for path in sorted(root.glob(f"{name}-[0-9]*"))]
+    return [path for root in roots for path in sorted(root.glob(f"{name}-[0-9]*"))]
 
 
 def _is_filled(directory: Path) -> bool:
     return any(path.stat().st_size for path in directory.glob("*.log"))
-
-
-def _age(cluster: LocalCluster, names: tuple[str, ...]) -> None:
-    """The first topic was last written to 400 days ago, the next one 100 days later, and so on."""
-    for number, name in enumerate(names):
-        when = time.time() - (400 - 100 * number) * DAY_S
-        for directory in _directories(cluster, (name,)):
-            for path in sorted(directory.iterdir()):
-                os.utime(path, (when, when))
 
 
 def _plant(orphan: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pipeline.report.words import MS_PER_DAY, clock, number, size, step_words
+from pipeline.report.words import MS_PER_DAY, clock, number, round_size, step_words
 
 _S: Final = 1000
 _MIN: Final = 60 * _S
@@ -83,7 +83,7 @@ def count_scale(most: float, *, wanted: int = 4) -> Scale:
 def size_scale(most: float, *, wanted: int = 4) -> Scale:
     """Bytes, from 0."""
     step = max(round_step(most / wanted), 1)
-    return _linear(0, max(most, 1) * _HEADROOM, 0, step, lambda value: size(value) if value else "0")
+    return _linear(0, max(most, 1) * _HEADROOM, 0, step, lambda value: round_size(value) if value else "0")
 
 
 def time_step(extent: float, wanted: int) -> int:

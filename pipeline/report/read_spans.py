@@ -29,6 +29,8 @@ PHASES: Final = ("marked_at", "tombstoned_at", "acknowledged_at", "znodes_gone_a
 """What the progress over time counts."""
 SIZE_CLASSES: Final = ((10, "1-9"), (100, "10-99"), (1000, "100-999"))
 LARGEST_CLASS: Final = "1000+"
+UNKNOWN_CLASS: Final = "unknown"
+"""No line of the journal says how many replicas there were."""
 _NAME: Final = (Order("topic"), Order("topic_id"), Order("span"))
 _STEP_WIDTHS_MS: Final = tuple(
     1000 * seconds
@@ -110,13 +112,15 @@ class _Sums:
         for measure, column in _TIMES.items():
             values = took.column(column)
             found += _latency(measure, "all", values)
-            low = 0
+            low = 1
             for high, name in (*SIZE_CLASSES, (None, LARGEST_CLASS)):
                 of_class = pc.greater_equal(replicas, low)
                 if high is not None:
                     of_class = pc.and_(of_class, pc.less(replicas, high))
                     low = high
                 found += _latency(measure, name, values.filter(of_class))
+            unknown = pc.fill_null(pc.less(replicas, 1), True)
+            found += _latency(measure, UNKNOWN_CLASS, values.filter(unknown))
         return found
 
 

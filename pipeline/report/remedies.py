@@ -48,7 +48,7 @@ def remedy(finding: Finding) -> Remedy:
             return Remedy(
                 f"No controller will ask for it again. Stop {broker}, move the directory out of the log directory, "
                 "start it, and remove the bytes when nobody has missed them.",
-                f"mv -- {what} /path/outside/the/log/directories/",
+                f"mv -- {what} /somewhere/else/",
             )
         case Reason.STRAY_DIRECTORY:
             return Remedy("The broker does not use it. See whose records these are before it goes.", f"ls -l -- {what}")

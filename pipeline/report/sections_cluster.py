@@ -153,7 +153,7 @@ def audit(report: Report) -> Section:
     rows = report.violations
     errors = sum(many for (severity, _), many in report.violations_by_rule.items() if severity != "warning")
     if not rows.total:
-        return Section("audit", "Audit", None, calm("No rule of the audit was broken."), number(0))
+        return Section("audit", "Audit", None, calm("No violation of the audit's rules is recorded."), number(0))
     by_rule = table(
         "Violations by rule",
         [Column("Rule", "name"), Column("Severity"), Column("Violations", "number")],

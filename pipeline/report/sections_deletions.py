@@ -228,7 +228,7 @@ def latencies(report: Report) -> Section:
 def _percentiles(title: str, known: Sequence[Latency], scale: Scale, class_: str) -> Markup:
     rows: list[list[Shown]] = [
         [
-            "all" if each.size_class == "all" else f"{each.size_class.replace('-', '–')} replicas",
+            each.size_class if each.size_class.isalpha() else f"{each.size_class.replace('-', '–')} replicas",
             Cell(charts.spark(each, scale, class_)),
             amount(each.deletions),
             *(took(value) for value in (each.p50, each.p90, each.p99, each.max)),

@@ -55,7 +55,9 @@ def stuck(report: Report) -> Section:
     rows = report.stuck
     tally = number(rows.total)
     if not rows.total:
-        return Section("stuck", "Stuck", None, calm("No deletion waits for anything."), tally)
+        going_on = report.deletions.open
+        text = "No deletion is stuck." + (f" {count(going_on, 'deletion')} under way." if going_on else "")
+        return Section("stuck", "Stuck", None, calm(text), tally)
     columns = [
         Column("Topic", "name"),
         Column("Waits for", "wide"),

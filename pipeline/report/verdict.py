@@ -54,7 +54,7 @@ def verdict(report: Report) -> Verdict:
     sentence = ", ".join(parts)
     errors = _errors(report)
     warnings = report.violations.total - errors
-    rules = "no rule of the audit broken"
+    rules = "no audit violations"
     if errors:
         rules = f"the audit found {count(errors, 'error')}"
     elif warnings:
@@ -177,7 +177,7 @@ def _outcomes(report: Report) -> str:
 def _brokers_to_blame(report: Report) -> str:
     brokers = sorted({broker for row in report.stuck.shown for broker in row.brokers or ()})
     if not report.stuck.total:
-        return "nothing waits in vain"
+        return "nothing waits for long"
     if not brokers:
         return "for other reasons than a broker"
     shown = ", ".join(map(str, brokers[:4])) + (" and more" if len(brokers) > 4 else "")

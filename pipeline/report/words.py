@@ -31,6 +31,12 @@ def size(value: float | None) -> str:
     return f"{amount:.{digits}f}\u00a0{_BYTES[unit]}"
 
 
+def round_size(value: float) -> str:
+    """The size that a tick of an axis stands for, without needless zeros: `5 MB`."""
+    amount, _, unit = size(value).partition("\u00a0")
+    return f"{amount.rstrip('0').rstrip('.') if '.' in amount else amount}\u00a0{unit}"
+
+
 def duration(ms: float | None) -> str:
     """`340 ms`, `4.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
     if ms is None:

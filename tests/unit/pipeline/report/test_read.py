@@ -40,10 +40,12 @@ def test_percentiles_are_exact(tmp_path: Path) -> None:
 
 def test_size_classes_are_those_of_the_gold_table(tmp_path: Path) -> None:
     sizes = (1, 9, 10, 99, 100, 999, 1000, 50_000)
-    write(tmp_path, tables.DELETION_SPANS, [span(n, BEGAN_MS, replicas=size) for n, size in enumerate(sizes)])
+    unknown = span(99, BEGAN_MS) | {"replicas": None}
+    rows = [span(n, BEGAN_MS, replicas=size) for n, size in enumerate(sizes)]
+    write(tmp_path, tables.DELETION_SPANS, [*rows, unknown])
     known = read_report(str(tmp_path)).deletions.latencies
     counts = [(each.size_class, each.deletions) for each in known if each.measure == "deleted"]
-    assert counts == [("all", 8), ("1-9", 2), ("10-99", 2), ("100-999", 2), ("1000+", 2)]
+    assert counts == [("all", 9), ("1-9", 2), ("10-99", 2), ("100-999", 2), ("1000+", 2), ("unknown", 1)]
 
 
 def test_progress_ends_with_all_of_them(tmp_path: Path) -> None:

@@ -23,21 +23,21 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surve
     "report, level, sentence",
     [
         (Report(), Level.EMPTY, "Nothing is recorded in this lake yet."),
-        (DONE, Level.GOOD, "3 deletions, all done, nothing left over; 4.20 MB reclaimed, no rule of the audit broken."),
+        (DONE, Level.GOOD, "3 deletions, all done, nothing left over; 4.20 MB reclaimed, no audit violations."),
         (
             Report(deletions=Deletions(total=2, done=1, open=1), stuck=Rows((_STUCK,), 1)),
             Level.ATTENTION,
-            "2 deletions, 1 done, 1 stuck; no rule of the audit broken.",
+            "2 deletions, 1 done, 1 stuck; no audit violations.",
         ),
         (
             Report(stuck=Rows((_STUCK,), 1), surveys=Rows((_SURVEY,), 1), counts=(counted("pending", 4),)),
             Level.ATTENTION,
-            "No deletions, 1 topic stuck, nothing left over; no rule of the audit broken.",
+            "No deletions, 1 topic stuck, nothing left over; no audit violations.",
         ),
         (
             Report(surveys=Rows((_SURVEY,), 1), counts=(counted("left_over", 2), counted("missing", 1))),
             Level.ATTENTION,
-            "No deletions, 2 left over, 1 missing; no rule of the audit broken.",
+            "No deletions, 2 left over, 1 missing; no audit violations.",
         ),
         (
             Report(violations=Rows((_BROKEN,), 2), violations_by_rule={("error", "acks"): 1, ("warning", "b"): 1}),

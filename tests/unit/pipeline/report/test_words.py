@@ -33,6 +33,11 @@ def test_sizes(value: int, said: str) -> None:
     assert words.size(value).replace("\u00a0", " ") == said
 
 
+@pytest.mark.parametrize("value, said", [(5_000_000, "5 MB"), (1_500, "1.5 kB"), (200, "200 B"), (100_000, "100 kB")])
+def test_ticks_of_sizes(value: int, said: str) -> None:
+    assert words.round_size(value).replace("\u00a0", " ") == said
+
+
 def test_numbers_and_counts() -> None:
     assert words.number(1_234_567) == "1\u202f234\u202f567"
     assert words.count(1, "topic") == "1 topic"
