@@ -115,7 +115,8 @@ COMMON: Final = (
         "lethe.journal.kafka.topic",
         Kind.TEXT,
         DEFAULT_TOPIC,
-        "That topic; somebody has to create it. Lines are keyed by their source, so those of one daemon stay in order.",
+        "That topic; somebody has to create it. Lines are keyed by their source, so those of one daemon stay in order. "
+        "Names that begin with __ are never proposed for deletion; one that does not has to be protected by --protect.",
     ),
     Property(
         "socket.request.max.bytes",

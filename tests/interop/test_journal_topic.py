@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+import urllib.request
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,16 @@ async def arrived(cluster: LocalCluster, journal: Path) -> list[bytes]:
         await asyncio.sleep(0.2)
 
 
+def is_failing(daemon: ControllerDaemon) -> Callable[[], Awaitable[bool]]:
+    """Its metrics say that the topic takes nothing."""
+
+    def scrape() -> bool:
+        with urllib.request.urlopen(f"{daemon.http_url}/metrics", timeout=10) as answer:
+            return b"\nlethe_journal_topic_failing 1.0\n" in answer.read()
+
+    return lambda: asyncio.to_thread(scrape)
+
+
 async def test_lines_arrive_and_go_on_after_the_broker_was_away(
     kafka_cluster: MakeCluster, version: str, unused_tcp_port: int, tmp_path: Path
 ) -> None:
@@ -106,6 +118,8 @@ async def test_lines_arrive_and_go_on_after_the_broker_was_away(
 
             await until(notices, "the files go on without the broker")
             assert second.is_running
+            # Longer than it is tried: what is lost now has to be told.
+            await until(is_failing(second), "the topic is given up", 120.0)
             await cluster.kafka_broker(1).start(180.0)
             await create(session, plan("bills", (1,), version=version))
             await delete(session, "bills")
@@ -115,5 +129,8 @@ async def test_lines_arrive_and_go_on_after_the_broker_was_away(
             numbers = [int(each.id.rpartition("-")[2]) for each in told]
             assert numbers == sorted(numbers)
             assert any(each.fact.subject == "topic/bills" for each in told)
+            gaps = [each for each in entries(lines) if each.fact.type is FactType.GAP]
+            assert all("no broker" in str(gap.fact.data["reason"]) for gap in gaps)
+            assert gaps
         finally:
             assert await second.stop() == 0

@@ -181,10 +181,20 @@ def test_every_declared_metric_is_measured() -> None:
     from tests.unit.broker.driver import Driver
 
     metrics = AgentMetrics()
-    metrics.state, metrics.journal = Driver().state, JournalCounts()
+    metrics.state, metrics.journal, metrics.journal_topic = Driver().state, JournalCounts(), JournalCounts(5, 99, 3)
     text = metrics.text().decode()
     for declared in METRICS:
         assert f"# TYPE {declared.name} {declared.kind}\n" in text, declared
+    assert "\nlethe_journal_topic_lines_total 5.0\n" in text
+    assert "\nlethe_journal_topic_lost_total 3.0\n" in text
+
+
+def test_a_journal_without_files_shows_only_its_topic() -> None:
+    metrics = AgentMetrics()
+    metrics.journal_topic = JournalCounts(failing="no broker")
+    text = metrics.text().decode()
+    assert "\nlethe_journal_topic_failing 1.0\n" in text
+    assert "lethe_journal_lines" not in text
 
 
 # --- who touches the disk -----------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ def busy() -> ControllerMetrics:
         session=lambda: SessionView(True, 2, 1, 6),
         listener=lambda: ListenerView(2, 1, RelayCounts(3, 40, 500, 6)),
         journal=lambda: JournalView(10, 1, False),
+        journal_topic=lambda: JournalView(8, 2, True),
     )
     for state in ControllerState:
         metrics.event_began("BrokersChanged", state, 0.003)
@@ -97,6 +98,9 @@ def test_names_are_declared_once_and_every_gauge_of_the_core_is_shown() -> None:
 
 def test_values_come_through() -> None:
     found = samples(busy())
+    assert found["lethe_journal_topic_lines_total", ()] == 8
+    assert found["lethe_journal_topic_lost_total", ()] == 2
+    assert found["lethe_journal_topic_failing", ()] == 1
     assert found["kafka_controller_kafkacontroller_activecontrollercount", ()] == 1
     assert found["kafka_controller_kafkacontroller_topicstodeletecount", ()] == 7
     assert found["kafka_controller_controllerchannelmanager_queuesize", (("broker_id", "3"),)] == 3
