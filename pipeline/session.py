@@ -28,6 +28,7 @@ FIXED: Final[Mapping[str, str]] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.variant.allowDuplicateKeys": "true",
 }
 """Results depend on these: nobody may set them otherwise."""
 

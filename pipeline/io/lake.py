@@ -31,6 +31,8 @@ from pipeline.tables import TABLES, Table
 
 IDENTITY: Final = "lake.json"
 FORMAT: Final = 1
+PENDING: Final = "_pending"
+KEPT: Final = "kept"
 ROWS_PER_FILE: Final = 4_000_000
 DAY: Final = "day"
 
@@ -55,7 +57,18 @@ class StagedRows:
 
     def read(self) -> DataFrame:
         """The rows, with the table's columns in order."""
+        if not self._files.exists(self._path):
+            return self._spark.createDataFrame([], self._table.schema)
         return self._spark.read.schema(self._table.schema).parquet(self._path).select(*self._table.schema.names)
+
+    def aside(self) -> DataFrame:
+        """What was staged beside the rows, with `kept` false; only of frames that have that column."""
+        path = f"{self._path.removesuffix(f'/{KEPT}=true')}/{KEPT}=false"
+        schema = self._table.schema
+        if self._path == path or not self._files.exists(path):
+            return self._spark.createDataFrame([], schema).withColumn(KEPT, F.lit(False))
+        frame = self._spark.read.schema(schema).parquet(path)
+        return frame.select(*schema.names).withColumn(KEPT, F.lit(False))
 
     def days(self) -> list[datetime.date]:
         """The days of which there are rows."""
@@ -66,7 +79,8 @@ class StagedRows:
         table = self._table
         days = [item for item in self._files.items(self._path) if item.is_directory]
         files = [f"{day.name}/{file.name}" for day in days for file in self._files.items(day.path)]
-        self._staging.carry_out([Move(f"{table.name}/{file}", f"{table.path}/{file}") for file in files])
+        staged = self._path.removeprefix(f"{self._staging.new}/")
+        self._staging.carry_out([Move(f"{staged}/{file}", f"{table.path}/{file}") for file in files])
 
     def forget(self) -> None:
         """Drops them."""
@@ -127,6 +141,8 @@ class Lake:
         self._files.make_directory(self.root)
         with hold(self._files, name):
             settle_all(self._files)
+            if not self._files.exists(f"{self.root}/{IDENTITY}"):
+                self._write_identity()
             self._writer = name
             try:
                 yield
@@ -142,15 +158,21 @@ class Lake:
             raise LakeUnusable(
                 f"the lake {self.root} is of the cluster {self._cluster_id}, not of {cluster_id}: use another directory"
             )
-        temporary = f"{self.root}/_{IDENTITY}"
-        self._files.write_text(temporary, json.dumps({"version": FORMAT, "cluster_id": cluster_id}) + "\n")
-        self._files.rename(temporary, f"{self.root}/{IDENTITY}")
         self._cluster_id = cluster_id
+        self._write_identity()
 
     def staged(self, table: Table, frame: DataFrame) -> StagedRows:
-        """Writes rows for a table where nobody sees them yet: they can be read, then added to the table or dropped."""
-        staging, path = self._stage(table, frame)
-        return StagedRows(self._spark, self._files, table, staging, path)
+        """Writes rows for a table where nobody sees them yet: they can be read, then added to the table or dropped.
+
+        With a further column `kept`, a truth, rows where it is false are staged beside: they are never added.
+        """
+        if KEPT not in frame.columns:
+            staging, path = self._stage(table, frame)
+            return StagedRows(self._spark, self._files, table, staging, path)
+        staging, path = self._new_staging(table)
+        rows = in_order(table, frame.drop(KEPT)).columns
+        self._write(frame.select(*rows, KEPT), path, [KEPT, DAY])
+        return StagedRows(self._spark, self._files, table, staging, f"{path}/{KEPT}=true")
 
     def append(self, table: Table, frame: DataFrame) -> None:
         """Adds the rows to a table. Every task writes a file for each day that it has rows of."""
@@ -175,24 +197,59 @@ class Lake:
         staging, _ = self._stage(table, frame if table.is_partitioned else frame.hint("rebalance"))
         staging.carry_out([Move(table.name, table.path)])
 
+    # --- days that are owed -------------------------------------------------------------------------------------------
+
+    def owe(self, days: Collection[datetime.date]) -> None:
+        """Notes that tables are to be made anew for these days, before bronze changes: whoever comes after a crash
+        finds them, though the journal's files may be gone by then."""
+        self._must_write()
+        self._files.make_directory(f"{self.root}/{PENDING}")
+        for day in sorted(days):
+            self._files.write_text(f"{self.root}/{PENDING}/{day}", "")
+
+    def owed(self) -> list[datetime.date]:
+        """The days that were noted and not settled."""
+        return [datetime.date.fromisoformat(item.name) for item in self._files.items(f"{self.root}/{PENDING}")]
+
+    def settle(self, days: Collection[datetime.date]) -> None:
+        """The tables have been made for these days."""
+        self._must_write()
+        for day in sorted(days):
+            self._files.remove(f"{self.root}/{PENDING}/{day}")
+
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _stage(self, table: Table, frame: DataFrame) -> tuple[Staging, str]:
-        self._must_write()
-        self._changes += 1
-        staging = Staging(self._files, f"{self._writer}-{self._changes:06}")
-        path = f"{staging.new}/{table.name}"
-        self._files.make_directory(path)
-        writer = in_order(table, frame).write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
-        (writer.partitionBy(DAY) if table.is_partitioned else writer).parquet(path)
+        staging, path = self._new_staging(table)
+        self._write(in_order(table, frame), path, [DAY] if table.is_partitioned else [])
         if self._files.exists(f"{path}/{DAY}=__HIVE_DEFAULT_PARTITION__"):
             staging.forget()
             raise ValueError(f"rows for {table.name} without a day")
         return staging, path
 
+    def _new_staging(self, table: Table) -> tuple[Staging, str]:
+        self._must_write()
+        self._changes += 1
+        staging = Staging(self._files, f"{self._writer}-{self._changes:06}")
+        path = f"{staging.new}/{table.name}"
+        self._files.make_directory(path)
+        return staging, path
+
+    @staticmethod
+    def _write(frame: DataFrame, path: str, partitions: list[str]) -> None:
+        writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
+        (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
+
     def _must_write(self) -> None:
         if self._writer is None:
             raise RuntimeError("a lake is changed inside `with lake.writer(...)`")
+
+    def _write_identity(self) -> None:
+        temporary, path = f"{self.root}/_{IDENTITY}", f"{self.root}/{IDENTITY}"
+        identity = {"version": FORMAT, "cluster_id": self._cluster_id}
+        self._files.write_text(temporary, json.dumps(identity) + "\n")
+        self._files.remove(path)
+        self._files.rename(temporary, path)
 
     def _read_identity(self) -> str | None:
         path = f"{self.root}/{IDENTITY}"

@@ -21,6 +21,17 @@ SETTINGS: Final = {
 }
 
 
+TIMEOUT_S: Final = 600
+"""A limit that strikes in the middle of a call into the JVM spoils the session for all tests after it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small session on two threads. Its log lies in pytest's temporary directory: spark*/spark.log."""

@@ -1,0 +1,102 @@
+"""Kept surveys: directories with a manifest and a file of rows for each place that was looked at.
+
+A place is a kept survey, a directory of them, or a pattern. A manifest is small and is read here, whole, so that what
+cannot be used (another form, another cluster) is known before a row is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.io.files import Files, Item
+from pipeline.io.journal import NothingToRead, read_lines
+from protocol.journal import JsonValue
+from protocol.survey_records import MANIFEST, VERSION, File, row_problems
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSurvey:
+    """A survey that can be read. `path` is that of its directory, `manifest` has every column of MANIFEST."""
+
+    path: str
+    survey_id: str
+    cluster_id: str | None
+    manifest: Mapping[str, JsonValue]
+
+    def rows(self, file: File) -> int:
+        """How many rows that file has; 0 where the manifest does not say."""
+        rows = self.manifest["rows"]
+        count = rows.get(file.name, 0) if isinstance(rows, dict) else 0
+        return count if isinstance(count, int) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSurvey:
+    """A survey that cannot be used, with its manifest as it stands there."""
+
+    path: str
+    manifest: str
+    why: str
+
+
+MANIFEST_NAME: Final = MANIFEST.name
+
+
+def find_surveys(spark: SparkSession, places: Sequence[str]) -> tuple[list[KeptSurvey], list[RefusedSurvey]]:
+    """What lies in these places, by path. A directory without a manifest is passed over. Raises NothingToRead for a
+    place that does not exist, and FileTrouble."""
+    kept: dict[str, KeptSurvey] = {}
+    refused: dict[str, RefusedSurvey] = {}
+    for place in places:
+        files = Files(spark, place)
+        items = files.matching(place)
+        if not items:
+            raise NothingToRead(f"no survey at {place}: there is no such directory")
+        for item in items:
+            for directory in _with_manifest(files, item):
+                read = _read(directory, files.read_text(f"{directory}/{MANIFEST_NAME}"))
+                if isinstance(read, KeptSurvey):
+                    kept[directory] = read
+                else:
+                    refused[directory] = read
+    return [kept[path] for path in sorted(kept)], [refused[path] for path in sorted(refused)]
+
+
+def read_rows(spark: SparkSession, surveys: Collection[KeptSurvey], file: File) -> DataFrame:
+    """(value, file): the lines of that file of these surveys."""
+    return read_lines(spark, [f"{survey.path}/{file.name}" for survey in surveys if survey.rows(file)])
+
+
+def _with_manifest(files: Files, item: Item) -> list[str]:
+    if not item.is_directory:
+        return []
+    if files.exists(f"{item.path}/{MANIFEST_NAME}"):
+        return [item.path]
+    below = [one.path for one in files.items(item.path) if one.is_directory]
+    return [path for path in below if files.exists(f"{path}/{MANIFEST_NAME}")]
+
+
+def _read(path: str, text: str) -> KeptSurvey | RefusedSurvey:
+    try:
+        manifest = orjson.loads(text)
+    except ValueError as error:
+        return RefusedSurvey(path, text, f"its {MANIFEST_NAME} is not JSON: {error}")
+    if not isinstance(manifest, dict):
+        return RefusedSurvey(path, text, f"its {MANIFEST_NAME} is no object")
+    version = manifest.get("version")
+    if isinstance(version, int) and version > VERSION:
+        return RefusedSurvey(path, text, f"it has form {version}, and this program knows {VERSION}: use a newer one")
+    known = {name: value for name, value in manifest.items() if name in MANIFEST.column_names}
+    problems = row_problems(MANIFEST, known)
+    problems += [
+        f"{name!r} is null" for name in ("version", "survey_id", "taken_at", "rows") if known.get(name) is None
+    ]
+    if problems:
+        return RefusedSurvey(path, text, f"its {MANIFEST_NAME}: {'; '.join(problems)}")
+    cluster_id = known["cluster_id"]
+    return KeptSurvey(path, str(known["survey_id"]), cluster_id if isinstance(cluster_id, str) else None, known)

@@ -1,0 +1,55 @@
+"""Which topics the lines of some days are about, and all lines that say something of their deletions.
+
+The name of a removed directory may hold a topic's name cut off, so topics are told apart here by as much of the name as
+is never cut: two long names that begin alike count as one, which costs work and no correctness.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from protocol.journal import FactType
+
+STEM: Final = "stem"
+_NEVER_CUT: Final = 203
+_DELETIONS: Final = (FactType.DELETION_PHASE, FactType.ACK, FactType.BYTES_FREED)
+_TOPIC: Final = "topic/"
+
+
+def stem_of(topic: Column) -> Column:
+    """As much of the name as stands in a directory's name whatever follows it."""
+    return F.left(topic, F.lit(_NEVER_CUT)).alias(STEM)
+
+
+def affected_topics(events: DataFrame) -> DataFrame:
+    """(stem): the topics of whose deletions these lines say something, each once."""
+    states = (F.col("type") == FactType.TRANSITION.value) & F.col("data").contains("DELETION_")
+    said = events.where(F.col("type").isin(*(kind.value for kind in _DELETIONS)) | states)
+    return said.select(stem_of(_topic())).where(F.col(STEM).isNotNull()).distinct()
+
+
+def lines_about(events: DataFrame, affected: DataFrame) -> DataFrame:
+    """The lines about these topics, and those about brokers, of which deletions may have to wait."""
+    kinds = (*_DELETIONS, FactType.TRANSITION, FactType.BROKER)
+    about = events.where(F.col("type").isin(*(kind.value for kind in kinds))).withColumn(STEM, stem_of(_topic()))
+    of_brokers = about.where(F.col("type") == FactType.BROKER.value)
+    return about.join(affected, STEM, "left_semi").unionByName(of_brokers).drop(STEM)
+
+
+def rows_of(table: DataFrame, affected: DataFrame) -> DataFrame:
+    """The rows of a table with a column `topic` that are about these topics."""
+    return table.withColumn(STEM, stem_of(F.col("topic"))).join(affected, STEM, "left_semi").drop(STEM)
+
+
+def rows_of_others(table: DataFrame, affected: DataFrame) -> DataFrame:
+    """All its other rows."""
+    return table.withColumn(STEM, stem_of(F.col("topic"))).join(affected, STEM, "left_anti").drop(STEM)
+
+
+def _topic() -> Column:
+    named = F.when(F.col("subject").startswith(_TOPIC), F.substr("subject", F.lit(len(_TOPIC) + 1)))
+    freed = F.when(F.col("type") == FactType.BYTES_FREED.value, F.get_json_object("data", "$.topic"))
+    return F.coalesce(freed, named)

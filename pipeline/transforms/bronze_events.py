@@ -1,0 +1,211 @@
+"""Lines of the journal: facts, and lines that are set aside with the reason.
+
+What a line says is what `protocol.journal.decode` says it does; here it is said in columns. Nearly every line has the
+form that `protocol.journal.encode` writes, so that cutting it at its quotes finds every attribute, and only the fact's
+data has to be parsed to know that it is JSON. Every other line is parsed as a whole, and judged attribute by attribute
+in the order in which `decode` does. Both ways hold a line to strict JSON: UTF-8, one value and nothing after it, the
+last one of equal keys. Spark's parser takes no notice of what follows a value, so a line is parsed as the first of two
+elements of an array, and the second, a hash of the line that no line can hold, must come out again.
+
+Set aside where `decode` would take them: values nested more than 997 deep, numbers of 300 digits or with exponents of
+three, and times that are ISO 8601 but not RFC 3339 (`20260102T03Z`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from protocol.journal import SPEC_VERSION, TYPE_PREFIX, FactType, Flaw
+
+SHOWN: Final = 80
+KEPT: Final = 10_000
+
+_BLANK: Final = r"\A[ \t\n\r\x0B\x0C]*\z"
+_PLAIN: Final = r"\A[ !#-\[\]-~]+\z"
+"""Text that stands in JSON as it is: printable ASCII without quote and backslash."""
+_INSTANT: Final = r"\A(?!0000)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\z"
+_HUGE: Final = r"[:,\[\s]-?(\d{300}|\d+(\.\d+)?[eE]\+?\d{3})"
+_TYPES: Final = tuple(kind.value for kind in FactType)
+_NAMES: Final = ("id", "source", "type", "subject", "time")
+_PIECES: Final = 31
+_FORM: Final = (
+    *((0, "{"), (1, "specversion"), (2, ":"), (3, SPEC_VERSION), (4, ","), (5, "id"), (6, ":")),
+    *((8, ","), (9, "source"), (10, ":"), (12, ","), (13, "type"), (14, ":"), (16, ","), (17, "subject"), (18, ":")),
+    *((20, ","), (21, "time"), (22, ":"), (24, ","), (25, "datacontenttype"), (26, ":"), (27, "application/json")),
+    *((28, ","), (29, "data")),
+)
+"""A line as `encode` writes it, cut at its quotes: what stands between the values."""
+_AT: Final = {"id": 7, "source": 11, "type": 15, "subject": 19, "time": 23}
+
+
+def parse(lines: DataFrame) -> DataFrame:
+    """From (value: text, file: text), a line each, to (value, file, source, id, time, type, subject, data, reason,
+    detail): `reason` is null for a fact, and all but the first two and last two columns for another line. Empty lines
+    are left out."""
+    cut = lines.where(~F.col("value").rlike(_BLANK)).select("value", "file", *_cut(F.col("value")))
+    fast = cut.select("value", "file", _fact_of_pieces(F.col("pieces"), F.col("data")).alias("fact"))
+    whole = F.when(F.col("fact").isNull(), _strict(F.col("value")))
+    read = fast.select("value", "file", "fact", whole.alias("document"))
+    judged = read.select("value", "file", "fact", F.when(F.col("fact").isNull(), _judged()).alias("verdict"))
+    fact = F.coalesce("fact", "verdict.fact")
+    flaw = F.col("fact").isNull() & F.col("verdict.fact").isNull()
+    return judged.select(
+        "value",
+        "file",
+        *(fact.getField(name).alias(name) for name in ("source", "id", "time", "type", "subject", "data")),
+        F.when(flaw, F.coalesce("verdict.reason", F.lit(Flaw.NOT_AN_EVENT.value))).alias("reason"),
+        F.when(flaw, F.col("verdict.detail")).alias("detail"),
+    )
+
+
+def to_stage(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFrame:
+    """Parsed lines with the columns of CONTROLLER_EVENTS and `kept`, so that one pass over the journal writes both
+    kinds: a line that is set aside stands in `data`, its reason in `type`, the detail in `subject`."""
+    is_fact = F.col("reason").isNull()
+    return parsed.select(
+        "source",
+        "id",
+        "time",
+        F.when(is_fact, F.col("type")).otherwise(F.col("reason")).alias("type"),
+        F.when(is_fact, F.col("subject")).otherwise(F.col("detail")).alias("subject"),
+        F.when(is_fact, F.col("data")).otherwise(F.col("value")).alias("data"),
+        ingested_at.alias("_ingested_at"),
+        F.col("file").alias("_source_file"),
+        F.lit(batch_id).alias("_batch_id"),
+        F.to_date("time").alias("day"),
+        is_fact.alias("kept"),
+    )
+
+
+def facts(staged: DataFrame) -> DataFrame:
+    """The rows of CONTROLLER_EVENTS among what `to_stage` gave."""
+    return staged.where("kept").drop("kept")
+
+
+def set_aside(staged: DataFrame) -> DataFrame:
+    """The rows of QUARANTINE among what `to_stage` gave."""
+    return (
+        staged.where("not kept")
+        .groupBy("_source_file", F.sha2(F.encode("data", "utf-8"), 256).alias("line_hash"))
+        .agg(
+            F.min(F.substring(F.make_valid_utf8("data"), 1, KEPT)).alias("line"),
+            F.min("type").alias("reason"),
+            F.min("subject").alias("detail"),
+            F.count(F.lit(1)).alias("copies"),
+        )
+    )
+
+
+# --- lines as they are written ------------------------------------------------------------------------------------
+
+
+def _cut(value: Column) -> tuple[Column, Column]:
+    """The line's pieces between quotes, the last of them whole; and its data without the brace that ends the line."""
+    pieces = F.split(value, '"', _PIECES)
+    last = F.element_at(pieces, _PIECES)
+    # Cutting makes valid text of what was none, so that is asked before.
+    is_whole = (F.size(pieces) == _PIECES) & value.endswith("}") & F.is_valid_utf8(value)
+    data = F.when(is_whole & last.startswith(":{"), last.substr(F.lit(2), F.length(last) - 2))
+    return F.when(is_whole, pieces).alias("pieces"), data.alias("data")
+
+
+def _fact_of_pieces(pieces: Column, data: Column) -> Column:
+    """The fact of a line that has exactly the usual form, else null."""
+    form = F.lit(True)
+    for number, text in _FORM:
+        form = form & (pieces[number] == text)
+    for name in ("id", "source", "subject"):
+        form = form & pieces[_AT[name]].rlike(_PLAIN)
+    kind = _kind(pieces[_AT["type"]])
+    time = _instant(pieces[_AT["time"]])
+    is_fact = form & kind.isin(*_TYPES) & time.isNotNull() & data.startswith("{") & _strict(data).isNotNull()
+    texts = {name: pieces[at] for name, at in _AT.items()}
+    return F.when(is_fact, _fact(texts, kind, time, data))
+
+
+# --- all other lines ----------------------------------------------------------------------------------------------
+
+
+def _strict(value: Column) -> Column:
+    """A variant of two elements, the first being the JSON value that the text is; null where it is none."""
+    mark = F.xxhash64(value)
+    wrapped = F.try_parse_json(F.concat(F.lit("["), value, F.lit(","), mark.cast("string"), F.lit("]")))
+    fits = F.is_valid_utf8(value) & ~value.rlike(_HUGE)
+    second = F.try_variant_get(wrapped, "$[1]", "bigint") == mark
+    only_two = F.try_variant_get(wrapped, "$[2]", "variant").isNull()
+    return F.when(fits & second & only_two, wrapped)
+
+
+def _judged() -> Column:
+    """A struct of the fact, or of the reason and the detail, for a line parsed as `document`."""
+    document, value = F.col("document"), F.col("value")
+    texts = {name: F.try_variant_get(document, f"$[0].{name}", "string") for name in ("specversion", *_NAMES)}
+    time, kind = _instant(texts["time"]), _kind(texts["type"])
+    data = F.try_variant_get(document, "$[0].data", "variant")
+    shape = _shape(document, "$[0]")
+    data_shape = F.coalesce(_shape(document, "$[0].data"), F.lit("OBJECT<>"))
+    wrong_text = F.lit(None).cast("string")
+    for name in reversed(_NAMES):
+        wrong = (_shape(document, f"$[0].{name}") != "STRING") | texts[name].isNull() | (texts[name] == "")
+        wrong_text = F.when(wrong, F.lit(name)).otherwise(wrong_text)
+    version = _shape(document, "$[0].specversion").eqNullSafe("STRING") & (texts["specversion"] == SPEC_VERSION)
+    no_event = F.lit(Flaw.NOT_AN_EVENT.value)
+    return (
+        F.when(document.isNull(), _flaw(_unparsed(value), F.concat(F.lit("no JSON in "), _shown(value))))
+        .when(~shape.startswith("OBJECT"), _flaw(no_event, F.concat(F.lit("JSON, and no object: "), _shown(value))))
+        .when(~F.coalesce(version, F.lit(False)), _flaw(no_event, F.lit(f"specversion is not '{SPEC_VERSION}'")))
+        .when(wrong_text.isNotNull(), _flaw(no_event, F.concat(F.lit("no text as attribute "), wrong_text)))
+        .when(time.isNull(), _flaw(no_event, F.concat(F.lit("no RFC 3339 time: "), _shown(texts["time"]))))
+        .when(~data_shape.startswith("OBJECT"), _flaw(no_event, F.lit("data is no object")))
+        .when(~kind.isin(*_TYPES), _flaw(F.lit(Flaw.UNKNOWN_TYPE.value), _shown(texts["type"])))
+        .otherwise(_verdict(_fact(texts, kind, time, F.coalesce(F.to_json(data), F.lit("{}"))), None, None))
+    )
+
+
+def _shape(document: Column, path: str) -> Column:
+    """STRING, OBJECT<...>, ...; null where there is nothing."""
+    return F.schema_of_variant(F.try_variant_get(document, path, "variant"))
+
+
+def _unparsed(value: Column) -> Column:
+    """Whether such a line was cut off, by its first and last characters."""
+    begun = value.rlike(r"\A[ \t\n\r\x0B\x0C]*\{")
+    ended = value.rlike(r"\}[ \t\n\r\x0B\x0C]*\z")
+    return F.when(begun & ~ended, F.lit(Flaw.CUT_OFF.value)).otherwise(F.lit(Flaw.NOT_JSON.value))
+
+
+def _flaw(reason: Column, detail: Column) -> Column:
+    return _verdict(None, reason, detail)
+
+
+def _verdict(fact: Column | None, reason: Column | None, detail: Column | None) -> Column:
+    shape = "struct<source:string,id:string,time:timestamp,type:string,subject:string,data:string>"
+    return F.struct(
+        (F.lit(None).cast(shape) if fact is None else fact.cast(shape)).alias("fact"),
+        (F.lit(None).cast("string") if reason is None else reason).alias("reason"),
+        (F.lit(None).cast("string") if detail is None else detail).alias("detail"),
+    )
+
+
+# --- both ---------------------------------------------------------------------------------------------------------
+
+
+def _fact(texts: dict[str, Column], kind: Column, time: Column, data: Column) -> Column:
+    named = {**texts, "type": kind, "time": time, "data": data}
+    return F.struct(*(named[name].alias(name) for name in ("source", "id", "time", "type", "subject", "data")))
+
+
+def _kind(text: Column) -> Column:
+    return F.when(text.startswith(TYPE_PREFIX), F.substr(text, F.lit(len(TYPE_PREFIX) + 1))).otherwise(text)
+
+
+def _instant(text: Column) -> Column:
+    """The time in milliseconds, rounded down; null for what is none."""
+    return F.when(text.rlike(_INSTANT), F.timestamp_millis(F.unix_millis(text.try_cast("timestamp"))))
+
+
+def _shown(text: Column) -> Column:
+    return F.substring(F.make_valid_utf8(text), 1, SHOWN)

@@ -1,0 +1,103 @@
+"""Rows of kept surveys: JSON objects with the columns of the bronze tables, or set aside with the reason.
+
+The columns and what a value may be stand in `protocol.survey_records`. A row that has a value of another kind is set
+aside as a whole: half a row would say that something is not there. Columns that nobody knows are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from pipeline.transforms.bronze_events import KEPT
+from pipeline.transforms.contract import to_schema
+from protocol.survey_records import File, Kind
+
+_CORRUPT: Final = "_corrupt"
+_INSTANT: Final = r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z"
+_OPTIONS: Final = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+REASON: Final = "not a row of a survey"
+
+
+def parse(lines: DataFrame, file: File, table: StructType) -> DataFrame:
+    """From (value, file) to (value, file, row, detail): a struct of the file's columns, or what is wrong with the line.
+    Empty lines are left out. `table` is the schema of the bronze table that the file goes to."""
+    read = F.from_json("value", _as_written(file, table), _OPTIONS)
+    rows = lines.where(F.trim("value") != "").select("value", "file", read.alias("read"))
+    return rows.select("value", "file", F.col("read").alias("row"), _problem(file).alias("detail"))
+
+
+def rows(parsed: DataFrame, file: File, table: StructType, *, ingested_at: Column, batch_id: str) -> DataFrame:
+    """The rows of the bronze table among parsed lines."""
+    good = parsed.where(F.col("detail").isNull()).select(
+        *(_value(kind.name, kind.kind) for kind in file.columns),
+        ingested_at.alias("_ingested_at"),
+        F.col("file").alias("_source_file"),
+        F.lit(batch_id).alias("_batch_id"),
+    )
+    return to_schema(good.withColumn("day", F.to_date("taken_at")), table)
+
+
+def set_aside(parsed: DataFrame) -> DataFrame:
+    """The rows of QUARANTINE among parsed lines."""
+    return (
+        parsed.where(F.col("detail").isNotNull())
+        .groupBy(F.col("file").alias("_source_file"), F.sha2(F.encode("value", "utf-8"), 256).alias("line_hash"))
+        .agg(F.min("value").alias("value"), F.min("detail").alias("detail"), F.count(F.lit(1)).alias("copies"))
+        .select(
+            "_source_file",
+            "line_hash",
+            F.substring(F.make_valid_utf8("value"), 1, KEPT).alias("line"),
+            F.lit(REASON).alias("reason"),
+            "detail",
+            "copies",
+        )
+    )
+
+
+def _as_written(file: File, table: StructType) -> StructType:
+    """The columns with the types in which JSON has them: instants are texts."""
+    fields = [
+        StructField(column.name, StringType() if column.kind is Kind.INSTANT else table[column.name].dataType)
+        for column in file.columns
+    ]
+    whole = [StructField(field.name, _with_nulls(field)) for field in fields]
+    return StructType([*whole, StructField(_CORRUPT, StringType())])
+
+
+def _with_nulls(field: StructField) -> ArrayType | StringType:
+    kind = field.dataType
+    return ArrayType(kind.elementType, containsNull=True) if isinstance(kind, ArrayType) else kind  # type: ignore[return-value]
+
+
+def _problem(file: File) -> Column:
+    """What is wrong with a line; null where nothing is."""
+    row = F.col("read")
+    problem = F.lit(None).cast("string")
+    for column in file.columns:
+        value = row[column.name]
+        wrong: Column | None = None
+        if column.kind is Kind.INSTANT:
+            wrong = value.isNotNull() & (~value.rlike(_INSTANT) | value.try_cast("timestamp").isNull())
+        elif column.kind in (Kind.NUMBERS, Kind.TEXTS):
+            wrong = F.exists(value, lambda one: one.isNull())
+        if wrong is not None:
+            problem = F.when(wrong, F.lit(f"{column.name!r} is not {column.kind.value}")).otherwise(problem)
+    # A row stands alone: without these two it would be of no survey.
+    for name in ("survey_id", "taken_at"):
+        problem = F.when(row[name].isNull(), F.lit(f"{name!r} is missing")).otherwise(problem)
+    broken = row.isNull() | row[_CORRUPT].isNotNull() | ~F.is_valid_utf8("value")
+    return F.when(broken, F.lit(f"no JSON object with values as columns of {file.name} have them")).otherwise(problem)
+
+
+def _value(name: str, kind: Kind) -> Column:
+    value = F.col("row")[name]
+    return (value.try_cast("timestamp") if kind is Kind.INSTANT else value).alias(name)
