@@ -114,6 +114,11 @@ bench-parts: $(STAMP) ## micro benchmarks of the core and the wire (BENCH=core)
 deploy-check: ## alerts, their unit tests and Prometheus' configuration; needs promtool (apt-get install -y prometheus)
 	@tools/check_deploy.sh
 
+.PHONY: dashboards-check
+dashboards-check: $(STAMP) java ## every query of every dashboard, on a real Prometheus and a live cluster (needs prometheus)
+	@command -v prometheus > /dev/null || { echo "this needs prometheus: apt-get install -y prometheus" >&2; exit 3; }
+	$(BIN)/pytest -m slow tests/integration/test_dashboards.py $(PYTEST)
+
 .PHONY: docs
 docs: $(STAMP) ## write the generated pages again
 	$(BIN)/python -m tools.docs

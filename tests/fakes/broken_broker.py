@@ -24,7 +24,9 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from protocol.kafka.errors import ErrorCode
 from protocol.kafka.framing import FrameDecoder
+from protocol.kafka.queries import ApiVersionsRequest, ApiVersionsResponse, Response
 from protocol.vocabulary import BrokerEpoch, Endpoint
 
 
@@ -158,3 +160,30 @@ class FakeBroker:
                 writer.write(frame)
         await writer.drain()
         return True
+
+
+class ErringBroker(FakeBroker):
+    """Answers every question, and every order to delete, with an error."""
+
+    async def _act(self, payload: bytes, writer: asyncio.StreamWriter) -> bool:
+        header, value = decode_request(payload)
+        answer: Response
+        if isinstance(value, ApiVersionsRequest):
+            answer = ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
+        else:
+            answer = _erring(cast(Addressed, value).request)
+        body = encode_response(header.api, header.version, header.correlation_id, answer)
+        writer.write(struct.pack(">i", len(body)) + body)
+        await writer.drain()
+        return True
+
+
+def _erring(request: ControlRequest) -> Response:
+    if not isinstance(request, StopReplicaRequest):
+        return healthy_answer(request)
+    rows = tuple(
+        TopicError(topic.topic, row.partition, ErrorCode.UNKNOWN_SERVER_ERROR if row.delete else 0)
+        for topic in request.topics
+        for row in topic.partitions
+    )
+    return StopReplicaResponse(0, rows)

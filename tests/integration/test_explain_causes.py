@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import struct
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import cast
 
 import pytest
 
@@ -19,10 +17,6 @@ from cli.explain import explained
 from cli.explain_controller import asked
 from cluster.daemons import ControllerDaemon
 from cluster.local import ClusterSettings, LocalCluster
-from protocol.kafka.codec import decode_request, encode_response
-from protocol.kafka.control import Addressed, ControlRequest, StopReplicaRequest, StopReplicaResponse, TopicError
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import ApiVersionsRequest, ApiVersionsResponse, Response
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ReplicaAssignment, TopicId, TopicPartition
 from protocol.zookeeper import paths
@@ -39,7 +33,7 @@ from protocol.zookeeper.znodes import (
 )
 from survey.evidence import Told
 from survey.explain import CLEAN
-from tests.fakes.broken_broker import FakeBroker, healthy_answer
+from tests.fakes.broken_broker import ErringBroker
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply
 
@@ -47,33 +41,6 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.slow, py
 
 LIMIT_S = 60.0
 Named = tuple[str, int | None]
-
-
-class ErringBroker(FakeBroker):
-    """Answers every question, and every order to delete, with an error."""
-
-    async def _act(self, payload: bytes, writer: asyncio.StreamWriter) -> bool:
-        header, value = decode_request(payload)
-        answer: Response
-        if isinstance(value, ApiVersionsRequest):
-            answer = ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
-        else:
-            answer = _erring(cast(Addressed, value).request)
-        body = encode_response(header.api, header.version, header.correlation_id, answer)
-        writer.write(struct.pack(">i", len(body)) + body)
-        await writer.drain()
-        return True
-
-
-def _erring(request: ControlRequest) -> Response:
-    if not isinstance(request, StopReplicaRequest):
-        return healthy_answer(request)
-    rows = tuple(
-        TopicError(topic.topic, row.partition, ErrorCode.UNKNOWN_SERVER_ERROR if row.delete else 0)
-        for topic in request.topics
-        for row in topic.partitions
-    )
-    return StopReplicaResponse(0, rows)
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: Callable[[], str]) -> None:
