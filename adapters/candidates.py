@@ -150,17 +150,17 @@ class _Row:
         )
 
     def _value(self, column: str, decode: Callable[[object], T]) -> T:
+        if column not in self.values:
+            raise ValueError(f"{self.where}: there is no column {column!r}; is this the table {TABLE.name}?")
         found = self._optional(column, decode)
         if found is None:
             raise ValueError(f"{self.where}: {column!r} says nothing")
         return found
 
     def _optional(self, column: str, decode: Callable[[object], T]) -> T | None:
-        if column not in self.values:
-            raise ValueError(f"{self.where}: there is no column {column!r}; is this the table {TABLE.name}?")
-        value = self.values[column]
+        value = self.values.get(column)
         if value is None:
-            return None
+            return None  # Spark writes no nulls into JSON
         try:
             return decode(value)
         except (ValueError, TypeError) as error:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import schemas
+from pipeline.transforms.contract import to_schema
 
 LOCAL = "local"
 """`source` of what was read from a file system."""
@@ -31,5 +32,5 @@ def directories(inventory: DataFrame) -> DataFrame:
     return (
         inventory.join(F.broadcast(preferred), [*_LOG_DIR_KEY], "inner")
         .filter(is_local == F.col("was_read"))
-        .select(*schemas.DIRECTORIES.fieldNames())
+        .transform(to_schema, schemas.DIRECTORIES)
     )

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import schemas
+from pipeline.transforms.contract import to_schema
 
 
 def leftover_by_broker(leftovers: DataFrame) -> DataFrame:
@@ -13,5 +14,5 @@ def leftover_by_broker(leftovers: DataFrame) -> DataFrame:
     return (
         leftovers.groupBy("survey_id", "taken_at", "broker", "place", "standing", "reason", "day")
         .agg(F.count("*").alias("findings"), F.coalesce(F.sum("size_bytes"), F.lit(0)).alias("size_bytes"))
-        .select(*schemas.LEFTOVER_BY_BROKER.fieldNames())
+        .transform(to_schema, schemas.LEFTOVER_BY_BROKER)
     )

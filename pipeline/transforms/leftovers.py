@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline import schemas
+from pipeline.transforms.contract import to_schema
 from pipeline.transforms.directories import LOG_DIR
 from pipeline.transforms.survey_topics import (
     PARTITION,
@@ -56,7 +57,7 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
         reduce(DataFrame.unionByName, found)
         .join(F.broadcast(moving), [*TOPIC], "left_anti")
         .join(F.broadcast(days), ["survey_id"], "inner")
-        .select(*(F.col(field.name).cast(field.dataType) for field in schemas.LEFTOVERS.fields))
+        .transform(to_schema, schemas.LEFTOVERS)
     )
 
 

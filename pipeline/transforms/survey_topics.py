@@ -26,13 +26,14 @@ def marked_topics(znodes: DataFrame) -> DataFrame:
 
 
 def existing_topics(znodes: DataFrame) -> DataFrame:
-    """survey_id, topic, wanted_id (the id in ZooKeeper), is_readable, is_marked, exists (always true)."""
+    """survey_id, topic, wanted_id (the id in ZooKeeper), created_at, is_readable, is_marked, exists (always true)."""
     return (
         of_kind(znodes, "topic")
         .join(marked_topics(znodes), [*TOPIC], "left")
         .select(
             *TOPIC,
             F.col("topic_id").alias("wanted_id"),
+            "created_at",
             "is_readable",
             F.coalesce("is_marked", F.lit(False)).alias("is_marked"),
             F.lit(True).alias("exists"),

@@ -15,20 +15,23 @@ from pipeline.transforms.directories import directories
 from pipeline.transforms.leftover_by_broker import leftover_by_broker
 from pipeline.transforms.leftovers import leftovers
 from protocol.findings import Reason
+from protocol.survey_records import survey_id
 from survey.leftovers import leftovers as found_in_memory
 from survey.views import Survey
 from tests.fakes.random_surveys import draw_survey
-from tests.fakes.survey_rows import Rows, frame
+from tests.fakes.survey_rows import frame, frames
 
 SURVEYS: Final = int(os.environ.get("LETHE_SURVEYS", "400"))
+
+pytestmark = pytest.mark.timeout(600)
 
 Finding = tuple[str, str, str, str, str, str, int | None, int | None, int, str | None]
 
 
-def in_memory(survey_id: str, survey: Survey) -> list[Finding]:
+def in_memory(survey: Survey) -> list[Finding]:
     return [
         (
-            survey_id,
+            survey_id(survey.taken_at_ms),
             found.place.value,
             found.standing.code,
             found.reason.code,
@@ -45,20 +48,18 @@ def in_memory(survey_id: str, survey: Survey) -> list[Finding]:
 
 @pytest.fixture(scope="module")
 def drawn() -> dict[str, Survey]:
-    return {f"survey-{seed:05}": draw_survey(seed) for seed in range(SURVEYS)}
+    surveys = (draw_survey(seed, 1_700_000_000_000 + seed) for seed in range(SURVEYS))
+    return {survey_id(survey.taken_at_ms): survey for survey in surveys}
 
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, drawn: dict[str, Survey]) -> DataFrame:
-    rows = Rows()
-    for survey_id, survey in drawn.items():
-        rows.add(survey_id, survey)
-    surveys, znodes, metadata, inventory = rows.frames(spark)
+    surveys, znodes, metadata, inventory = frames(spark, drawn.values())
     return leftovers(surveys, znodes, metadata, directories(inventory)).cache()
 
 
 def test_every_finding_and_no_other(found: DataFrame, drawn: dict[str, Survey]) -> None:
-    wanted = Counter(finding for survey_id, survey in drawn.items() for finding in in_memory(survey_id, survey))
+    wanted = Counter(finding for survey in drawn.values() for finding in in_memory(survey))
     columns = (
         "survey_id",
         "place",
@@ -86,15 +87,23 @@ def test_findings_have_the_columns_of_their_table(found: DataFrame) -> None:
     assert found.schema.simpleString() == schemas.LEFTOVERS.simpleString()
 
 
+def test_nothing_is_compared_with_everything(found: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    found.explain("extended")
+    plan = capsys.readouterr().out
+    assert "Join" in plan
+    assert "CartesianProduct" not in plan
+    assert "NestedLoopJoin" not in plan
+
+
 def test_findings_by_broker_add_up(found: DataFrame, drawn: dict[str, Survey]) -> None:
     counted = leftover_by_broker(found)
     assert counted.schema.simpleString() == schemas.LEFTOVER_BY_BROKER.simpleString()
     wanted = Counter[tuple[str, int | None, str]]()
     sizes = Counter[tuple[str, int | None, str]]()
-    for survey_id, survey in drawn.items():
+    for name, survey in drawn.items():
         for one in found_in_memory(survey):
-            wanted[survey_id, one.broker, one.reason.code] += 1
-            sizes[survey_id, one.broker, one.reason.code] += one.size_bytes
+            wanted[name, one.broker, one.reason.code] += 1
+            sizes[name, one.broker, one.reason.code] += one.size_bytes
     rows = counted.collect()
     assert {(row.survey_id, row.broker, row.reason): row.findings for row in rows} == wanted
     assert {(row.survey_id, row.broker, row.reason): row.size_bytes for row in rows if row.size_bytes} == {

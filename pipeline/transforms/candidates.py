@@ -1,0 +1,265 @@
+"""Gold `stale_topic_candidates`: topics that nobody seems to use, for a person to look at and then to delete.
+
+A candidate is a topic **to which nothing was written for N days, which was created before that, and of which every byte
+is where it should be**. Emptiness alone makes none: retention empties a living topic too, and its producer may write
+again in an hour. So `is_empty` is shown, and what counts is the time of the last write or, where none is known, since
+when the topic's sizes have not changed.
+
+What is known of the last write:
+
+* `mtime`. Every replica's directory was read on its broker's host: then the last write was not after the newest
+  modification of any segment of any replica. That can only err to the safe side. Retention deletes old segments and
+  never the one that is written to, or rolls a new one, which is younger than the last write; so does a replica that is
+  copied to another broker.
+* `sizes`. Else only sizes are known (a broker tells no times). The bytes of every replica were the same in all surveys
+  of N days in which everything was seen, and no two neighbours of these lie further apart than `max_gap_days`. That is
+  weaker: what is written between two surveys and deleted by retention before the second leaves no trace in sizes.
+  Deleting therefore asks brokers for offsets and for consumers first. A modification that was read on one of the hosts
+  and is younger than N days rules the topic out here too.
+
+Times are counted up to the newest survey in which everything was seen, and not up to now: what happened since is not
+known. Surveys after `now` are not looked at.
+
+Never a candidate: internal topics (`__` and whatever), the journal's own topic, protected ones; a topic that was in
+motion, is marked, being reassigned, or of which the survey found anything wrong except bytes that wait for their
+removal; one with a replica out of the ISR, or with more or fewer directories than replicas. Its data may be elsewhere.
+Where the survey says a topic by the start of its name only, all topics with that start are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipeline import schemas
+from pipeline.transforms.contract import to_schema
+from pipeline.transforms.directories import LOCAL
+from pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
+from protocol.findings import Reason
+from protocol.topic_globs import glob_as_regex
+from protocol.vocabulary import INTERNAL_TOPICS
+
+MIN_UNWRITTEN_DAYS: Final = 1
+_DAY_S: Final = 86_400
+_NEVER_CUT: Final = 190
+"""Of a topic with a name as long as this, a directory that was renamed may tell the start only."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaleRule:
+    """When a topic counts as unused. Less than a day is refused, unless `force` says that it is meant: too little time
+    makes candidates of topics that are written to at night. Raises ValueError."""
+
+    unwritten_days: float = 30
+    protected: Sequence[str] = ()
+    """Topics that are never candidates: patterns with `*` and `?`."""
+    journal_topic: str | None = None
+    max_gap_days: float = 2
+    """Between two surveys whose sizes are compared."""
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.unwritten_days < MIN_UNWRITTEN_DAYS and not self.force:
+            raise ValueError(
+                f"unwritten for {self.unwritten_days:g} days is too little to call a topic unused: give "
+                f"{MIN_UNWRITTEN_DAYS} or more, or force it"
+            )
+        if self.unwritten_days < 0 or self.max_gap_days <= 0:
+            raise ValueError("days are counted from 0 on, and surveys lie some time apart")
+
+    @property
+    def look_back_days(self) -> float:
+        """How old the surveys are that are compared: some older ones, so that it can be said for how much longer."""
+        return 2 * self.unwritten_days + self.max_gap_days
+
+
+def stale_topic_candidates(
+    surveys: DataFrame,
+    znodes: DataFrame,
+    directories: DataFrame,
+    leftovers: DataFrame,
+    *,
+    now: datetime,
+    rule: StaleRule,
+) -> DataFrame:
+    """STALE_TOPIC_CANDIDATES from SURVEYS, ZNODE_SNAPSHOT, silver DIRECTORIES and LEFTOVERS; `now` has a time zone."""
+    past = surveys.filter("complete").filter(F.col("taken_at") <= F.lit(now))
+    newest = past.orderBy(F.desc("taken_at"), F.desc("survey_id")).limit(1)
+    earlier = directories.filter(F.col("day") >= F.lit(now.date() - timedelta(days=rule.look_back_days)))
+    whole = _whole(newest, _of(newest, znodes), _of(newest, directories), _of(newest, leftovers), rule)
+    since = _unchanged_since(past, earlier, whole, rule)
+    days = F.col("unwritten_s") / _DAY_S
+    return (
+        whole.join(since, ["topic"], "left")
+        .withColumn("unwritten_s", _seconds("newest_at") - _seconds(_last_change()))
+        .filter((days >= rule.unwritten_days) & (F.col("created_s") / _DAY_S >= rule.unwritten_days))
+        .select(
+            "topic",
+            F.col("wanted_id").alias("topic_id"),
+            "partitions",
+            "replicas",
+            "size_bytes",
+            F.col("signature.bytes").alias("segment_bytes"),
+            "is_empty",
+            "last_write",
+            F.floor(days).alias("unwritten_days"),
+            F.when(F.col("is_read"), F.lit("mtime")).otherwise(F.lit("sizes")).alias("evidence"),
+            "created_at",
+            "survey_id",
+            F.col("newest_at").alias("taken_at"),
+        )
+        .transform(to_schema, schemas.STALE_TOPIC_CANDIDATES)
+    )
+
+
+def _of(newest: DataFrame, rows: DataFrame) -> DataFrame:
+    """The newest survey's rows; with the day, so that only its partition is read."""
+    return rows.join(F.broadcast(newest.select("survey_id", "day")), ["survey_id", "day"], "left_semi")
+
+
+def _last_change() -> Column:
+    """Where a write is known of that came after the sizes were first seen as they are, it counts."""
+    return F.when(F.col("is_read"), F.col("last_write")).when(
+        F.col("unchanged_since").isNotNull(), F.greatest("unchanged_since", "last_write")
+    )
+
+
+def _seconds(instant: str | Column) -> Column:
+    return F.unix_micros(F.col(instant) if isinstance(instant, str) else instant) / 1_000_000
+
+
+# --- the newest survey --------------------------------------------------------------------------------------------
+
+
+def _whole(
+    newest: DataFrame, znodes: DataFrame, directories: DataFrame, leftovers: DataFrame, rule: StaleRule
+) -> DataFrame:
+    """A row for each topic that the newest survey saw whole and that may be a candidate at all."""
+    when = newest.select("survey_id", F.col("taken_at").alias("newest_at"))
+    topics = existing_topics(znodes).filter("is_readable and not is_marked").drop("exists")
+    created_s = _seconds("newest_at") - _seconds("created_at")
+    moving = newest.select("survey_id", F.explode("in_motion").alias("topic"))
+    return (
+        topics.filter(F.col("created_at").isNotNull() & _may_be(rule))
+        .join(F.broadcast(when), ["survey_id"], "inner")
+        .join(F.broadcast(moving), [*TOPIC], "left_anti")
+        .join(of_kind(znodes, "reassignment"), [*TOPIC], "left_anti")
+        .withColumn("start", _start())
+        .join(_wrong(leftovers), ["survey_id", "start"], "left_anti")
+        .join(_healthy(znodes), [*TOPIC], "inner")
+        .join(_stored(directories), [*TOPIC], "inner")
+        .filter(F.col("stored_replicas") == F.col("replicas"))
+        .withColumn("created_s", created_s)
+    )
+
+
+def _may_be(rule: StaleRule) -> Column:
+    topic = F.col("topic")
+    names = sorted(INTERNAL_TOPICS | ({rule.journal_topic} if rule.journal_topic else set()))
+    forbidden = topic.startswith("__") | topic.isin(*names)
+    for pattern in rule.protected:
+        forbidden |= topic.rlike(f"^(?:{glob_as_regex(pattern)})$")
+    return ~forbidden
+
+
+def _start() -> Column:
+    return F.substring("topic", 1, _NEVER_CUT)
+
+
+def _wrong(leftovers: DataFrame) -> DataFrame:
+    """survey_id, start of the topic's name: of these something is not where it should be."""
+    return (
+        leftovers.filter(F.col("reason") != F.lit(Reason.NOT_RECLAIMED_YET.code))
+        .select("survey_id", _start().alias("start"))
+        .distinct()
+    )
+
+
+def _healthy(znodes: DataFrame) -> DataFrame:
+    """survey_id, topic, partitions, replicas (how many): topics with a leader and a full ISR in every partition, and
+    nothing that is being moved."""
+    is_moving = F.coalesce(F.size("adding"), F.lit(0)) + F.coalesce(F.size("removing"), F.lit(0)) > 0
+    is_full = (F.col("leader") >= 0) & (F.array_sort("isr") == F.array_sort("replicas"))
+    is_healthy = F.coalesce(F.col("has_znode") & F.col("has_state_znode") & is_full & ~is_moving, F.lit(False))
+    return (
+        of_kind(znodes, "partition")
+        .groupBy(*TOPIC)
+        .agg(
+            F.count("*").alias("partitions"),
+            F.sum(F.size("replicas")).alias("replicas"),
+            F.bool_and(is_healthy).alias("is_healthy"),
+        )
+        .filter("is_healthy")
+        .drop("is_healthy")
+    )
+
+
+def _stored(directories: DataFrame) -> DataFrame:
+    """survey_id, topic and what its directories say. A topic with a replica on its way to another log directory is left
+    out; that each assigned replica has its directory is what the survey's findings tell."""
+    is_replica = F.col("kind") == F.lit("replica")
+    return (
+        of_kind(directories, "replica", "future")
+        .groupBy(*TOPIC)
+        .agg(
+            F.count_if(is_replica).alias("stored_replicas"),
+            F.bool_or(~is_replica).alias("is_moving"),
+            F.sum("size_bytes").alias("size_bytes"),
+            F.bool_and(F.coalesce(_written() == 0, F.lit(False))).alias("is_empty"),
+            F.max("newest_segment_write").alias("last_write"),
+            F.bool_and((F.col("source") == LOCAL) & F.col("newest_segment_write").isNotNull()).alias("is_read"),
+            _signature().alias("signature"),
+        )
+        .filter(~F.col("is_moving"))
+        .drop("is_moving")
+    )
+
+
+def _written() -> Column:
+    """Bytes of a replica's segments: a broker's word on the size of a replica counts nothing else."""
+    return F.when(F.col("source") == LOCAL, F.col("segment_bytes")).otherwise(F.col("size_bytes"))
+
+
+def _signature() -> Column:
+    """The same where every replica of a topic has the same bytes on the same broker; null where the bytes of one are
+    not known. The sum of hashes does not depend on the order of rows."""
+    known = F.bool_and(_written().isNotNull())
+    hashes = F.sum(F.xxhash64("partition", "broker", _written()).cast("decimal(38,0)"))
+    return F.when(
+        known, F.struct(F.count("*").alias("replicas"), F.sum(_written()).alias("bytes"), hashes.alias("hash"))
+    )
+
+
+# --- older surveys ------------------------------------------------------------------------------------------------
+
+
+def _unchanged_since(past: DataFrame, directories: DataFrame, whole: DataFrame, rule: StaleRule) -> DataFrame:
+    """topic, unchanged_since: when the first of the surveys was taken that ends at the newest one, lies without a gap,
+    and has the same bytes for every replica all along. Only of topics for which nothing better is known. As a topic can
+    only be older than what is looked at, surveys before its creation do not count."""
+    wanted = whole.filter(~F.col("is_read") & F.col("signature").isNotNull()).select(
+        "topic", "created_at", "newest_at", F.col("signature").alias("newest_signature")
+    )
+    times = past.select("survey_id", "taken_at")
+    back_in_time = Window.partitionBy("topic").orderBy(F.desc("taken_at"), F.desc("survey_id"))
+    later = F.lag("taken_at").over(back_in_time)
+    too_far = F.coalesce(_seconds(later) - _seconds("taken_at") > rule.max_gap_days * _DAY_S, F.lit(False))
+    is_same = F.coalesce(F.col("signature") == F.col("newest_signature"), F.lit(False))
+    return (
+        of_kind(directories, "replica")
+        .groupBy(*TOPIC)
+        .agg(_signature().alias("signature"))
+        .join(wanted, ["topic"], "inner")
+        .join(F.broadcast(times), ["survey_id"], "inner")
+        .filter((F.col("taken_at") <= F.col("newest_at")) & (F.col("taken_at") >= F.col("created_at")))
+        .withColumn("is_broken", ~is_same | too_far)
+        .withColumn("was_broken", F.bool_or("is_broken").over(back_in_time))
+        .filter(~F.col("was_broken"))
+        .groupBy("topic")
+        .agg(F.min("taken_at").alias("unchanged_since"))
+    )
