@@ -81,6 +81,8 @@ class Files:
         self._sink: Sink | None = None
         self._size = 0
         self._mid_line = False
+        self._number = 0
+        """Of the file that was opened last."""
 
     def hasten(self) -> None:
         """What a file takes, it takes soon."""
@@ -123,16 +125,17 @@ class Files:
     def _sink_with_room_for(self, wanted: int) -> tuple[Sink, int]:
         sink = self._sink
         if sink is None:
-            numbers = self._numbers()
-            sink = self._open(numbers[-1] if numbers else 1)
+            sink = self._open(max((self._number, *self._numbers())) or 1)
         if self._size and self._size + wanted > self._max_bytes:
             self.close()
-            sink = self._open(self._numbers()[-1] + 1)
+            # Somebody may have taken the files away, and the directory with them.
+            sink = self._open(max((self._number, *self._numbers())) + 1)
         return sink, self._max_bytes - self._size
 
     def _open(self, number: int) -> Sink:
         sink = self._open_sink(self._path(number))
         self._sink = sink
+        self._number = number
         self._size = sink.size()
         self._mid_line = not sink.ends_in_newline()
         for old in self._numbers()[: -self._max_files]:

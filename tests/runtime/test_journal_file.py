@@ -182,6 +182,32 @@ class StalledDisk(FileSink):
         return super().write(data)
 
 
+def test_a_directory_that_is_taken_away_is_told_of_and_written_again_when_it_is_back(
+    tmp_path: Path, start: Start
+) -> None:
+    directory, elsewhere = tmp_path / "journal", tmp_path / "elsewhere"
+    journal = start(config(directory, max_bytes=4096, retry_ms=1))
+    for number in range(10):
+        journal.record(fact(number))
+    reach(lambda: journal.counts.written == 10)
+    directory.rename(elsewhere)
+    directory.write_text("a file where a directory was")
+    for number in range(10, 100):
+        journal.record(fact(number))
+    reach(lambda: journal.counts.failing is not None)
+    directory.unlink()
+    elsewhere.rename(directory)
+
+    def goes_on() -> bool:
+        journal.record(fact(100))
+        return journal.counts.failing is None and 100 in numbers(directory)
+
+    reach(goes_on)
+    journal.close()
+    assert numbers(directory)[:10] == list(range(10))
+    assert gaps(directory)
+
+
 def test_a_stalled_disk_blocks_nobody_and_the_gap_stands_where_it_was(tmp_path: Path, start: Start) -> None:
     StalledDisk.entered, StalledDisk.released = threading.Event(), threading.Event()
     journal = start(config(tmp_path, max_queued=10), StalledDisk)
