@@ -20,6 +20,14 @@ _TIME_STEPS: Final = (
     *(days * MS_PER_DAY for days in (1, 2, 5, 7, 14, 28, 56, 91, 182, 364)),
 )
 LOG_TICKS: Final = (1, 10, 100, _S, 10 * _S, _MIN, 10 * _MIN, _H, 6 * _H, MS_PER_DAY, 7 * MS_PER_DAY, 30 * MS_PER_DAY)
+FINE_LOG_TICKS: Final = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(_S, 2 * _S, 5 * _S, 10 * _S, 20 * _S, 30 * _S),
+    *(_MIN, 2 * _MIN, 5 * _MIN, 10 * _MIN, 20 * _MIN, 30 * _MIN),
+    *(_H, 2 * _H, 6 * _H, 12 * _H),
+    *(MS_PER_DAY, 2 * MS_PER_DAY, 7 * MS_PER_DAY, 14 * MS_PER_DAY, 30 * MS_PER_DAY),
+)
+"""For an axis that is too short for the others."""
 
 
 _HEADROOM: Final = 1.06
@@ -70,7 +78,10 @@ def elapsed_scale(end: float, *, wanted: int = 6) -> Scale:
 def log_scale(start: float, end: float) -> Scale:
     """Time since something, each of whose decades is as long as the others."""
     scale = Scale(max(start, 1), max(end, 10), is_log=True)
-    ticks = tuple(Tick(scale.at(each), step_words(each)) for each in LOG_TICKS if scale.start <= each <= scale.end)
+    values = [each for each in LOG_TICKS if scale.start <= each <= scale.end]
+    if len(values) < 3:
+        values = [each for each in FINE_LOG_TICKS if scale.start <= each <= scale.end]
+    ticks = tuple(Tick(scale.at(each), step_words(each)) for each in values)
     return Scale(scale.start, scale.end, _thinned(ticks), is_log=True)
 
 

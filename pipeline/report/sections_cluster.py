@@ -33,7 +33,7 @@ def brokers(report: Report) -> Section:
         *(Column(name, "number") for name in ("50 %", "99 %", "Longest")),
         Column("Against others", "number", "its median against the median of all brokers' that day"),
         *(Column(name, "number") for name in ("Replicas", "Acknowledged", "Refused")),
-        Column("Out of reach", "number", "replicas could not be deleted, all together"),
+        Column("Out of reach, sum", "number", "how long its replicas could not be deleted, all together"),
         Column("Day", "time"),
     ]
     body = table(

@@ -283,12 +283,11 @@ def candidates(report: Report) -> Section:
         is_long=True,
     )
     lead = "Nobody seems to use these. This shows what would be deleted, and who would notice:"
-    path = f"{report.lake.rstrip('/')}/gold/stale_topic_candidates"
     return Section(
         "candidates",
         title,
         lead,
-        stack(command(f"lethe topics delete --from-candidates {_quoted(path)} --dry-run"), shown),
+        stack(command(f"lethe topics delete --from-candidates {shlex.quote(report.lake)} --dry-run"), shown),
         number(rows.total),
     )
 
@@ -312,7 +311,3 @@ def _candidate_row(row: Candidate, most: int) -> list[Shown]:
 def _evidence(evidence: str | None) -> Cell:
     words = {"mtime": "files' times", "sizes": "sizes over surveys"}
     return Cell(words.get(evidence or "", evidence), evidence)
-
-
-def _quoted(path: str) -> str:
-    return shlex.quote(path)

@@ -45,6 +45,11 @@ def test_decades_of_a_logarithmic_axis_are_alike() -> None:
     assert [tick.label.replace("\u00a0", " ") for tick in scale.ticks][:4] == ["1 ms", "10 ms", "100 ms", "1 s"]
 
 
+def test_a_short_logarithmic_axis_has_labels_too() -> None:
+    labels = [tick.label.replace("\u00a0", " ") for tick in axes.log_scale(1_500, 17_000).ticks]
+    assert labels == ["2 s", "5 s", "10 s"]
+
+
 @pytest.mark.parametrize("about, step", [(0, 1), (0.3, 0.5), (1, 1), (3, 5), (7, 10), (120, 200)])
 def test_round_steps(about: float, step: float) -> None:
     assert axes.round_step(about) == pytest.approx(step)

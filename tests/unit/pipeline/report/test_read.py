@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 import statistics
 from pathlib import Path
 
 import pytest
 
 from pipeline import tables
-from pipeline.report.columns import Days, LakeUnreadable
+from pipeline.report.columns import Days, LakeChanged, LakeReader, LakeUnreadable
 from pipeline.report.read import read_report
 from pipeline.report.read_spans import SHOWN, step_width
 from tests.fakes.lakes import at, day_of, write
@@ -138,3 +139,14 @@ def test_columns_that_a_file_does_not_have_are_null(tmp_path: Path) -> None:
 def test_steps_are_few_enough_to_be_drawn(extent_ms: int) -> None:
     step = step_width(0, extent_ms)
     assert extent_ms / step <= 160
+
+
+def test_files_that_go_while_they_are_read_are_told_from_damage(tmp_path: Path) -> None:
+    days = [BEGAN_MS + number * MS_PER_DAY for number in range(80)]
+    write(tmp_path, tables.DELETION_SPANS, [span(1, ms) for ms in days])
+    batches = LakeReader(str(tmp_path)).batches(tables.DELETION_SPANS, ["topic"])
+    next(batches)
+    for ms in days[40:]:
+        shutil.rmtree(tmp_path / f"silver/deletion_spans/day={day_of(ms)}")
+    with pytest.raises(LakeChanged, match="is being replaced"):
+        list(batches)
