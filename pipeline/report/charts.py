@@ -20,6 +20,8 @@ REACHED: Final = (
     ("znodes_gone_at", "Znodes gone", "l-done"),
     ("bytes_gone_at", "Bytes gone", "l-gone"),
 )
+_CROWDED: Final = 90
+"""Percent of an axis; further right, labels stand at the left of their lines."""
 _SPARK_PX: Final = 18
 
 
@@ -55,8 +57,9 @@ def distribution(latency: Latency, scale: Scale, class_: str, *, height: int = 1
     """How many took how long; percentiles as lines."""
     most = max(latency.bins.values(), default=1)
     marks = [("p50", latency.p50, 12), ("p90", latency.p90, 24), ("p99", latency.p99, 36)]
+    at_left = scale.at(latency.p99) > _CROWDED
     lines = [
-        join((svg.vertical(scale.at(value), y - 9, height, "quantile"), _label(scale.at(value), y, name)))
+        join((svg.vertical(scale.at(value), y - 9, height, "quantile"), _label(scale.at(value), y, name, at_left)))
         for name, value, y in marks
     ]
     return svg.picture(
@@ -102,9 +105,8 @@ def _columns(bins: Mapping[int, int], scale: Scale, most: int, room: int, base: 
     return found
 
 
-def _label(place: float, y: float, words: str) -> Markup:
-    """Beside its line: at the right, or at the left where the chart ends."""
-    at_left = place > 92
+def _label(place: float, y: float, words: str, at_left: bool) -> Markup:
+    """Beside its line."""
     return el(
         "text",
         words,

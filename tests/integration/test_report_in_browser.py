@@ -41,6 +41,7 @@ async def test_the_page_asks_for_nothing_complains_of_nothing_and_fits(url: str)
             assert (ground == "rgb(255, 255, 255)") is not dark
         printed = await browser.open(url, width=794, height=1123, is_print=True)
         assert printed.complaints == []
+        assert await browser.evaluate(WIDE) <= 0
         assert await browser.evaluate("getComputedStyle(document.querySelector('.scroll.long')).maxHeight") == "none"
 
 
