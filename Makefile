@@ -78,6 +78,10 @@ interop: kafka ## the tests against real Kafka brokers and Kafka's own controlle
 golden: kafka ## record what real controllers and real brokers say to each other: tests/wire, docs/wire-differences.md
 	$(BIN)/python -m tools.golden $(KAFKA)
 
+.PHONY: golden-pipeline
+golden-pipeline: $(STAMP) java ## record the run with chaos whose tables the pipeline's tests expect: tests/pipeline/golden
+	$(BIN)/python -m tests.pipeline.golden_run
+
 .PHONY: hand-overs
 hand-overs: kafka ## control to and fro between Kafka and Lethe, often (HAND_OVERS=20, SEED=1, KAFKA="3.9.1 2.5.1")
 	LETHE_HAND_OVERS=$(or $(HAND_OVERS),20) LETHE_SEED=$(or $(SEED),1) LETHE_KAFKA="$(KAFKA)" \

@@ -179,7 +179,11 @@ DELETION_SPANS: Final = _table(
     ("znodes_gone_at", INSTANT, "its znodes were removed"),
     ("done_at", INSTANT, "deleted, as the controller sees it"),
     ("let_go_at", INSTANT, "the mark was taken back"),
-    ("bytes_gone_at", INSTANT, "the last directory was removed; null until all that were acknowledged are gone"),
+    (
+        "bytes_gone_at",
+        INSTANT,
+        "the last directory was removed; null until each broker has removed what it acknowledged",
+    ),
     ("outcome", TEXT, "done, let go, or open"),
     ("phase", TEXT, "the last phase that was reached"),
     ("acked_replicas", NUMBER, "replicas that acknowledged, each counted once"),

@@ -75,6 +75,11 @@ def replica_lines(events: DataFrame) -> DataFrame:
     ).where("topic is not null and kind is not null and broker is not null and at is not null")
 
 
+def answers_that_may_not_count(events: DataFrame) -> DataFrame:
+    """All REFUSED lines and few others: most answers are left out before anything is parsed."""
+    return events.where((F.col("type") == "ack") & ~F.col("data").contains('"result":"NONE"'))
+
+
 def freed_lines(events: DataFrame) -> DataFrame:
     """lethe.bytes-freed: broker, topic (a long one may be cut), id_key, at, day, directories, size_bytes, files,
     error."""

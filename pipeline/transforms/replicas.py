@@ -19,7 +19,15 @@ from pyspark.sql import functions as F
 from pipeline import schemas
 from pipeline.transforms.attribution import with_span_of_replicas
 from pipeline.transforms.contract import ms_between, to_schema
-from pipeline.transforms.journal_lines import ACKED, ASKED, INELIGIBLE, REFUSED, each_partition, replica_lines
+from pipeline.transforms.journal_lines import (
+    ACKED,
+    ASKED,
+    INELIGIBLE,
+    REFUSED,
+    answers_that_may_not_count,
+    each_partition,
+    replica_lines,
+)
 
 _REPLICA: Final = ("topic", "id_key", "span", "partition", "broker")
 
@@ -27,20 +35,8 @@ _REPLICA: Final = ("topic", "id_key", "span", "partition", "broker")
 def replica_deletions(events: DataFrame, heads: DataFrame) -> DataFrame:
     """REPLICA_DELETIONS, from CONTROLLER_EVENTS and `span_heads` of the same events: a row for each replica of which a
     line says something while its topic was being deleted."""
-    of = F.col("of")
-    said = with_span_of_replicas(replica_lines(events), heads).select(
-        "topic",
-        of["id_key"].alias("id_key"),
-        of["span"].alias("span"),
-        of["day"].alias("day"),
-        of["done_at"].alias("done_at"),
-        "at",
-        "kind",
-        "broker",
-        "ranges",
-        "result",
-    )
-    rows = _summed_up(each_partition(said)).join(_refusals(said), list(_REPLICA), "left")
+    refusals = _refusals(_said(answers_that_may_not_count(events), heads))
+    rows = _summed_up(each_partition(_said(events, heads))).join(refusals, list(_REPLICA), "left")
     # After a failover an acknowledgement of the former controller does not end what the present one waits for.
     ineligible_ms = (
         F.when(F.col("ineligible_since").isNull(), F.lit(0))
@@ -58,6 +54,22 @@ def replica_deletions(events: DataFrame, heads: DataFrame) -> DataFrame:
             }
         ),
         schemas.REPLICA_DELETIONS,
+    )
+
+
+def _said(events: DataFrame, heads: DataFrame) -> DataFrame:
+    of = F.col("of")
+    return with_span_of_replicas(replica_lines(events), heads).select(
+        "topic",
+        of["id_key"].alias("id_key"),
+        of["span"].alias("span"),
+        of["day"].alias("day"),
+        of["done_at"].alias("done_at"),
+        "at",
+        "kind",
+        "broker",
+        "ranges",
+        "result",
     )
 
 

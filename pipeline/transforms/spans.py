@@ -32,8 +32,7 @@ _FREED: Final = {"freed_directories": "directories", "freed_bytes": "size_bytes"
 def deletion_spans(events: DataFrame, heads: DataFrame, replicas: DataFrame) -> DataFrame:
     """DELETION_SPANS, from CONTROLLER_EVENTS, `span_heads` and REPLICA_DELETIONS of the same events."""
     rows = (
-        heads.join(_acknowledged(replicas, events), list(KEY), "left")
-        .join(_freed(events, heads), list(KEY), "left")
+        heads.join(_of_brokers(replicas, events, heads), list(KEY), "left")
         .withColumns(
             {
                 "topic_id": F.nullif("id_key", F.lit("")),
@@ -62,15 +61,22 @@ def deletion_spans(events: DataFrame, heads: DataFrame, replicas: DataFrame) -> 
     )
 
 
-def _acknowledged(replicas: DataFrame, events: DataFrame) -> DataFrame:
+def _of_brokers(replicas: DataFrame, events: DataFrame, heads: DataFrame) -> DataFrame:
+    """What each span's brokers acknowledged, were waited for and freed. `remaining`: how many of them have removed
+    fewer directories than they acknowledged. After a failover they may remove more: they were told of the replicas
+    again."""
+    waited = waits(replicas, events).withColumn("id_key", F.coalesce("topic_id", F.lit("")))
     return (
-        waits(replicas, events)
-        .groupBy("topic", F.coalesce("topic_id", F.lit("")).alias("id_key"), "span")
+        waited.join(_freed(events, heads), [*KEY, "broker"], "full")
+        .groupBy(*KEY)
         .agg(
             F.sum("acked").alias("acked"),
             F.min("first_ack_at").alias("first_ack_at"),
             F.max("last_ack_at").alias("last_ack_at"),
             F.sort_array(F.collect_list("wait")).alias("waited_for"),
+            *(F.sum(name).alias(name) for name in _FREED),
+            F.max("last_freed_at").alias("last_freed_at"),
+            F.count_if(F.col("acked") > F.coalesce("freed_directories", F.lit(0))).alias("remaining"),
         )
     )
 
@@ -78,16 +84,17 @@ def _acknowledged(replicas: DataFrame, events: DataFrame) -> DataFrame:
 def _freed(events: DataFrame, heads: DataFrame) -> DataFrame:
     removed = freed_lines(events).where(F.col("error").isNull())
     of = F.col("of")
+    key = (*(of[name].alias(name) for name in KEY), F.col("broker"))
     return (
         with_span_of_freed(removed, heads)
-        .groupBy(of["topic"].alias("topic"), of["id_key"].alias("id_key"), of["span"].alias("span"))
+        .groupBy(*key)
         .agg(*(F.sum(said).alias(name) for name, said in _FREED.items()), F.max("at").alias("last_freed_at"))
     )
 
 
 def _bytes_gone_at() -> Column:
-    """Known when the topic is deleted, and as many directories are gone as replicas have acknowledged."""
-    all_gone = (F.col("acked_replicas") > 0) & (F.col("freed_directories") >= F.col("acked_replicas"))
+    """Known when the topic is deleted, and every broker has removed as many directories as it has acknowledged."""
+    all_gone = (F.col("acked_replicas") > 0) & (F.col("remaining") == 0)
     return F.when((F.col("outcome") == DONE) & all_gone, F.col("last_freed_at"))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -138,7 +138,7 @@ def _take_in(line: Line, said: Row, named: list[Span]) -> None:
         mine = mine if topic_id or len({span.topic for span in mine}) == 1 else []
         latest = [s for s in mine if s.topic_id == (topic_id or s.topic_id) and (s.begun or 0) <= at + CLOCK_SKEW_MS]
         if latest and said.get("error") is None:
-            latest[-1].freed.append((at, said))
+            latest[-1].freed.append((at, said | {"broker": int(line.subject.rpartition("/")[2])}))
         return
     kind = _kind(line, said)
     broker = number(said.get("broker"))
@@ -209,7 +209,7 @@ def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]
             for by, since, until in span.holds
         ]
         freed = sum((number(said.get("directories")) or 0) for _, said in span.freed)
-        gone = max(at for at, _ in span.freed) if done is not None and acks and freed >= len(acks) else None
+        gone = max(at for at, _ in span.freed) if done is not None and acks and _all_freed(mine, span) else None
         outcome = "done" if done is not None else "let go" if let_go is not None else "open"
         yield span.key | {
             "partitions": max(span.partitions, default=None),
@@ -240,6 +240,15 @@ def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]
             "deleted_ms": gap(span.marked, done),
             "reclaimed_ms": gap(span.marked, gone),
         }
+
+
+def _all_freed(mine: list[Row], span: Span) -> bool:
+    """Every broker has removed as many directories as it has acknowledged replicas."""
+    acked = Counter(row["broker"] for row in mine if row["_acked"] is not None)
+    freed: Counter[int] = Counter()
+    for _, said in span.freed:
+        freed[said["broker"]] += number(said.get("directories")) or 0
+    return all(freed[broker] >= count for broker, count in acked.items())
 
 
 def _waits(mine: list[Row], history: dict[int, list[tuple[int, str]]]) -> Iterator[Row]:

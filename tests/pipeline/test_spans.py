@@ -45,6 +45,15 @@ def _not_yet_reclaimed(journal: Journal) -> None:
     journal.freed(62_000, "reclaiming", 1, count=1)
 
 
+def _told_twice(journal: Journal) -> None:
+    """After a failover broker 1 was told of its replicas again, and removed them twice; 2 has not removed its own."""
+    journal.phases(0, "told-twice", WHOLE)
+    for broker in (1, 2):
+        journal.answered(2000, "told-twice", broker)
+    journal.freed(2500, "told-twice", 1)
+    journal.freed(62_000, "told-twice", 1)
+
+
 def _failover(journal: Journal) -> None:
     journal.phases(0, "failover", ("queued", "started", "tombstoned"), "id", by=1001)
     journal.moved(1000, "failover", 1, STARTED, "0-3")
@@ -200,6 +209,7 @@ def _cut(journal: Journal) -> None:
 CASES: Final[tuple[Callable[[Journal], None], ...]] = (
     _whole,
     _not_yet_reclaimed,
+    _told_twice,
     _failover,
     _held,
     _still_held,
@@ -291,6 +301,11 @@ def test_bytes_are_gone_when_all_directories_are(tables: Tables) -> None:
     row = tables.one("reclaiming")
     assert (row["outcome"], row["acked_replicas"], row["freed_directories"]) == ("done", 2, 1)
     assert (row["bytes_gone_at"], row["reclaimed_ms"]) == (None, None)
+
+
+def test_bytes_are_gone_when_they_are_on_every_broker(tables: Tables) -> None:
+    row = tables.one("told-twice")
+    assert (row["acked_replicas"], row["freed_directories"], row["bytes_gone_at"]) == (4, 4, None)
 
 
 def test_a_failover_is_of_the_same_deletion(tables: Tables) -> None:
