@@ -29,6 +29,7 @@ ATTEMPT_S: Final = 15.0
 PAUSE_S: Final = 0.5
 HASTE_S: Final = 1.0
 """What an attempt may still take when the journal is being closed."""
+FLUSH_S: Final = 0.5
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 256 * 1024
 
@@ -207,7 +208,16 @@ class _AioKafka:
                     receipt.exception()
 
     async def stop(self) -> None:
-        await self._producer.client.close()
+        from aiokafka.errors import KafkaError
+
+        try:
+            # It would wait for brokers that are away; its loop ends next, and whatever is left in it.
+            async with asyncio.timeout(FLUSH_S):
+                await self._producer.stop()
+        except (KafkaError, OSError):
+            pass
+        finally:
+            await self._producer.client.close()
 
 
 def aiokafka_producer(servers: Sequence[str], topic: str, client_id: str) -> StartProducer:
