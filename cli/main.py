@@ -18,6 +18,7 @@ from cli import (
     demo,
     explain,
     partitions,
+    pipeline,
     report,
     rescue,
     survey,
@@ -41,6 +42,7 @@ app.command("zookeeper")(zookeeper.zookeeper)
 app.add_typer(topics.app, name="topics")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(partitions.app, name="partitions")
+app.add_typer(pipeline.app, name="pipeline")
 app.command("survey")(survey.survey)
 app.command("explain")(explain.explain)
 app.command("rescue")(rescue.rescue)

@@ -49,6 +49,7 @@ PAGES: Final = (
     Page("docs/metrics.md", "tools.metrics_page:page"),
     Page("docs/state-machines.md", "tools.state_machines_page:page"),
     Page("docs/surveys.md", "tools.surveys_page:page"),
+    Page("docs/tables.md", "tools.tables_page:page"),
     Page("docs/wire.md", "tools.wire_page:page"),
     Page("docs/wire-differences.md", "tools.wire_differences_page:page"),
 )

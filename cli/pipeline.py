@@ -1,0 +1,376 @@
+"""`lethe pipeline`: journals and surveys become tables, and tables can be looked at."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from cli.answer import Answer, Exit, Refusal, Table
+from cli.options import AsJson
+from cli.render import note
+from cli.running import finish_sync
+
+if TYPE_CHECKING:
+    from pipeline.jobs.report import DayRange, RunReport
+    from protocol.journal import JsonValue
+
+app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
+
+EXTRA: Final = "pip install 'lethe-kafka[pipeline]'"
+SHOWN_REFUSALS: Final = 20
+
+Lake = Annotated[
+    str,
+    typer.Option(
+        "--lake",
+        metavar="DIR",
+        help="Where the tables are: a directory, or a URI of a file system that Spark knows. Made where it is missing.",
+        show_default=False,
+    ),
+]
+Journals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--journal",
+        metavar="DIR",
+        help="A journal: a directory of *.jsonl or *.jsonl.gz, a file or a pattern; may be repeated.",
+        show_default=False,
+    ),
+]
+Surveys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--surveys",
+        metavar="DIR",
+        help="What `lethe survey --out DIR` keeps: that directory, or a survey in it; may be repeated.",
+        show_default=False,
+    ),
+]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="DAY", help="First day, as 2026-01-31, in UTC; all without.", show_default=False),
+]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="DAY", help="Last day, in UTC; all without.", show_default=False)
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", metavar="TIME", help="The moment that tables speak of, in RFC 3339; now without.", show_default=False
+    ),
+]
+Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://host:7077, yarn, k8s://...")]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.", show_default=False),
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="How many rows to show at most.")]
+
+
+@app.command("run")
+def run_command(
+    lake: Lake,
+    journal: Journals = None,
+    surveys: Surveys = None,
+    first: From = None,
+    last: To = None,
+    as_of: AsOf = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read journals and surveys, add what is new to the lake, and make the tables anew that depend on it.
+
+    The same days twice change nothing. Exit code 1 where the audit found that something is broken.
+    """
+    finish_sync(
+        lambda: run(
+            lake, journal or [], surveys or [], days(first, last), moment(as_of), master, settings(conf or []), as_json
+        ),
+        as_json=as_json,
+    )
+
+
+@app.command("show")
+def show_command(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Which table; `lethe pipeline tables` names them.")],
+    lake: Lake,
+    limit: Limit = 20,
+    first: From = None,
+    last: To = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show rows of a table, the newest days first. Needs neither Spark nor Java."""
+    finish_sync(lambda: show(table, lake, limit, first, last), as_json=as_json)
+
+
+@app.command("tables")
+def tables_command(
+    lake: Annotated[str | None, typer.Option("--lake", metavar="DIR", help="Count their rows in this lake.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the tables and what they hold."""
+    finish_sync(lambda: list_tables(lake), as_json=as_json)
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+
+def days(first: str | None, last: str | None) -> DayRange:
+    """Raises ValueError naming a text that is no day, and for a range that ends before it begins."""
+    with _the_extra():
+        from pipeline.jobs.report import DayRange
+    found = DayRange(_day("--from", first), _day("--to", last))
+    if found.first is not None and found.last is not None and found.first > found.last:
+        raise ValueError(f"--from {found.first} is after --to {found.last}")
+    return found
+
+
+def moment(text: str | None) -> datetime.datetime:
+    """Now where there is no text. Raises ValueError."""
+    if text is None:
+        return datetime.datetime.now(datetime.UTC)
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"--as-of {text!r} is no RFC 3339 time, such as 2026-01-31T12:00:00Z") from error
+    if found.tzinfo is None:
+        raise ValueError(f"--as-of {text!r} has no time zone: write {text}Z for UTC")
+    return found
+
+
+def settings(texts: Sequence[str]) -> dict[str, str]:
+    """Spark's settings from KEY=VALUE texts. Raises ValueError."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (equals and key.startswith("spark.")):
+            raise ValueError(f"--conf {text!r} is not of the form spark.KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def _day(option: str, text: str | None) -> datetime.date | None:
+    if text is None:
+        return None
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{option} {text!r} is no day, such as 2026-01-31") from error
+
+
+# --- commands -----------------------------------------------------------------------------------------------------
+
+
+def run(
+    lake: str,
+    journals: Sequence[str],
+    surveys: Sequence[str],
+    wanted: DayRange,
+    now: datetime.datetime,
+    master: str,
+    conf: Mapping[str, str],
+    quiet: bool,
+) -> Answer:
+    """One run of the batch job. Raises Refusal, ValueError and OSError."""
+    if not (journals or surveys):
+        raise ValueError("nothing to read: name a journal (--journal DIR), surveys (--surveys DIR) or both")
+    with _the_extra():
+        from pipeline import session
+        from pipeline.io.lake import Lake as TheLake
+        from pipeline.io.lake import LakeUnusable
+        from pipeline.io.lock import Locked
+        from pipeline.jobs import batch
+    _need_java()
+    batch_id = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
+    began = time.monotonic()
+    try:
+        with _stages(quiet=quiet) as stage:
+            stage("starting Spark")
+            spark = session.build(master, conf, log=log)
+            try:
+                target = TheLake(spark, lake)
+                report = batch.run(spark, target, journals, surveys, wanted, now, batch_id=batch_id, stage=stage)
+            finally:
+                spark.stop()
+    except (session.SessionUnavailable, LakeUnusable) as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    except Locked as error:
+        raise Refusal(str(error), Exit.NO) from error
+    except (Refusal, ValueError, OSError):
+        log.unlink(missing_ok=True)
+        raise
+    except Exception:
+        note(f"lethe: what Spark said is in {log}")
+        raise
+    log.unlink(missing_ok=True)
+    return answer(report, lake, time.monotonic() - began)
+
+
+def answer(report: RunReport, lake: str, took_s: float) -> Answer:
+    """What the run did, as text, tables and data."""
+    taken = Table(
+        ("table", "read", "new", "known or twice", "late", "set aside"),
+        tuple((one.table, *(f"{number:,}" for number in one[1:])) for one in report.taken),
+        "Taken in",
+    )
+    tables = [taken]
+    if report.rows:
+        rows = tuple((name, f"{count:,}") for name, count in report.rows.items())
+        tables.append(Table(("table", "rows"), rows, "Made anew"))
+    if report.refused:
+        shown = tuple((one.path, one.why) for one in report.refused[:SHOWN_REFUSALS])
+        tables.append(Table(("survey", "why"), shown, f"Surveys that were left out: {len(report.refused)}"))
+    span = f"{report.days[0]} to {report.days[-1]}, {len(report.days)} days" if report.days else "none"
+    lines = [f"Lake {lake}: days made anew: {span}; {took_s:.1f} s"]
+    if report.errors or report.warnings:
+        found = f"{report.errors:,} errors, {report.warnings:,} warnings"
+        lines.append(f"The audit found {found}: lethe pipeline show violations --lake {lake}")
+    data: dict[str, JsonValue] = {
+        "batch_id": report.batch_id,
+        "taken": [dict(one._asdict()) for one in report.taken],
+        "refused": [dict(one._asdict()) for one in report.refused],
+        "days": [str(day) for day in report.days],
+        "rows": dict(report.rows),
+        "errors": report.errors,
+        "warnings": report.warnings,
+        "took_ms": round(took_s * 1000),
+    }
+    return Answer(data, tuple(lines), tuple(tables), Exit.NO if report.errors else Exit.OK)
+
+
+def show(name: str, lake: str, limit: int, first: str | None, last: str | None) -> Answer:
+    """The newest rows of a table. Raises ValueError and Refusal."""
+    with _the_extra():
+        import pyarrow as pa
+
+        from pipeline.report.columns import Days, LakeReader, Order
+        from pipeline.report.columns import first as first_rows
+        from pipeline.tables import TABLES
+    table = TABLES.get(name)
+    if table is None:
+        raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+    reader = LakeReader(lake)
+    wanted = Days(_day("--from", first), _day("--to", last))
+    if not table.is_partitioned and (first or last):
+        raise ValueError(f"{name} is not by days: leave --from and --to out")
+    order = [Order(column, column == "day") for column in _order(table.key, table.schema.names)]
+    best, total = None, 0
+    for batch in reader.batches(table, table.schema.names, wanted.filter()):
+        total += batch.num_rows
+        best = first_rows(batch if best is None else pa.concat_tables([best, batch]), order, limit)
+    rows = [] if best is None else best.to_pylist()
+    cells = tuple(tuple(_text(row[column]) for column in table.schema.names) for row in rows)
+    data: JsonValue = {
+        "table": name,
+        "total": total,
+        "rows": [{column: _plain(value) for column, value in row.items()} for row in rows],
+    }
+    line = f"{name}: {len(rows):,} of {total:,} rows"
+    return Answer(data, (line,), (Table(tuple(table.schema.names), cells),) if rows else ())
+
+
+def list_tables(lake: str | None) -> Answer:
+    """All tables; with a lake, how many rows they have there."""
+    with _the_extra():
+        from pipeline.report.columns import LakeReader
+        from pipeline.tables import TABLES
+    reader = None if lake is None else LakeReader(lake)
+    rows, data = [], []
+    for table in TABLES.values():
+        count = None
+        if reader is not None:
+            some = table.schema.names[:1]
+            count = sum(batch.num_rows for batch in reader.batches(table, some)) if reader.has(table) else None
+        by = table.day_of or ""
+        rows.append((table.layer.value, table.name, ", ".join(table.key), by, "" if count is None else f"{count:,}"))
+        one: dict[str, JsonValue] = {"layer": table.layer.value, "table": table.name, "key": list(table.key)}
+        data.append({**one, "day_of": table.day_of, "rows": count})
+    return Answer(list(data), (), (Table(("layer", "table", "key", "by day of", "rows"), tuple(rows)),))
+
+
+# --- helpers ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _the_extra() -> Iterator[None]:
+    """Turns a package that is not installed into a message that says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("pyspark", "py4j", "pyarrow"):
+            raise
+        raise Refusal(f"{package} is not installed, and lethe pipeline needs it: {EXTRA}", Exit.USAGE) from error
+
+
+def _need_java() -> None:
+    from cluster.java import JavaUnusable, java_executable
+
+    try:
+        java_executable("lethe pipeline")
+    except JavaUnusable as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+
+
+@contextmanager
+def _stages(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Says which stage a run is in: as one moving line on a terminal, else as lines; not at all where `quiet`."""
+    began = time.monotonic()
+    if quiet:
+        yield lambda _: None
+    elif not sys.stderr.isatty():
+        yield lambda what: note(f"{time.monotonic() - began:6.1f} s  {what}")
+    else:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bars:
+
+            def begin(what: str) -> None:
+                for task in bars.task_ids:
+                    bars.update(task, total=1, completed=1)
+                bars.add_task(what, total=None)
+
+            yield begin
+
+
+def _order(key: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The newest days first, then by key."""
+    return [name for name in dict.fromkeys(("day", *key)) if name in names]
+
+
+def _text(value: object) -> str:
+    plain = _plain(value)
+    if plain is None:
+        return ""
+    return plain if isinstance(plain, str) else str(plain)
+
+
+def _plain(value: object) -> JsonValue:
+    """A cell as JSON has it: instants in RFC 3339 with milliseconds."""
+    match value:
+        case datetime.datetime():
+            return value.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case datetime.date():
+            return value.isoformat()
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case dict():
+            return {str(name): _plain(one) for name, one in value.items()}
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)

@@ -1,0 +1,1 @@
+"""The order of things: what is read, made and written, and when."""

@@ -1,0 +1,54 @@
+"""A run over what lies in directories: read, sort out, make the tables of the days concerned anew."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.io.lake import Lake
+from pipeline.jobs.refresh import refresh
+from pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
+from pipeline.jobs.take_in import take_in_journal
+from pipeline.jobs.take_in_surveys import take_in_surveys
+
+
+def run(
+    spark: SparkSession,
+    lake: Lake,
+    journals: Sequence[str],
+    surveys: Sequence[str],
+    days: DayRange,
+    now: datetime.datetime,
+    *,
+    batch_id: str,
+    stage: Stage = lambda _: None,
+) -> RunReport:
+    """Takes in journals and surveys of these days and makes the tables anew that depend on them.
+
+    `now` (with a zone) is the moment that the tables speak of; `batch_id` tells the run from all others. Raises
+    NothingToRead, Locked, LakeUnusable, FileTrouble.
+    """
+    ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
+    taken: list[Taken] = []
+    refused: list[Refused] = []
+    concerned: set[datetime.date] = set()
+    with lake.writer(batch_id):
+        if journals:
+            stage("reading the journal")
+            counts, found = take_in_journal(spark, lake, journals, days, ingested_at=ingested_at, batch_id=batch_id)
+            taken.append(counts)
+            concerned.update(found)
+        if surveys:
+            stage("reading surveys")
+            all_counts, refused, found = take_in_surveys(
+                spark, lake, surveys, days, ingested_at=ingested_at, batch_id=batch_id
+            )
+            taken += all_counts
+            concerned.update(found)
+        owed = lake.owed()
+        made = refresh(lake, concerned | set(owed), now, stage)
+        lake.settle(owed)
+    return RunReport(batch_id, tuple(taken), tuple(refused), tuple(made.days), made.rows)

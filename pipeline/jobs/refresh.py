@@ -1,0 +1,125 @@
+"""From bronze to silver and gold, for some days: the order in which tables are made anew.
+
+Theory of operation. Every derived row is a function of bronze rows, so making it again gives the same row. Of the
+journal, the topics are found of whose deletions the days' lines say anything. Their whole history is read, from the day
+on which the first of their spans began, and gives their spans anew. In the days of these spans, as they were and as
+they are now, the rows of other topics stay and theirs are replaced. A deletion that ended today thus rewrites the day
+on which it was marked, and no other. What is said of a survey depends on that survey alone.
+
+Gold tables are made again for the days that were rewritten, from whole days; the small ones that have no days, from
+everything. Each table changes whole or not at all; where a run dies between two of them, the lake still owes the days,
+and the next run makes them again.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import tables
+from pipeline.io.lake import Lake, StagedRows
+from pipeline.jobs.refresh_gold import refresh_gold
+from pipeline.jobs.report import Stage
+from pipeline.tables import Table
+from pipeline.transforms.affected import affected_topics, lines_about, rows_of, rows_of_others
+from pipeline.transforms.directories import directories
+from pipeline.transforms.leftover_by_broker import leftover_by_broker
+from pipeline.transforms.leftovers import leftovers
+from pipeline.transforms.replicas import replica_deletions
+from pipeline.transforms.span_heads import span_heads
+from pipeline.transforms.spans import deletion_spans
+from protocol.journal import FactType
+
+
+class Refreshed(NamedTuple):
+    """The days whose tables were made anew, and rows of the tables that have no days, by name."""
+
+    days: list[datetime.date]
+    rows: dict[str, int]
+
+
+def refresh(lake: Lake, days: Collection[datetime.date], now: datetime.datetime, stage: Stage) -> Refreshed:
+    """Makes the tables anew for the journal's lines and the surveys of these days. Inside `lake.writer`."""
+    written = set(days)
+    written |= refresh_deletions(lake, sorted(days), stage)
+    refresh_surveys(lake, sorted(days), stage)
+    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage)
+    return Refreshed(sorted(written), rows)
+
+
+# --- deletions ----------------------------------------------------------------------------------------------------
+
+
+def refresh_deletions(lake: Lake, days: Sequence[datetime.date], stage: Stage) -> set[datetime.date]:
+    """Silver tables of deletions; the days that were rewritten."""
+    stage("finding the deletions that changed")
+    affected = affected_topics(lake.read(tables.CONTROLLER_EVENTS, days)).persist()
+    try:
+        if not affected.limit(1).count():
+            return set()
+        return _respan(lake, days, affected, stage)
+    finally:
+        affected.unpersist()
+
+
+def _respan(lake: Lake, days: Sequence[datetime.date], affected: DataFrame, stage: Stage) -> set[datetime.date]:
+    events = _history(lake, days, affected)
+    heads = span_heads(events).persist()
+    try:
+        stage("making replica_deletions")
+        replicas = lake.staged(tables.REPLICA_DELETIONS, replica_deletions(events, heads))
+        stage("making deletion_spans")
+        spans = lake.staged(tables.DELETION_SPANS, deletion_spans(events, heads, replicas.read()))
+        written = _replace_rows(lake, tables.REPLICA_DELETIONS, replicas, affected)
+        return written | _replace_rows(lake, tables.DELETION_SPANS, spans, affected)
+    finally:
+        heads.unpersist()
+
+
+def _history(lake: Lake, days: Sequence[datetime.date], affected: DataFrame) -> DataFrame:
+    """All lines about these topics, from the day on which their first span began; of brokers, all lines."""
+    known = rows_of(lake.read(tables.DELETION_SPANS).select("topic", "day"), affected)
+    first = min([day for day in (known.agg(F.min("day")).collect()[0][0],) if day is not None] + list(days))
+    had = lake.days(tables.CONTROLLER_EVENTS)
+    since = lines_about(lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day >= first]), affected)
+    before = lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day < first])
+    return since.unionByName(before.where(F.col("type") == FactType.BROKER.value))
+
+
+def _replace_rows(lake: Lake, table: Table, staged: StagedRows, affected: DataFrame) -> set[datetime.date]:
+    """Puts the staged rows in the place of all that the table says of these topics; the days that were rewritten."""
+    was = rows_of(lake.read(table).select("topic", "day"), affected).select("day").distinct().collect()
+    written = {row["day"] for row in was} | set(staged.days())
+    if written.isdisjoint(lake.days(table)):
+        staged.keep()
+        return written
+    others = rows_of_others(lake.read(table, written), affected)
+    lake.replace_partitions(table, others.unionByName(staged.read()), written)
+    staged.forget()
+    return written
+
+
+# --- surveys ------------------------------------------------------------------------------------------------------
+
+
+def refresh_surveys(lake: Lake, days: Sequence[datetime.date], stage: Stage) -> None:
+    """What is said of the surveys of these days."""
+    surveyed = sorted(set(days) & set(lake.days(tables.SURVEYS)))
+    if not surveyed:
+        return
+    stage("making directories and leftovers")
+    lake.replace_partitions(tables.DIRECTORIES, directories(lake.read(tables.AGENT_INVENTORY, surveyed)), surveyed)
+    found = leftovers(
+        lake.read(tables.SURVEYS, surveyed),
+        lake.read(tables.ZNODE_SNAPSHOT, surveyed),
+        lake.read(tables.BROKER_METADATA, surveyed),
+        lake.read(tables.DIRECTORIES, surveyed),
+    )
+    lake.replace_partitions(tables.LEFTOVERS, found, surveyed)
+    lake.replace_partitions(
+        tables.LEFTOVER_BY_BROKER, leftover_by_broker(lake.read(tables.LEFTOVERS, surveyed)), surveyed
+    )

@@ -1,0 +1,63 @@
+"""The gold tables: those by days for the days that were rewritten, the others from everything."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection
+
+from pipeline import tables
+from pipeline.io.lake import Lake
+from pipeline.jobs.report import Stage
+from pipeline.transforms.candidates import StaleRule, stale_topic_candidates
+from pipeline.transforms.reclaim import daily_reclaim
+from pipeline.transforms.slo import deletion_slo
+from pipeline.transforms.slow_brokers import slow_brokers
+from pipeline.transforms.stuck import Surveyed, stuck_now
+from pipeline.transforms.tenures import controller_tenures
+
+
+def refresh_gold(
+    lake: Lake,
+    days: Collection[datetime.date],
+    written: Collection[datetime.date],
+    now: datetime.datetime,
+    stage: Stage,
+    rule: StaleRule | None = None,
+) -> dict[str, int]:
+    """Makes the gold tables anew but for what is said of single surveys; rows of those that have no days, by name.
+
+    `days` are those whose lines or surveys were read, `written` those of the deletions that were made anew as well.
+    """
+    if lake.days(tables.CONTROLLER_EVENTS):
+        stage("making daily_reclaim and controller_tenures")
+        lake.replace_partitions(tables.DAILY_RECLAIM, daily_reclaim(lake.read(tables.CONTROLLER_EVENTS, days)), days)
+        lake.write_whole(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.CONTROLLER_EVENTS)))
+    if lake.days(tables.DELETION_SPANS):
+        stage("making deletion_slo and slow_brokers")
+        lake.replace_partitions(tables.DELETION_SLO, deletion_slo(lake.read(tables.DELETION_SPANS, written)), written)
+        lake.replace_partitions(
+            tables.SLOW_BROKERS, slow_brokers(lake.read(tables.REPLICA_DELETIONS, written)), written
+        )
+    stage("making stuck_now")
+    surveyed = Surveyed(lake.read(tables.SURVEYS), lake.read(tables.ZNODE_SNAPSHOT), lake.read(tables.LEFTOVERS))
+    stuck = stuck_now(
+        lake.read(tables.DELETION_SPANS),
+        lake.read(tables.REPLICA_DELETIONS),
+        now=now,
+        surveyed=surveyed if lake.days(tables.SURVEYS) else None,
+    )
+    lake.write_whole(tables.STUCK_NOW, stuck)
+    made = [tables.STUCK_NOW]
+    if lake.days(tables.SURVEYS):
+        stage("making stale_topic_candidates")
+        candidates = stale_topic_candidates(
+            lake.read(tables.SURVEYS),
+            lake.read(tables.ZNODE_SNAPSHOT),
+            lake.read(tables.DIRECTORIES),
+            lake.read(tables.LEFTOVERS),
+            now=now,
+            rule=rule or StaleRule(),
+        )
+        lake.write_whole(tables.STALE_TOPIC_CANDIDATES, candidates)
+        made.append(tables.STALE_TOPIC_CANDIDATES)
+    return {table.name: lake.read(table).count() for table in made}

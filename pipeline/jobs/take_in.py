@@ -1,0 +1,90 @@
+"""From journals and surveys to bronze tables, which only grow.
+
+Lines are staged first, in one pass over the journal. Whether any of them is there twice, or was there before, is then
+asked of two columns of what was staged, by hash: as a rule the answer is no, and the staged files become the table's as
+they are. Only otherwise are the new ones picked out.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from pipeline.io.journal import journal_files, read_lines
+from pipeline.io.lake import Lake, StagedRows
+from pipeline.jobs.report import DayRange, Taken
+from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
+from pipeline.transforms import bronze_events
+
+KEY = ("source", "id")
+
+
+def take_in_journal(
+    spark: SparkSession, lake: Lake, places: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
+) -> tuple[Taken, list[datetime.date]]:
+    """Adds the journal's new lines of these days; what became of them, and the days that have lines in the journal."""
+    files = journal_files(spark, places)
+    parsed = bronze_events.parse(read_lines(spark, files))
+    staged = lake.staged(
+        CONTROLLER_EVENTS,
+        bronze_events.to_stage(parsed, ingested_at=ingested_at, batch_id=batch_id).where(within(days)),
+    )
+    touched = staged.days()
+    had = lake.days(CONTROLLER_EVENTS)
+    aside = bronze_events.set_aside(staged.aside())
+    quarantined = keep_aside(lake, aside, files)
+    read = staged.read().count()
+    lake.owe(touched)
+    new, late = _add(lake, staged, had)
+    return Taken(CONTROLLER_EVENTS.name, read + quarantined, new, read - new, late, quarantined), touched
+
+
+def within(days: DayRange) -> Column:
+    """Whether a staged row is of these days; lines without a day are of all."""
+    inside = F.lit(True)
+    if days.first is not None:
+        inside = inside & (F.col("day") >= F.lit(days.first))
+    if days.last is not None:
+        inside = inside & (F.col("day") <= F.lit(days.last))
+    return F.col("day").isNull() | inside
+
+
+def keep_aside(lake: Lake, aside: DataFrame, files: Collection[str]) -> int:
+    """Lines of these files that are set aside take the place of those that were before; how many they are."""
+    old = lake.read(QUARANTINE)
+    count = aside.agg(F.coalesce(F.sum("copies"), F.lit(0))).collect()[0][0]
+    read = old.sparkSession.createDataFrame([(file,) for file in files], "_source_file string")
+    if count or old.join(read, "_source_file", "left_semi").limit(1).count():
+        lake.write_whole(QUARANTINE, old.join(read, "_source_file", "left_anti").unionByName(aside))
+    return int(count)
+
+
+def _add(lake: Lake, staged: StagedRows, had: Sequence[datetime.date]) -> tuple[int, int]:
+    """Adds what is new of the staged rows; how many rows that is, and how many of them are late."""
+    bronze = lake.read(CONTROLLER_EVENTS, staged.days())
+    is_late = F.col("day") < F.lit(max(had)) if had else F.lit(False)
+    if not _any_twice(staged.read(), bronze):
+        new, late = _counts(staged.read(), is_late)
+        staged.keep()
+        return new, late
+    once = Window.partitionBy(*KEY).orderBy("time", "_source_file", "type", "subject", "data")
+    first = staged.read().withColumn("copy", F.row_number().over(once)).where("copy = 1").drop("copy")
+    picked = lake.staged(CONTROLLER_EVENTS, first.join(bronze.select(*KEY), list(KEY), "left_anti"))
+    new, late = _counts(picked.read(), is_late)
+    picked.keep()
+    staged.forget()
+    return new, late
+
+
+def _any_twice(staged: DataFrame, bronze: DataFrame) -> bool:
+    """Whether a key is there twice among both, as far as hashes of 64 bits tell."""
+    keys = staged.select(F.xxhash64(*KEY).alias("key")).unionByName(bronze.select(F.xxhash64(*KEY).alias("key")))
+    return bool(keys.groupBy("key").count().where("count > 1").limit(1).collect())
+
+
+def _counts(rows: DataFrame, is_late: Column) -> tuple[int, int]:
+    row = rows.agg(F.count(F.lit(1)), F.coalesce(F.sum(is_late.cast("int")), F.lit(0))).collect()[0]
+    return int(row[0]), int(row[1])

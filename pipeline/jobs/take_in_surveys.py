@@ -1,0 +1,165 @@
+"""From kept surveys to the four bronze tables of surveys.
+
+A survey is taken in once. Its row in `surveys` is added last, so that a survey of which a crash left only some tables
+is gone on with. One whose files have fewer rows than its manifest says is being copied still: it is left for a later
+run.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline import tables
+from pipeline.io.files import Files
+from pipeline.io.journal import read_lines
+from pipeline.io.lake import Lake
+from pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
+from pipeline.jobs.report import DayRange, Refused, Taken
+from pipeline.jobs.take_in import keep_aside
+from pipeline.tables import Table
+from pipeline.transforms import bronze_surveys
+from pipeline.transforms.bronze_events import KEPT
+from pipeline.transforms.contract import to_schema
+from protocol.journal import JsonValue, time_from_text
+from protocol.survey_records import DIRECTORIES, METADATA, ROW_FILES, ZNODES, File
+
+TABLES: Final[Mapping[str, Table]] = {
+    ZNODES.name: tables.ZNODE_SNAPSHOT,
+    METADATA.name: tables.BROKER_METADATA,
+    DIRECTORIES.name: tables.AGENT_INVENTORY,
+}
+_NO_SURVEY: Final = "not a survey of this form"
+
+
+def take_in_surveys(
+    spark: SparkSession, lake: Lake, places: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
+) -> tuple[list[Taken], list[Refused], list[datetime.date]]:
+    """Adds the new surveys of these days; what became of their rows, what was refused, and the days of all surveys."""
+    found, unusable = find_surveys(spark, places)
+    found = [survey for survey in found if _day(survey) in days]
+    known = _known(lake, tables.SURVEYS, found)
+    refused = [Refused(survey.path, survey.why) for survey in unusable]
+    ours, strange = _of_one_cluster(lake, found)
+    refused += strange
+    new: dict[str, KeptSurvey] = {}
+    for survey in ours:
+        if survey.survey_id in known:
+            continue
+        if missing := _missing(spark, survey):
+            refused.append(Refused(survey.path, missing))
+        else:
+            new.setdefault(survey.survey_id, survey)
+    lake.owe(sorted({_day(survey) for survey in new.values()}))
+    taken = [
+        _take_in_file(spark, lake, list(new.values()), file, ingested_at=ingested_at, batch_id=batch_id)
+        for file in ROW_FILES
+    ]
+    keep_aside(lake, _refused_manifests(spark, unusable), [f"{survey.path}/{MANIFEST_NAME}" for survey in unusable])
+    if new:
+        rows = _survey_rows(spark, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
+        lake.append(tables.SURVEYS, rows)
+    counts = Taken(tables.SURVEYS.name, len(found) + len(unusable), len(new), len(ours) - len(new), 0, len(refused))
+    return [counts, *taken], refused, sorted({_day(survey) for survey in ours})
+
+
+def _of_one_cluster(lake: Lake, found: Sequence[KeptSurvey]) -> tuple[list[KeptSurvey], list[Refused]]:
+    """Those of the lake's cluster, and why the others are refused. A lake that is of none yet becomes one of the
+    cluster of the earliest survey."""
+    named = sorted((one.survey_id, one.cluster_id) for one in found if one.cluster_id is not None)
+    if lake.cluster_id is None and named:
+        lake.claim(str(named[0][1]))
+    ours, strange = [], []
+    for survey in found:
+        if survey.cluster_id is None or survey.cluster_id == lake.cluster_id:
+            ours.append(survey)
+        else:
+            why = f"it is of the cluster {survey.cluster_id}, the lake of {lake.cluster_id}: use a lake of its own"
+            strange.append(Refused(survey.path, why))
+    return ours, strange
+
+
+def _missing(spark: SparkSession, survey: KeptSurvey) -> str:
+    """Why the survey is not whole; empty where it is."""
+    files = Files(spark, survey.path)
+    for file in ROW_FILES:
+        path, expected = f"{survey.path}/{file.name}", survey.rows(file)
+        if not expected:
+            continue
+        there = read_lines(spark, [path]).where(F.trim("value") != "").count() if files.exists(path) else 0
+        if there != expected:
+            return f"{file.name} has {there} rows and its manifest says {expected}: copy the survey whole"
+    return ""
+
+
+def _take_in_file(
+    spark: SparkSession, lake: Lake, new: Sequence[KeptSurvey], file: File, *, ingested_at: Column, batch_id: str
+) -> Taken:
+    table = TABLES[file.name]
+    to_do = [survey for survey in new if survey.survey_id not in _known(lake, table, new) and survey.rows(file)]
+    if not to_do:
+        return Taken(table.name, 0, 0, 0, 0, 0)
+    parsed = bronze_surveys.parse(read_rows(spark, to_do, file), file, table.schema)
+    rows = bronze_surveys.rows(parsed, file, table.schema, ingested_at=ingested_at, batch_id=batch_id)
+    # A row of another survey would be of a directory that holds two.
+    staged = lake.staged(table, rows.where(F.col("survey_id").isin([survey.survey_id for survey in to_do])))
+    count = staged.read().count()
+    paths = [f"{survey.path}/{file.name}" for survey in to_do]
+    aside = keep_aside(lake, bronze_surveys.set_aside(parsed), paths)
+    staged.keep()
+    return Taken(table.name, count + aside, count, 0, 0, aside)
+
+
+def _known(lake: Lake, table: Table, surveys: Sequence[KeptSurvey]) -> set[str]:
+    """Which of these surveys the table has."""
+    rows = lake.read(table, {_day(survey) for survey in surveys})
+    return {row["survey_id"] for row in rows.select("survey_id").distinct().collect()}
+
+
+def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str) -> DataFrame:
+    """The rows of SURVEYS, from manifests."""
+    schema = "survey_id string, taken_at string, took_ms long, cluster_id string, complete boolean, "
+    schema += "in_motion array<string>, problems array<struct<where: string, what: string>>, _source_file string"
+    names = ("survey_id", "taken_at", "took_ms", "cluster_id", "complete", "in_motion")
+    rows = [
+        (
+            *(survey.manifest[name] for name in names),
+            _problems(survey.manifest["problems"]),
+            f"{survey.path}/{MANIFEST_NAME}",
+        )
+        for survey in new
+    ]
+    frame = spark.createDataFrame(rows, schema).withColumn("taken_at", F.col("taken_at").cast("timestamp"))
+    stamped = frame.withColumns(
+        {"_ingested_at": ingested_at, "_batch_id": F.lit(batch_id), "day": F.to_date("taken_at")}
+    )
+    return to_schema(stamped, tables.SURVEYS.schema)
+
+
+def _problems(value: JsonValue) -> list[tuple[str, str]] | None:
+    if not isinstance(value, list):
+        return None
+    return [(str(one["where"]), str(one["what"])) for one in value if isinstance(one, dict)]
+
+
+def _refused_manifests(spark: SparkSession, unusable: Sequence[RefusedSurvey]) -> DataFrame:
+    """The rows of QUARANTINE for manifests."""
+    rows = [(f"{one.path}/{MANIFEST_NAME}", one.manifest, one.why) for one in unusable]
+    frame = spark.createDataFrame(rows, "_source_file string, line string, detail string")
+    return frame.select(
+        "_source_file",
+        F.sha2("line", 256).alias("line_hash"),
+        F.substring("line", 1, KEPT).alias("line"),
+        F.lit(_NO_SURVEY).alias("reason"),
+        "detail",
+        F.lit(1).cast("long").alias("copies"),
+    )
+
+
+def _day(survey: KeptSurvey) -> datetime.date:
+    moment = time_from_text(str(survey.manifest["taken_at"])) / 1000
+    return datetime.datetime.fromtimestamp(moment, datetime.UTC).date()

@@ -1,0 +1,305 @@
+"""A run over journals and surveys: twice is once, late and doubled lines, a crash between any two steps."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import tables
+from pipeline.io.files import Files
+from pipeline.io.journal import NothingToRead
+from pipeline.io.lake import Lake
+from pipeline.jobs import batch
+from pipeline.jobs.report import DayRange, RunReport
+from pipeline.tables import Table
+from protocol.journal import Entry, Fact, FactType, JsonValue, encode, time_from_text
+from protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ZNODES, File
+
+NOW: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
+CLUSTER: Final = "c1"
+DERIVED: Final = (
+    *(tables.DELETION_SPANS, tables.REPLICA_DELETIONS, tables.DIRECTORIES, tables.LEFTOVERS, tables.DELETION_SLO),
+    *(tables.STUCK_NOW, tables.STALE_TOPIC_CANDIDATES, tables.CONTROLLER_TENURES),
+)
+
+
+def day(number: int) -> datetime.date:
+    return datetime.date(2026, 1, number)
+
+
+def phase(number: int, at: str, name: str, topic: str = "orders") -> bytes:
+    data: dict[str, JsonValue] = {
+        "phase": name,
+        "took_ms": 1,
+        "topic_id": f"id-of-{topic}",
+        "partitions": 1,
+        "replicas": 2,
+    }
+    fact = Fact(FactType.DELETION_PHASE, f"topic/{topic}", data)
+    return encode(Entry(f"a-{number}", "/lethe/controller/1", time_from_text(f"2026-01-{at}Z"), fact))
+
+
+FIRST: Final = [phase(1, "05T23:59:00", "queued"), phase(2, "05T23:59:01", "started")]
+SECOND: Final = [phase(3, "06T00:00:10", "done"), phase(4, "06T08:00:00", "queued", "users")]
+
+
+def run(spark: SparkSession, root: Path, days: DayRange | None = None, **places: Any) -> RunReport:
+    lake = places.pop("lake", None) or Lake(spark, str(root / "lake"))
+    journals = places.get("journals", [str(root / "journal")] if (root / "journal").exists() else [])
+    surveys = places.get("surveys", [str(root / "surveys")] if (root / "surveys").exists() else [])
+    run.count += 1  # type: ignore[attr-defined]
+    name = f"run-{run.count:03}"  # type: ignore[attr-defined]
+    return batch.run(spark, lake, journals, surveys, days or DayRange(), NOW, batch_id=name)
+
+
+run.count = 0  # type: ignore[attr-defined]
+
+
+def rows(spark: SparkSession, root: Path, table: Table) -> list[str]:
+    """All rows but what says which run read them."""
+    frame = Lake(spark, str(root / "lake")).read(table)
+    names = [name for name in frame.columns if name not in ("_ingested_at", "_batch_id")]
+    return sorted(str(row) for row in frame.select(*names).collect())
+
+
+def everything(spark: SparkSession, root: Path) -> dict[str, list[str]]:
+    made = (tables.CONTROLLER_EVENTS, tables.SURVEYS, tables.AGENT_INVENTORY, tables.QUARANTINE, *DERIVED)
+    return {table.name: rows(spark, root, table) for table in made}
+
+
+def spans(spark: SparkSession, root: Path) -> dict[str, tuple[str, datetime.date]]:
+    found = Lake(spark, str(root / "lake")).read(tables.DELETION_SPANS).collect()
+    return {row.topic: (row.outcome, row.day) for row in found}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    path = tmp_path / "journal"
+    path.mkdir()
+    return path
+
+
+def test_the_same_days_twice_change_nothing(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
+    (journal / "controller-1-00000001.jsonl").write_bytes(b"".join(FIRST) + b'{"specversion":"1.')
+    (journal / "controller-1-00000002.jsonl.gz").write_bytes(gzip.compress(b"".join(SECOND)))
+    (journal / "notes.txt").write_text("not a journal")
+    keep_survey(tmp_path / "surveys", "06T09:00:00.000")
+    report = run(spark, tmp_path)
+    (taken, *_) = report.taken
+    assert taken == ("controller_events", 5, 4, 0, 0, 1)
+    assert report.days == (day(5), day(6))
+    assert spans(spark, tmp_path) == {"orders": ("done", day(5)), "users": ("open", day(6))}
+    before = everything(spark, tmp_path)
+    assert all(before[table.name] for table in (tables.DELETION_SPANS, tables.DIRECTORIES, tables.QUARANTINE))
+    again = run(spark, tmp_path)
+    assert again.taken[0] == ("controller_events", 5, 0, 4, 0, 1)
+    assert sum(taken.new for taken in again.taken) == 0
+    assert everything(spark, tmp_path) == before
+
+
+def test_a_deletion_goes_on_in_lines_that_come_later(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
+    file = journal / "controller-1-00000001.jsonl"
+    file.write_bytes(b"".join(FIRST)[:-20])
+    assert run(spark, tmp_path).taken[0] == ("controller_events", 2, 1, 0, 0, 1)
+    file.write_bytes(b"".join([*FIRST, SECOND[0], SECOND[0]]))
+    (journal / "copy-of-it.jsonl").write_bytes(b"".join(FIRST))
+    assert run(spark, tmp_path).taken[0] == ("controller_events", 6, 2, 4, 0, 0)
+    assert spans(spark, tmp_path) == {"orders": ("done", day(5))}
+    assert rows(spark, tmp_path, tables.QUARANTINE) == [], "the line that was cut off is whole by now"
+    for old in journal.iterdir():
+        old.unlink()
+    (journal / "controller-1-00000009.jsonl").write_bytes(SECOND[1] + phase(9, "05T12:00:00", "queued", "late"))
+    assert run(spark, tmp_path).taken[0] == ("controller_events", 2, 2, 0, 1, 0)
+    assert spans(spark, tmp_path) == {
+        "orders": ("done", day(5)),
+        "users": ("open", day(6)),
+        "late": ("open", day(5)),
+    }
+
+
+def test_days_can_be_chosen(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
+    (journal / "a.jsonl").write_bytes(b"".join(FIRST + SECOND))
+    assert run(spark, tmp_path, DayRange(day(6), day(6))).days == (day(6),)
+    assert spans(spark, tmp_path)["users"] == ("open", day(6))
+    run(spark, tmp_path, DayRange(None, day(5)))
+    assert spans(spark, tmp_path)["orders"] == ("done", day(5))
+    assert Lake(spark, str(tmp_path / "lake")).read(tables.CONTROLLER_EVENTS).count() == 4
+
+
+def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
+    with pytest.raises(NothingToRead, match="nowhere"):
+        run(spark, tmp_path, journals=[str(tmp_path / "nowhere")])
+    with pytest.raises(NothingToRead, match="nowhere"):
+        run(spark, tmp_path, surveys=[str(tmp_path / "nowhere*")])
+    assert run(spark, tmp_path, surveys=[str(journal)]).days == ()
+
+
+# --- crashes ------------------------------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class Dying(Files):
+    """Dies at the n-th change of the file system."""
+
+    def __init__(self, spark: SparkSession, root: str, dies_at: int) -> None:
+        super().__init__(spark, root)
+        self.left = dies_at
+
+    def rename(self, source: str, target: str) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Crash
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("step", [1, 4, 7])
+def test_after_a_crash_another_run_has_it_all(spark: SparkSession, tmp_path: Path, journal: Path, step: int) -> None:
+    file = journal / "a.jsonl"
+    file.write_bytes(b"".join(FIRST) + b"{nonsense}\n")
+    run(spark, tmp_path)
+    file.write_bytes(b"".join([*FIRST, *SECOND]) + b"{nonsense\n")
+    root = str(tmp_path / "lake")
+    with pytest.raises(Crash):
+        run(spark, tmp_path, lake=Lake(spark, root, Dying(spark, root, step)))
+    if step == 7:
+        assert Lake(spark, root).owed() == [day(5), day(6)]
+        file.unlink()
+    run(spark, tmp_path)
+    assert spans(spark, tmp_path) == {"orders": ("done", day(5)), "users": ("open", day(6))}
+    assert len(rows(spark, tmp_path, tables.CONTROLLER_EVENTS)) == 4
+    assert Lake(spark, root).owed() == []
+
+
+# --- surveys ------------------------------------------------------------------------------------------------------
+
+
+def row(file: File, survey: dict[str, Any], **values: object) -> dict[str, object]:
+    known = {"survey_id": survey["survey_id"], "taken_at": survey["taken_at"], **values}
+    return {name: known.get(name) for name in file.column_names}
+
+
+def keep_survey(place: Path, at: str, cluster: str | None = CLUSTER, directories: int = 2) -> Path:
+    """A survey of a cluster with one topic, and directories of it and of a topic that is no more."""
+    taken_at = f"2026-01-{at}Z"
+    survey: dict[str, Any] = {"survey_id": taken_at.replace("-", "").replace(":", ""), "taken_at": taken_at}
+    topics = ["orders", "gone"]
+    found = {
+        ZNODES: [
+            row(
+                ZNODES,
+                survey,
+                kind="topic",
+                path="/brokers/topics/orders",
+                topic="orders",
+                has_znode=True,
+                is_readable=True,
+            ),
+            row(
+                ZNODES,
+                survey,
+                kind="partition",
+                topic="orders",
+                partition=0,
+                replicas=[1],
+                isr=[1],
+                leader=1,
+                has_znode=True,
+            ),
+            row(ZNODES, survey, kind="broker", broker=1, broker_epoch=7),
+        ],
+        METADATA: [row(METADATA, survey, kind="broker", broker=1, answered=True, told_log_dirs=True, controller=1)],
+        DIRECTORIES: [
+            row(DIRECTORIES, survey, broker=1, log_dir="/data", source="local", kind="log-dir"),
+            *(
+                row(
+                    DIRECTORIES,
+                    survey,
+                    broker=1,
+                    log_dir="/data",
+                    source="local",
+                    kind="replica",
+                    size_bytes=10,
+                    files=1,
+                    directory=f"{topics[n]}-0",
+                    topic=topics[n],
+                    partition=0,
+                    newest_write="2026-01-01T00:00:00.000Z",
+                )
+                for n in range(directories)
+            ),
+        ],
+    }
+    path = place / str(survey["survey_id"])
+    path.mkdir(parents=True)
+    counts = {file.name: len(lines) for file, lines in found.items()}
+    manifest = {
+        **survey,
+        "version": 1,
+        "took_ms": 5,
+        "cluster_id": cluster,
+        "complete": True,
+        "in_motion": [],
+        "rows": counts,
+    }
+    manifest["problems"] = [{"where": "broker 3", "what": "silent"}]
+    assert manifest.keys() == set(MANIFEST.column_names)
+    (path / MANIFEST.name).write_bytes(orjson.dumps(manifest))
+    for file, lines in found.items():
+        (path / file.name).write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    assert {one.name for one in path.iterdir()} == {file.name for file in FILES}
+    return path
+
+
+def test_a_survey_is_taken_in_once_with_all_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    keep_survey(tmp_path / "surveys", "06T09:00:00.000")
+    report = run(spark, tmp_path)
+    assert {taken.table: taken.new for taken in report.taken} == {
+        "surveys": 1,
+        "znode_snapshot": 3,
+        "broker_metadata": 1,
+        "agent_inventory": 3,
+    }
+    lake = Lake(spark, str(tmp_path / "lake"))
+    assert lake.cluster_id == CLUSTER
+    (survey,) = lake.read(tables.SURVEYS).collect()
+    assert (survey.day, survey.cluster_id, survey.problems[0].what) == (day(6), CLUSTER, "silent")
+    assert [one.what for one in lake.read(tables.LEFTOVERS).collect() if one.topic == "gone"] == ["/data/gone-0"]
+    keep_survey(tmp_path / "surveys", "07T09:00:00.000", directories=1)
+    later = run(spark, tmp_path)
+    assert {taken.table: taken.new for taken in later.taken}["agent_inventory"] == 2
+    assert lake.days(tables.LEFTOVERS) == [day(6)]
+
+
+def test_surveys_that_cannot_be_used_are_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "surveys"
+    keep_survey(place, "05T09:00:00.000")
+    keep_survey(place, "06T09:00:00.000", cluster="another")
+    (keep_survey(place, "07T09:00:00.000") / MANIFEST.name).write_text("{")
+    with (keep_survey(place, "08T09:00:00.000") / ZNODES.name).open("rb+") as cut:
+        cut.truncate(40)
+    bad = keep_survey(place, "09T09:00:00.000") / DIRECTORIES.name
+    lines = bad.read_bytes().splitlines()
+    bad.write_bytes(b"\n".join([lines[0].replace(b'"broker":1', b'"broker":"1"'), *lines[1:]]))
+    (place / ".20260110T000000.000Z").mkdir()
+    report = run(spark, tmp_path)
+    why = " ".join(refused.why for refused in report.refused)
+    assert len(report.refused) == 3
+    for words in ("of the cluster another, the lake of c1", "survey.json is not JSON", "znodes.jsonl has 1 rows"):
+        assert words in why
+    assert sorted(one.survey_id for one in Lake(spark, str(tmp_path / "lake")).read(tables.SURVEYS).collect()) == [
+        "20260105T090000.000Z",
+        "20260109T090000.000Z",
+    ]
+    assert len(rows(spark, tmp_path, tables.QUARANTINE)) == 2
+    before = everything(spark, tmp_path)
+    run(spark, tmp_path)
+    assert everything(spark, tmp_path) == before

@@ -1,0 +1,55 @@
+"""`lethe pipeline run` as a process of its own, with a session of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cli import pipeline
+from protocol.journal import Entry, Fact, FactType, encode
+
+
+def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    fact = Fact(
+        FactType.DELETION_PHASE, "topic/orders", {"phase": "queued", "took_ms": 1, "partitions": 1, "replicas": 2}
+    )
+    (journal / "a.jsonl").write_bytes(encode(Entry("a-1", "/lethe/controller/1", 1767323045678, fact)) + b"{")
+    command = [
+        sys.executable,
+        "-m",
+        "cli",
+        "pipeline",
+        "run",
+        "--journal",
+        str(journal),
+        "--lake",
+        str(tmp_path / "lake"),
+    ]
+    command += [
+        "--master",
+        "local[1]",
+        "--conf",
+        "spark.sql.shuffle.partitions=1",
+        "--conf",
+        "spark.driver.memory=600m",
+    ]
+    command += ["--as-of", "2026-01-03T00:00:00Z"]
+    scratch = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, env=scratch, timeout=500, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    told = json.loads(done.stdout)
+    counts = {"table": "controller_events", "read": 2, "new": 1, "duplicate": 0, "late": 0, "quarantined": 1}
+    assert told["taken"][0] == counts
+    assert told["days"] == ["2026-01-02"]
+    assert told["rows"] == {"stuck_now": 1}
+    assert not list(tmp_path.glob("lethe-pipeline-*.log")), "a log that nobody needs is removed"
+    shown = pipeline.show("deletion_spans", str(tmp_path / "lake"), 5, None, None)
+    assert isinstance(shown.data, dict)
+    assert [row["topic"] for row in shown.data["rows"]] == ["orders"]  # type: ignore[index,union-attr,call-overload]
+    assert pipeline.show("quarantine", str(tmp_path / "lake"), 5, None, None).lines == ("quarantine: 1 of 1 rows",)

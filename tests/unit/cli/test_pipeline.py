@@ -1,0 +1,117 @@
+"""`lethe pipeline` without Spark: options, refusals, and tables as they are shown."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli import pipeline
+from cli.answer import Exit, Refusal
+from pipeline.jobs.report import DayRange, Refused, RunReport, Taken
+from pipeline.report.columns import LakeUnreadable, arrow_schema
+from pipeline.tables import DAILY_RECLAIM, STUCK_NOW, TABLES
+
+DAY = datetime.date(2026, 1, 5)
+
+
+def test_days_and_moments_are_read_or_named() -> None:
+    assert pipeline.days("2026-01-05", None) == DayRange(DAY, None)
+    assert DAY in pipeline.days("2026-01-05", "2026-01-05")
+    assert DAY not in pipeline.days("2026-01-06", None)
+    assert DAY not in pipeline.days(None, "2026-01-04")
+    for first, last, words in (("yesterday", None, "--from 'yesterday'"), ("2026-01-05", "2026-01-04", "is after")):
+        with pytest.raises(ValueError, match=words):
+            pipeline.days(first, last)
+    assert (
+        pipeline.moment("2026-01-05T01:00:00+01:00").timestamp()
+        == datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC).timestamp()
+    )
+    with pytest.raises(ValueError, match="write 2026-01-05T00:00:00Z"):
+        pipeline.moment("2026-01-05T00:00:00")
+    with pytest.raises(ValueError, match="no RFC 3339 time"):
+        pipeline.moment("now")
+
+
+def test_settings_of_spark_are_read_or_named() -> None:
+    assert pipeline.settings(["spark.a=b=c"]) == {"spark.a": "b=c"}
+    for text in ("spark.a", "a=b"):
+        with pytest.raises(ValueError, match="spark.KEY=VALUE"):
+            pipeline.settings([text])
+
+
+def test_a_run_over_nothing_is_refused() -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    with pytest.raises(ValueError, match="name a journal"):
+        pipeline.run("/nowhere", [], [], DayRange(), now, "local[1]", {}, quiet=True)
+
+
+def test_what_a_run_did_is_told_and_decides_the_exit_code() -> None:
+    taken = (Taken("controller_events", 1005, 1000, 4, 2, 1),)
+    refused = (Refused("/surveys/x", "it is of another cluster"),)
+    told = pipeline.answer(RunReport("b", taken, refused, (DAY,), {"stuck_now": 3}), "/lake", 1.25)
+    assert told.exit is Exit.OK
+    assert told.lines == ("Lake /lake: days made anew: 2026-01-05 to 2026-01-05, 1 days; 1.2 s",)
+    assert told.tables[0].rows == (("controller_events", "1,005", "1,000", "4", "2", "1"),)
+    assert told.tables[2].rows == (("/surveys/x", "it is of another cluster"),)
+    assert isinstance(told.data, dict)
+    assert told.data["rows"] == {"stuck_now": 3}
+    broken = pipeline.answer(RunReport("b", (), (), (), errors=2), "/lake", 1.0)
+    assert broken.exit is Exit.NO
+    assert "2 errors" in broken.lines[1]
+
+
+def write(lake: Path, rows: list[dict[str, Any]]) -> None:
+    path = lake / DAILY_RECLAIM.path / f"day={DAY}"
+    path.mkdir(parents=True)
+    schema = arrow_schema(DAILY_RECLAIM.schema)
+    pq.write_table(pa.Table.from_pylist(rows, schema.remove(schema.get_field_index("day"))), path / "a.parquet")
+
+
+def test_rows_are_shown_in_order_and_counted(tmp_path: Path) -> None:
+    write(tmp_path, [{"broker": broker, "size_bytes": 10 * broker} for broker in (3, 1, 2)])
+    shown = pipeline.show("daily_reclaim", str(tmp_path), 2, None, None)
+    assert shown.lines == ("daily_reclaim: 2 of 3 rows",)
+    assert [row[0] for row in shown.tables[0].rows] == ["1", "2"]
+    assert isinstance(shown.data, dict)
+    assert shown.data["rows"] == [
+        {**dict.fromkeys(DAILY_RECLAIM.schema.names), "broker": b, "size_bytes": 10 * b, "day": "2026-01-05"}
+        for b in (1, 2)
+    ]
+    assert pipeline.show("daily_reclaim", str(tmp_path), 2, "2026-01-06", None).tables == ()
+    assert pipeline.show(STUCK_NOW.name, str(tmp_path), 2, None, None).lines == ("stuck_now: 0 of 0 rows",)
+
+
+def test_tables_are_listed_with_their_rows(tmp_path: Path) -> None:
+    write(tmp_path, [{"broker": 1}])
+    (told,) = pipeline.list_tables(str(tmp_path)).tables
+    assert [row[1] for row in told.rows] == list(TABLES)
+    assert {row[1]: row[4] for row in told.rows}["daily_reclaim"] == "1"
+    assert {row[1]: row[4] for row in told.rows}["stuck_now"] == ""
+
+
+def test_what_cannot_be_shown_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no table 'x'; there are controller_events"):
+        pipeline.show("x", str(tmp_path), 2, None, None)
+    with pytest.raises(ValueError, match="not by days"):
+        pipeline.show("stuck_now", str(tmp_path), 2, "2026-01-05", None)
+    with pytest.raises(LakeUnreadable, match="no such directory"):
+        pipeline.show("stuck_now", str(tmp_path / "nowhere"), 2, None, None)
+
+
+def test_a_package_that_is_missing_is_named_with_the_extra() -> None:
+    with pytest.raises(Refusal, match=r"pyspark is not installed.*lethe-kafka\[pipeline\]"), pipeline._the_extra():
+        raise ModuleNotFoundError("no pyspark", name="pyspark.sql")
+    with pytest.raises(ModuleNotFoundError), pipeline._the_extra():
+        raise ModuleNotFoundError("a fault of ours", name="pipeline.nothing")
+
+
+def test_a_missing_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(Refusal, match="lethe pipeline needs Java 17") as refusal:
+        pipeline._need_java()
+    assert refusal.value.exit is Exit.USAGE
