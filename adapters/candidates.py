@@ -100,7 +100,7 @@ def _parquet_files(path: Path) -> list[Path]:
         for file in table.rglob("*.parquet")
         if not any(part.startswith(("_", ".")) for part in file.relative_to(table).parts)
     )
-    if not files:
+    if not files and table == path:
         raise ValueError(f"{table} has no Parquet file, nor is it a lake with {TABLE}: run `lethe pipeline run` first")
     return files
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,11 +41,13 @@ async def keep_survey(cluster: LocalCluster, directory: Path) -> tuple[Path, Ran
 def tables_of(spark: SparkSession, kept: Path) -> SurveyTables:
     """What the pipeline makes of one kept survey."""
 
-    def rows(file: File) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (kept / file.name).read_text().splitlines()]
-
     manifest = json.loads((kept / "survey.json").read_text())
-    surveys = frame(spark, schemas.SURVEYS, [manifest | {"day": None}])
+    day = date.fromisoformat(manifest["taken_at"][:10])
+
+    def rows(file: File) -> list[dict[str, Any]]:
+        return [json.loads(line) | {"day": day} for line in (kept / file.name).read_text().splitlines()]
+
+    surveys = frame(spark, schemas.SURVEYS, [manifest | {"day": day}])
     znodes = frame(spark, schemas.ZNODE_SNAPSHOT, rows(ZNODES))
     metadata = frame(spark, schemas.BROKER_METADATA, rows(METADATA))
     seen = directories(frame(spark, schemas.AGENT_INVENTORY, rows(DIRECTORIES)))

@@ -46,7 +46,7 @@ async def test_only_what_nobody_has_touched_is_deleted(
             await produce(bootstrap(cluster), name, range(50))
         await commit(cluster, "left")
         kept, _ = await keep_survey(cluster, tmp_path / "surveys")
-        table = candidates(kept, tmp_path)
+        table = await asyncio.to_thread(candidates, kept, tmp_path)
         await produce(bootstrap(cluster), "written", range(1))
         lethe = Lethe(cluster.zookeeper_connect, limit_s=240.0)
         options = ("topics", "delete", "--from-candidates", str(table), "--protect", "k*", "--protect", "mark*")
@@ -69,7 +69,7 @@ async def test_only_what_nobody_has_touched_is_deleted(
 
 
 def candidates(kept: Path, directory: Path) -> Path:
-    """The pipeline's table as an export. Topics this young are candidates by force only."""
+    """The pipeline's table. Topics this young are candidates by force only."""
     with spark_session(directory / "spark.log") as spark:
         tables = tables_of(spark, kept)
         found = stale_topic_candidates(
@@ -80,10 +80,8 @@ def candidates(kept: Path, directory: Path) -> Path:
             now=datetime.now(UTC),
             rule=StaleRule(0, force=True),
         )
-        lines = [str(line) for line in found.toJSON().collect()]
-    path = directory / "candidates.jsonl"
-    path.write_text("\n".join(lines))
-    return path
+        found.write.parquet(str(directory / "candidates"))
+    return directory / "candidates"
 
 
 async def commit(cluster: LocalCluster, topic: str) -> None:

@@ -123,6 +123,8 @@ def test_files_that_are_no_table(tmp_path: Path) -> None:
             read_candidates(tmp_path / name)
     with pytest.raises(ValueError, match="does not exist: give the lake"):
         read_candidates(tmp_path / "nowhere")
+    (tmp_path / "lake" / TABLE).mkdir(parents=True)
+    assert read_candidates(tmp_path / "lake") == (), "a run that found none"
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="run `lethe pipeline run` first"):
         read_candidates(tmp_path / "empty")
