@@ -1,0 +1,91 @@
+"""The journal's schema as a condition on a line: does the fact have a form of its type?
+
+Theory of operation. The condition is built from `protocol.journal_schema`, which writers are tested against, so that
+both mean the same. It is a condition on columns, not a Python function, because executors of a cluster need not have
+Python. Spark says of what kind the data's values are, in a text like
+
+    OBJECT<answers: OBJECT<NONE: BIGINT>, api: STRING, partitions: BIGINT>
+
+which is brought to `, answers: COUNTS, api: STRING, partitions: BIGINT,`; for each form there is one regular expression
+on that. What remains are values: no number below its minimum, ranges and times that can be read. Those are looked for
+in the data's own text, in which a quote before a colon ends a key, because quotes inside of texts are escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from operator import and_, or_
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from protocol.journal_forms import Form, Key, Kind
+from protocol.journal_schema import SCHEMAS
+
+_COUNTS: Final = r"OBJECT<((\w+|`[^`]*`): BIGINT(, )?)*>"
+_WHOLE: Final = r"(BIGINT|DECIMAL\(\d+,0\))"
+_KINDS: Final = {
+    Kind.TEXT: "STRING",
+    Kind.TEXT_OR_NULL: "(STRING|VOID)",
+    Kind.COUNT: _WHOLE,
+    Kind.ID: _WHOLE,
+    Kind.NUMBER: r"(BIGINT|DOUBLE|FLOAT|DECIMAL\(\d+,\d+\))",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.RANGES: "STRING",
+    Kind.TIME: "STRING",
+    Kind.COUNTS: "COUNTS",
+    Kind.TEXTS: "ARRAY<(STRING|VOID)?>",
+}
+_RANGES: Final = r"(\d+(-\d+)?(,\d+(-\d+)?)*)?"
+_TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)"
+
+
+def fits() -> Column:
+    """True where the line's `subject` and `data` have a form of its `type`; never null."""
+    shape = F.schema_of_variant(F.try_parse_json("data"))
+    inner = F.regexp_replace(F.regexp_extract(shape, "^OBJECT<(.*)>$", 1), _COUNTS, "COUNTS")
+    kinds = F.concat(F.lit(", "), inner, F.lit(","))
+    verdict = F.lit(False)
+    for kind, schema in SCHEMAS.items():
+        has_one = reduce(or_, (_has(form, kinds) for form in schema.forms))
+        verdict = F.when(F.col("type") == kind.value, has_one).otherwise(verdict)
+    return F.coalesce(verdict, F.lit(False))
+
+
+def _has(form: Form, kinds: Column) -> Column:
+    values = [pattern for key in form.keys for pattern in _wrong_values(key)]
+    conditions = [F.col("subject").rlike(f"(?s)^(?:{form.subject})$"), kinds.rlike(kinds_pattern(form))]
+    if values:
+        conditions.append(~F.col("data").rlike("|".join(values)))
+    return reduce(and_, conditions)
+
+
+def kinds_pattern(form: Form) -> str:
+    """Matches `, key: KIND, key: KIND,` where the keys of the form are there, each of its kind."""
+    return "^" + "".join(_ahead(key) for key in form.keys)
+
+
+def _ahead(key: Key) -> str:
+    name = f", {re.escape(key.name)}: "
+    there = f"(?=.*{name}{_KINDS[key.kind]},)"
+    return f"(?:{there}|(?!.*{name}))" if key.optional else there
+
+
+def _wrong_values(key: Key) -> list[str]:
+    """What must not be found in the data."""
+    name = f'"{re.escape(key.name)}": ?'
+    match key.kind:
+        case Kind.COUNT | Kind.NUMBER:
+            return [rf"{name}-"]
+        case Kind.ID:
+            return [rf"{name}-(?!1 ?[,}}])"]
+        case Kind.COUNTS:
+            return [rf"{name}\{{[^}}]*: ?-"]
+        case Kind.RANGES:
+            return [rf'{name}"(?!{_RANGES}")']
+        case Kind.TIME:
+            return [rf'{name}"(?!{_TIME}")']
+        case Kind.TEXT | Kind.TEXT_OR_NULL | Kind.BOOLEAN | Kind.TEXTS:
+            return []

@@ -1,0 +1,44 @@
+"""Ranges of partitions in the journal's lines, such as `0-3,7`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+MOST_PARTITIONS: Final = 1_000_000
+"""No topic has a partition with this number: a line that says so is not believed."""
+_SHAPE: Final = r"^(\d{1,7}(-\d{1,7})?(,\d{1,7}(-\d{1,7})?)*)?$"
+
+
+def _column(text: Column | str) -> Column:
+    return F.col(text) if isinstance(text, str) else text
+
+
+def _bounds(text: Column | str) -> Column:
+    """The ranges as an array of (first, last)."""
+    return F.transform(
+        F.split(_column(text), ","),
+        lambda each: F.struct(
+            F.substring_index(each, "-", 1).try_cast("int").alias("first"),
+            F.substring_index(each, "-", -1).try_cast("int").alias("last"),
+        ),
+    )
+
+
+def are_sane(text: Column | str) -> Column:
+    """True where the text is ranges that rise, below MOST_PARTITIONS; never null."""
+    rising = F.forall(_bounds(text), lambda each: (each["first"] <= each["last"]) & (each["last"] < MOST_PARTITIONS))
+    said = _column(text)
+    plain = said.rlike(r"^\d{1,6}(-\d{1,6})?$") & (
+        F.substring_index(said, "-", 1).try_cast("int") <= F.substring_index(said, "-", -1).try_cast("int")
+    )
+    general = said.rlike(_SHAPE) & ((said == "") | rising)
+    # Most lines name one range: that is looked at first, and costs little.
+    return F.coalesce(plain | general, F.lit(False))
+
+
+def numbers_in(text: Column | str) -> Column:
+    """The partitions, as an array; the text must be sane."""
+    return F.flatten(F.transform(_bounds(text), lambda each: F.sequence(each["first"], each["last"])))

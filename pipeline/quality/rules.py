@@ -1,0 +1,242 @@
+"""The table of rules, the audit that applies them, and the verdict that a job's exit code follows.
+
+    with gathered(evidence) as digest:
+        found = audit(evidence, digest)      rows of pipeline.schemas.VIOLATIONS
+        verdict(found).exit_code             1 where a rule of severity error found anything
+
+An error means that something happened that must never happen, or that a line which should be there is not. A warning
+means that something is not known, or is worth a look. To add a rule, write the function and add a line to RULES: the
+page docs/audit.md is made from it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Final, NamedTuple, cast
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.quality import deletions, lines, surveys, tenures, transitions
+from pipeline.quality.evidence import CLOCK_SKEW_S, Digest, Evidence, line_name, rare_lines
+from pipeline.quality.ranges import MOST_PARTITIONS
+
+
+class Severity(enum.StrEnum):
+    ERROR = "error"
+    """The exit code says so."""
+    WARNING = "warning"
+
+
+class Rule(NamedTuple):
+    name: str
+    severity: Severity
+    meaning: str
+    """What a violation of it means, in a sentence."""
+    find: Callable[[Evidence, Digest], DataFrame] | Callable[[], Column]
+    """The violations, `subject, time, detail, event_ids`; or, for a rule on single lines, what is wrong with a line of
+    the journal, null where nothing is."""
+    on_lines: bool = False
+
+
+_ERROR, _WARNING = Severity.ERROR, Severity.WARNING
+
+RULES: Final = (
+    Rule(
+        "legal-transition",
+        _ERROR,
+        "A replica or partition took a step that the controller's state machines do not have.",
+        transitions.illegal,
+        on_lines=True,
+    ),
+    Rule(
+        "continuous-states",
+        _ERROR,
+        "A transition begins in another state than the one in which the transition before it ended, within one tenure.",
+        transitions.broken,
+    ),
+    Rule(
+        "sane-partitions",
+        _ERROR,
+        f"A line names partitions that no topic has: not ranges, falling, or {MOST_PARTITIONS:,} and above.",
+        transitions.absurd_ranges,
+        on_lines=True,
+    ),
+    Rule(
+        "rising-epochs",
+        _ERROR,
+        f"Two tenures had the same controller epoch, or a lower one began {CLOCK_SKEW_S} s or more after a higher one.",
+        tenures.falling_epochs,
+    ),
+    Rule(
+        "one-controller",
+        _WARNING,
+        "A controller noticed late that another one had become active: its writes are fenced, but look why.",
+        tenures.overlapping,
+    ),
+    Rule(
+        "fenced-writes",
+        _ERROR,
+        "A write that was begun after another controller's election took effect, though it was tied to an older epoch.",
+        tenures.unfenced_writes,
+    ),
+    Rule(
+        "newest-controller",
+        _ERROR,
+        "An agent carried out a request of an older controller after one of a newer controller.",
+        tenures.obeyed_late,
+    ),
+    Rule(
+        "one-outcome",
+        _ERROR,
+        "A topic was deleted, and its deletion went on or ended once more: with ids, each deletion ends once.",
+        deletions.second_outcomes,
+    ),
+    Rule(
+        "some-outcome",
+        _WARNING,
+        "A deletion was going on, and the controller that took over says nothing of it: no line says how it ended.",
+        deletions.without_outcome,
+    ),
+    Rule(
+        "all-acknowledged",
+        _ERROR,
+        "A deletion was done though the replicas that acknowledged are not as many as the topic had.",
+        deletions.missing_acks,
+    ),
+    Rule(
+        "rising-times",
+        _ERROR,
+        f"A deletion reached a step more than {CLOCK_SKEW_S} s before the step that leads to it.",
+        deletions.wrong_order,
+    ),
+    Rule("own-topic-id", _ERROR, "Topics of different names have had the same id.", deletions.reused_ids),
+    Rule(
+        "freed-as-seen",
+        _ERROR,
+        "Directories that waited for their removal vanished between two surveys, and what the agent said it freed "
+        "differs from what they held by more than 1 %.",
+        surveys.freed_not_as_seen,
+    ),
+    Rule(
+        "freed-as-seen-in-service",
+        _WARNING,
+        "As above, for directories that were in service in the first survey: they may have grown or shrunk since.",
+        surveys.freed_not_as_seen_in_service,
+    ),
+    Rule(
+        "own-directory",
+        _ERROR,
+        "One survey, and so one host, read the same log directory as that of two brokers.",
+        surveys.scanned_twice,
+    ),
+    Rule(
+        "no-line-lost",
+        _ERROR,
+        "Lines are missing between two of one process, and no line says why.",
+        lines.lost,
+    ),
+    Rule("no-gap", _WARNING, "The journal says that it could not write facts.", lines.gaps, on_lines=True),
+    Rule(
+        "known-form",
+        _ERROR,
+        "A fact has none of the forms that docs/journal.md gives for its type; keys that are not named there are fine.",
+        lines.misfits,
+        on_lines=True,
+    ),
+)
+
+
+@contextmanager
+def gathered(evidence: Evidence) -> Iterator[Digest]:
+    """What several rules need of the journal, kept until the end of the context."""
+    events = evidence.controller_events
+    digest = Digest(rare_lines(events), deletions.deleted(events), surveys.freed(evidence))
+    kept = [frame.persist(StorageLevel.MEMORY_AND_DISK) for frame in digest]
+    try:
+        yield Digest(*kept)
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def audit(evidence: Evidence, digest: Digest, rules: Sequence[Rule] = RULES) -> DataFrame:
+    """Every violation of the rules, with the columns of VIOLATIONS; nothing is computed before the frame is used."""
+    on_lines = [rule for rule in rules if rule.on_lines]
+    found = [_applied(rule, evidence, digest) for rule in rules if not rule.on_lines]
+    if on_lines:
+        found.insert(0, _on_lines(on_lines, evidence.controller_events))
+    return reduce(DataFrame.unionByName, found)
+
+
+def _applied(rule: Rule, evidence: Evidence, digest: Digest) -> DataFrame:
+    find = cast("Callable[[Evidence, Digest], DataFrame]", rule.find)
+    return find(evidence, digest).select(
+        F.lit(rule.name).alias("rule"),
+        F.lit(rule.severity.value).alias("severity"),
+        "subject",
+        "time",
+        "detail",
+        "event_ids",
+        F.to_date("time").alias("day"),
+    )
+
+
+def _on_lines(rules: Sequence[Rule], events: DataFrame) -> DataFrame:
+    """All rules on single lines in one pass over the journal."""
+    verdicts = F.array(*(_on_line(rule) for rule in rules))
+    return events.select("source", "id", "time", "subject", F.explode(F.array_compact(verdicts)).alias("found")).select(
+        "found.rule",
+        "found.severity",
+        "subject",
+        "time",
+        "found.detail",
+        F.array(line_name()).alias("event_ids"),
+        F.to_date("time").alias("day"),
+    )
+
+
+def _on_line(rule: Rule) -> Column:
+    wrong = cast("Callable[[], Column]", rule.find)()
+    found = F.struct(
+        F.lit(rule.name).alias("rule"), F.lit(rule.severity.value).alias("severity"), wrong.alias("detail")
+    )
+    return F.when(wrong.isNotNull(), found)
+
+
+class Count(NamedTuple):
+    """How often a rule was violated."""
+
+    rule: str
+    severity: Severity
+    violations: int
+
+
+class Verdict(NamedTuple):
+    """What a run of the audit comes to; rules that nothing violated are not in it."""
+
+    counts: tuple[Count, ...]
+
+    @property
+    def errors(self) -> int:
+        return sum(count.violations for count in self.counts if count.severity is Severity.ERROR)
+
+    @property
+    def warnings(self) -> int:
+        return sum(count.violations for count in self.counts if count.severity is Severity.WARNING)
+
+    @property
+    def exit_code(self) -> int:
+        """1 where anything happened that must never happen."""
+        return 1 if self.errors else 0
+
+
+def verdict(violations: DataFrame) -> Verdict:
+    """Counts the violations by rule: as many rows come back as there are rules, whatever they found."""
+    rows = violations.groupBy("rule", "severity").agg(F.count("*").alias("violations")).collect()
+    counts = (Count(row["rule"], Severity(row["severity"]), row["violations"]) for row in rows)
+    return Verdict(tuple(sorted(counts)))

@@ -1,0 +1,154 @@
+"""Rules on what surveys saw on disks.
+
+What may be compared: two surveys that read the same log directory themselves (a broker's word has no `-delete`
+directories of other brokers' hosts, and no sizes to the byte), and the lines of an agent that ran all the time between
+them. A directory that already waited for its removal in the first survey does not change any more: what the agent says
+it freed must be what it held. One that was a replica still may have grown meanwhile, which is a warning.
+
+All directories that one survey read itself lie on one host, so that a path stands for one directory: were it in the
+scans of two brokers, one would delete the other's data. Of paths that brokers only told of, nobody knows the host.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from pipeline.quality.evidence import Digest, Evidence, facts, line_name
+from protocol.journal import FactType
+
+TOLERANCE: Final = 0.01
+_LONG_NAME: Final = 200
+"""Names from this length on are cut in the names of directories, so that topics cannot be told apart by them."""
+_FREED: Final = StructType(
+    [
+        StructField("log_dir", StringType()),
+        StructField("topic", StringType()),
+        StructField("directories", LongType()),
+        StructField("size_bytes", LongType()),
+        StructField("error", StringType()),
+    ]
+)
+
+
+def freed_not_as_seen(_: Evidence, digest: Digest) -> DataFrame:
+    """Directories that waited for their removal, vanished, and were said to have held another number of bytes."""
+    return digest.freed.where(~F.col("has_replicas")).select("subject", "time", "detail", "event_ids")
+
+
+def freed_not_as_seen_in_service(_: Evidence, digest: Digest) -> DataFrame:
+    """As `freed_not_as_seen`, for directories that were in service in the first survey."""
+    return digest.freed.where("has_replicas").select("subject", "time", "detail", "event_ids")
+
+
+def freed(evidence: Evidence) -> DataFrame:
+    """The frame `Digest.freed`, `subject, time, detail, event_ids, has_replicas`: per survey, broker, log directory and
+    topic, where vanished and freed bytes differ by more than TOLERANCE."""
+    seen = _vanished(evidence).alias("seen")
+    told = (
+        facts(evidence.controller_events, FactType.BYTES_FREED, _FREED, writer="broker")
+        .withColumn("broker", F.substring_index("source", "/", -1).try_cast("int"))
+        .alias("freed")
+    )
+    between = (
+        (F.col("freed.broker") == F.col("seen.broker"))
+        & (F.col("freed.log_dir") == F.col("seen.log_dir"))
+        & (F.col("freed.topic") == F.col("seen.topic"))
+        & (F.col("freed.time") > F.col("seen.taken_at"))
+        & (F.col("freed.time") <= F.col("seen.next_at"))
+    )
+    began = F.timestamp_millis(F.conv("freed.run", 16, 10).cast("bigint"))
+    summed = (
+        seen.join(told, between, "inner")
+        .groupBy("seen.broker", "seen.log_dir", "seen.topic", "seen.taken_at", "seen.next_at")
+        .agg(
+            F.first("seen.vanished_bytes").alias("vanished_bytes"),
+            F.first("seen.vanished").alias("vanished"),
+            F.first("seen.has_replicas").alias("has_replicas"),
+            F.sum("freed.size_bytes").alias("freed_bytes"),
+            F.sum(F.when(F.col("freed.error").isNull(), F.col("freed.directories"))).alias("freed"),
+            F.bool_or(F.col("freed.error").isNotNull()).alias("with_errors"),
+            F.bool_or(began > F.col("seen.taken_at")).alias("restarted"),
+            F.max("freed.time").alias("time"),
+            F.slice(F.sort_array(F.collect_list(line_name("freed.source", "freed.id"))), 1, 10).alias("event_ids"),
+        )
+    )
+    off = F.abs(F.col("freed_bytes") - F.col("vanished_bytes")) > F.col("vanished_bytes") * TOLERANCE
+    return (
+        # As many directories as vanished: otherwise some came and went in between, and nothing can be said.
+        summed.where(off & (F.col("freed") == F.col("vanished")) & ~F.col("with_errors") & ~F.col("restarted")).select(
+            F.format_string("topic/%s on %d", "topic", "broker").alias("subject"),
+            "time",
+            F.format_string(
+                "%d bytes freed in %s, where %d directories held %d",
+                "freed_bytes",
+                "log_dir",
+                "vanished",
+                "vanished_bytes",
+            ).alias("detail"),
+            "event_ids",
+            "has_replicas",
+        )
+    )
+
+
+def _vanished(evidence: Evidence) -> DataFrame:
+    """What was in a log directory in one survey and all gone in the next: `broker, log_dir, topic, taken_at, next_at,
+    vanished, vanished_bytes, has_replicas`."""
+    local = evidence.agent_inventory.where(F.col("source") == "local")
+    looked = local.where((F.col("kind") == "log-dir") & F.col("problem").isNull())
+    in_time = Window.partitionBy("broker", "log_dir").orderBy("taken_at")
+    pairs = (
+        looked.select("survey_id", "broker", "log_dir", "taken_at")
+        .withColumns({"next_id": F.lead("survey_id").over(in_time), "next_at": F.lead("taken_at").over(in_time)})
+        .where(F.col("next_id").isNotNull())
+    )
+    there = (
+        local.where(
+            F.col("kind").isin("replica", "deleted") & F.col("topic").isNotNull() & (F.length("topic") < _LONG_NAME)
+        )
+        .groupBy("survey_id", "broker", "log_dir", "topic")
+        .agg(
+            F.count("*").alias("vanished"),
+            F.sum("size_bytes").alias("vanished_bytes"),
+            F.bool_or(F.col("kind") == "replica").alias("has_replicas"),
+            F.bool_or(F.col("problem").isNotNull()).alias("is_unclear"),
+        )
+    )
+    still = there.select(F.col("survey_id").alias("next_id"), "broker", "log_dir", "topic")
+    return (
+        there.where(~F.col("is_unclear"))
+        .join(F.broadcast(pairs), ["survey_id", "broker", "log_dir"], "inner")
+        .join(still, ["next_id", "broker", "log_dir", "topic"], "left_anti")
+        .select("broker", "log_dir", "topic", "taken_at", "next_at", "vanished", "vanished_bytes", "has_replicas")
+    )
+
+
+def scanned_twice(evidence: Evidence, _: Digest) -> DataFrame:
+    """Directories that one survey read itself, as two brokers'."""
+    path = _path().alias("path")
+    return (
+        evidence.agent_inventory.where((F.col("source") == "local") & (F.col("kind") == "log-dir"))
+        .select("survey_id", "taken_at", path, "broker")
+        .groupBy("survey_id", "taken_at", "path")
+        .agg(F.sort_array(F.collect_set("broker")).alias("brokers"))
+        .where(F.size("brokers") > 1)
+        .select(
+            F.format_string("directory%s", "path").alias("subject"),
+            F.col("taken_at").alias("time"),
+            F.format_string(
+                "survey %s read it as that of brokers %s",
+                "survey_id",
+                F.array_join(F.col("brokers").cast("array<string>"), ", "),
+            ).alias("detail"),
+            F.array().cast("array<string>").alias("event_ids"),
+        )
+    )
+
+
+def _path() -> Column:
+    """Without the slashes that do not matter."""
+    return F.regexp_replace(F.regexp_replace("log_dir", "/+", "/"), "(?<=.)/$", "")

@@ -1,0 +1,165 @@
+"""Rules on who is controller: epochs rise, and what an older controller does no longer takes effect.
+
+A controller that sleeps may wake up in another's tenure and say so late. That is no error, and two tenures that overlap
+are a warning: a write that was begun in another's tenure and took effect, or an agent that obeyed an older epoch after
+a newer one, is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from pipeline.quality.evidence import Digest, Evidence, facts, line_name, rare_facts, skew
+from protocol.journal import FactType
+
+_ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", IntegerType())])
+_WRITE: Final = StructType(
+    [
+        StructField("fenced", BooleanType()),
+        StructField("took_ms", DoubleType()),
+        StructField("first_path", StringType()),
+        StructField("outcomes", MapType(StringType(), LongType())),
+    ]
+)
+_REQUEST: Final = StructType(
+    [
+        StructField("api", StringType()),
+        StructField("controller", IntegerType()),
+        StructField("controller_epoch", IntegerType()),
+        StructField("answers", MapType(StringType(), LongType())),
+    ]
+)
+
+
+def _elections(digest: Digest) -> DataFrame:
+    """`source, run, seq, id, time, subject, what, epoch`."""
+    return rare_facts(digest.rare, FactType.ELECTION, _ELECTION)
+
+
+def falling_epochs(_: Evidence, digest: Digest) -> DataFrame:
+    """Elections in an epoch that somebody had already, or after a higher one."""
+    # All elections of a cluster are few: they fit into one partition.
+    by_epoch = Window.partitionBy(F.lit(1)).orderBy("epoch", "time", "source", "id")
+    return (
+        _elections(digest)
+        .where(F.col("what") == "elected")
+        .withColumns(
+            {
+                "before": F.lag("epoch").over(by_epoch),
+                "before_at": F.lag("time").over(by_epoch),
+                "before_line": F.lag(line_name()).over(by_epoch),
+            }
+        )
+        .where((F.col("before") == F.col("epoch")) | (F.col("before_at") > F.col("time") + skew()))
+        .select(
+            "subject",
+            "time",
+            F.when(F.col("before") == F.col("epoch"), F.format_string("epoch %d was given twice", "epoch"))
+            .when(
+                F.col("before") < F.col("epoch"),
+                F.format_string(
+                    "epoch %d before epoch %d, at %s", "epoch", "before", F.col("before_at").cast("string")
+                ),
+            )
+            .alias("detail"),
+            F.array("before_line", line_name()).alias("event_ids"),
+        )
+    )
+
+
+def overlapping(_: Evidence, digest: Digest) -> DataFrame:
+    """Tenures that ended, as their controller says, after another one had become active."""
+    elections = _elections(digest)
+    ended = elections.where(F.col("what") == "resigned")
+    active = elections.where(F.col("what") == "active").select(
+        F.col("source").alias("other"),
+        F.col("subject").alias("other_subject"),
+        F.col("epoch").alias("other_epoch"),
+        F.col("time").alias("active_at"),
+        line_name().alias("other_line"),
+    )
+    during = (F.col("other_epoch") > F.col("epoch")) & (F.col("active_at") + skew() < F.col("time"))
+    return (
+        ended.join(F.broadcast(active), during & (F.col("other") != F.col("source")), "inner")
+        .groupBy("source", "id", "subject", "time", "epoch")
+        .agg(F.min_by(F.struct("other_subject", "other_epoch", "active_at", "other_line"), "other_epoch").alias("by"))
+        .select(
+            "subject",
+            "time",
+            F.format_string(
+                "it resigned epoch %d when %s had been active in epoch %d since %s",
+                "epoch",
+                "by.other_subject",
+                "by.other_epoch",
+                F.col("by.active_at").cast("string"),
+            ).alias("detail"),
+            F.array("by.other_line", line_name()).alias("event_ids"),
+        )
+    )
+
+
+def unfenced_writes(_: Evidence, digest: Digest) -> DataFrame:
+    """Fenced writes that were begun in another's tenure and took effect all the same."""
+    elected = _elections(digest).where(F.col("what") == "elected")
+    own = elected.select("source", "run", F.col("seq").alias("elected_seq"), "epoch")
+    later = elected.select(F.col("epoch").alias("later_epoch"), F.col("time").alias("elected_at"))
+    begun = F.col("time") - F.make_dt_interval(secs=F.col("took_ms") / 1000)
+    writes = (
+        rare_facts(digest.rare, FactType.ZNODE_WRITE, _WRITE)
+        .where("fenced AND coalesce(outcomes['done'], 0) > 0")
+        .withColumn("begun", begun)
+    )
+    in_tenure = writes.join(F.broadcast(own), ["source", "run"], "inner").where(F.col("elected_seq") < F.col("seq"))
+    of = in_tenure.groupBy("source", "id", "subject", "time", "begun", "first_path").agg(F.max("epoch").alias("epoch"))
+    taken = (F.col("later_epoch") > F.col("epoch")) & (F.col("elected_at") + skew() < F.col("begun"))
+    return (
+        of.join(F.broadcast(later), taken, "inner")
+        .groupBy("source", "id", "subject", "time", "begun", "first_path", "epoch")
+        .agg(F.min("later_epoch").alias("later_epoch"))
+        .select(
+            "subject",
+            "time",
+            F.format_string(
+                "a write that began with %s, in epoch %d, took effect when epoch %d had begun",
+                "first_path",
+                "epoch",
+                "later_epoch",
+            ).alias("detail"),
+            F.array(line_name()).alias("event_ids"),
+        )
+    )
+
+
+def obeyed_late(evidence: Evidence, _: Digest) -> DataFrame:
+    """Requests of an older controller that an agent carried out after it had heard of a newer one."""
+    earlier = Window.partitionBy("source", "run").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    return (
+        facts(evidence.controller_events, FactType.REQUEST, _REQUEST, writer="broker")
+        .withColumn("highest", F.max("controller_epoch").over(earlier))
+        .where("controller_epoch < highest AND coalesce(answers['NONE'], 0) > 0")
+        .select(
+            "subject",
+            "time",
+            F.format_string(
+                "it obeyed %s of controller %d in epoch %d after one of epoch %d",
+                "api",
+                "controller",
+                "controller_epoch",
+                "highest",
+            ).alias("detail"),
+            F.array(line_name()).alias("event_ids"),
+        )
+    )

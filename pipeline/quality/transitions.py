@@ -1,0 +1,265 @@
+"""Rules on the states of partitions and replicas.
+
+Legal is what the controller's own tables say (`controller.core.transitions`), nothing else. Continuous is a history in
+which each transition begins in the state in which the one before it ended. A controller changes states without a line
+in a few places, and there a history begins anew:
+
+* a tenure begins: every replica is Online or, where its broker is absent, DeletionIneligible; every partition is what
+  its znode says;
+* a topic is forgotten (its deletion is done, or its znode was removed by somebody else): all is NonExistent;
+* a topic that cannot be read is deleted all the same: as when a tenure begins;
+* a replica that nobody was told about, or that its broker was told to give up, is New when it is to be deleted.
+
+Histories are compared per run of a process. To move little data, a history is known by a hash of what it is of, and the
+lines themselves are looked up only for the few histories that look broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from itertools import chain
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
+from pipeline.quality.evidence import LOST_SLACK, Digest, Evidence, facts, run, topic
+from pipeline.quality.ranges import are_sane, numbers_in
+from protocol.journal import FactType
+
+_TEXT: Final = StringType()
+_DATA: Final = StructType(
+    [
+        StructField("machine", _TEXT),
+        StructField("partitions", _TEXT),
+        StructField("broker", IntegerType()),
+        StructField("before", _TEXT),
+        StructField("after", _TEXT),
+    ]
+)
+_SUSPECT: Final = ("partition", "seq", "seq_before", "left_in")
+_FIRST: Final[Mapping[str, tuple[IntEnum, ...]]] = {
+    # The states that are set without a line, and the one of what is not there.
+    "replica": (
+        ReplicaState.ONLINE,
+        ReplicaState.DELETION_INELIGIBLE,
+        ReplicaState.NEW,
+        ReplicaState.NON_EXISTENT,
+    ),
+    "partition": tuple(PartitionState),
+}
+
+
+def transitions(events: DataFrame) -> DataFrame:
+    """One row per line: `source, run, seq, id, time, topic, machine, partitions, broker, before, after`."""
+    return facts(events, FactType.TRANSITION, _DATA).select(
+        "source",
+        "run",
+        "seq",
+        "id",
+        "time",
+        topic().alias("topic"),
+        "machine",
+        "partitions",
+        "broker",
+        "before",
+        "after",
+    )
+
+
+# --- legality -----------------------------------------------------------------------------------------------------
+
+
+def legal_transitions() -> tuple[str, ...]:
+    """Every transition that the controller's tables allow, as `replica ONLINE OFFLINE`."""
+    replica = (f"replica {b.name} {after.name}" for after, befores in REPLICA_TRANSITIONS.items() for b in befores)
+    partition = (
+        f"partition {b.name} {after.name}" for after, befores in PARTITION_TRANSITIONS.items() for b in befores
+    )
+    return tuple(sorted(chain(replica, partition)))
+
+
+def illegal() -> Column:
+    """What is wrong with a line, if it says that something took a step that the state machines do not have."""
+    data = F.from_json("data", _DATA)
+    said = F.concat_ws(" ", data["machine"], data["before"], data["after"])
+    told = F.format_string(
+        "%s: %s to %s is no transition of a %s",
+        _subject_of(data["machine"], topic(), data["partitions"], data["broker"]),
+        data["before"],
+        data["after"],
+        data["machine"],
+    )
+    return F.when((F.col("type") == FactType.TRANSITION.value) & ~said.isin(*legal_transitions()), told)
+
+
+def _subject_of(machine: Column, name: Column, partitions: Column, broker: Column) -> Column:
+    on = F.when(broker.isNotNull(), F.concat(F.lit(" on "), broker.cast("string")))
+    return F.concat(F.format_string("%s/%s-%s", machine, name, partitions), F.coalesce(on, F.lit("")))
+
+
+# --- continuity ---------------------------------------------------------------------------------------------------
+
+
+def broken(evidence: Evidence, digest: Digest) -> DataFrame:
+    """Transitions that begin in another state than the one in which the one before them ended."""
+    events = evidence.controller_events
+    shown = (
+        events.withColumn("line", F.xxhash64("source", "id"))
+        # Nothing is read again where nothing is suspect, which is the rule.
+        .join(F.broadcast(_suspects(events)), ["line"], "inner")
+        .select(
+            "source",
+            run().alias("run"),
+            "time",
+            topic().alias("topic"),
+            F.from_json("data", _DATA).alias("data"),
+            *_SUSPECT,
+        )
+        .select("source", "run", "time", "topic", "data.*", *_SUSPECT)
+        .transform(_of_known_runs, digest.rare)
+        .transform(_but_for_gaps, digest.rare)
+    )
+    return shown.transform(_but_for_new_beginnings, _beginnings(digest)).select(
+        _subject_of(F.col("machine"), F.col("topic"), F.col("partition").cast("string"), F.col("broker")).alias(
+            "subject"
+        ),
+        "time",
+        F.when(
+            F.col("left_in").isNull(), F.format_string("its first transition in this process begins in %s", "before")
+        )
+        .when(F.col("left_in").isNotNull(), F.format_string("left in %s, and goes on from %s", _state_name(), "before"))
+        .alias("detail"),
+        F.array_compact(F.array(_line_of("seq_before"), _line_of("seq"))).alias("event_ids"),
+    )
+
+
+def _suspects(events: DataFrame) -> DataFrame:
+    """Steps that do not follow from the one before, gaps and new beginnings not considered: `line` and _SUSPECT."""
+    states = _state_numbers()
+    steps = (
+        transitions(events)
+        .where(are_sane("partitions"))
+        .select(
+            _history().alias("history"),
+            F.explode(numbers_in("partitions")).alias("partition"),
+            "seq",
+            F.xxhash64("source", "id").alias("line"),
+            states[F.concat_ws(" ", "machine", "before")].alias("begins_in"),
+            states[F.concat_ws(" ", "machine", "after")].alias("ends_in"),
+        )
+    )
+    in_order = Window.partitionBy("history", "partition").orderBy("seq")
+    return (
+        steps.withColumns({"seq_before": F.lag("seq").over(in_order), "left_in": F.lag("ends_in").over(in_order)})
+        .where(_is_suspect())
+        .select("line", *_SUSPECT)
+    )
+
+
+def _line_of(seq: str) -> Column:
+    """The name of a line of the same run; null where there is none."""
+    identity = F.concat(F.col("run"), F.lit("-"), F.col(seq).cast("string"))
+    return F.concat(F.col("source"), F.lit(" "), identity)
+
+
+def _history() -> Column:
+    return F.xxhash64("source", "run", "topic", "machine", F.coalesce("broker", F.lit(-1)))
+
+
+def _codes() -> dict[str, int]:
+    """A number for each state of each machine: replicas' as they are, partitions' from 100."""
+    codes = {f"replica {state.name}": int(state) for state in ReplicaState}
+    return codes | {f"partition {state.name}": 100 + int(state) for state in PartitionState}
+
+
+def _state_numbers() -> Column:
+    """From `replica ONLINE` to its number; null for what is no state."""
+    return F.create_map(*[F.lit(each) for each in chain.from_iterable(_codes().items())])
+
+
+def _state_name() -> Column:
+    names = {number: name.split(" ")[1] for name, number in _codes().items()}
+    return F.create_map(*[F.lit(each) for each in chain.from_iterable(names.items())])[F.col("left_in")]
+
+
+def _first_numbers() -> list[int]:
+    codes = _codes()
+    return [codes[f"{machine} {state.name}"] for machine, states in _FIRST.items() for state in states]
+
+
+def _is_suspect() -> Column:
+    begins_in, left_in = F.col("begins_in"), F.col("left_in")
+    silently_new = (left_in == int(ReplicaState.NON_EXISTENT)) & (begins_in == int(ReplicaState.NEW))
+    does_not_follow = left_in.isNotNull() & (left_in != begins_in) & ~silently_new
+    return does_not_follow | (left_in.isNull() & ~begins_in.isin(_first_numbers()))
+
+
+def _of_known_runs(suspects: DataFrame, rare: DataFrame) -> DataFrame:
+    """Without steps that are the first one that is known of, in runs that are not known from their first line."""
+    known = rare.where(F.col("seq") == 1).select("source", "run", F.lit(True).alias("is_known")).distinct()
+    return suspects.join(F.broadcast(known), ["source", "run"], "left").where(
+        F.col("left_in").isNotNull() | F.col("is_known")
+    )
+
+
+def _but_for_gaps(suspects: DataFrame, rare: DataFrame) -> DataFrame:
+    """Without those between whose lines the journal says that others are missing."""
+    gaps = rare.where(F.col("type") == FactType.GAP.value).select(
+        F.col("source").alias("gap_source"), F.col("run").alias("gap_run"), F.col("seq").alias("gap_seq")
+    )
+    inside = (
+        (F.col("source") == F.col("gap_source"))
+        & (F.col("run") == F.col("gap_run"))
+        & (F.col("gap_seq") - LOST_SLACK <= F.col("seq"))
+        & (F.col("gap_seq") > F.coalesce("seq_before", F.lit(0)))
+    )
+    return suspects.join(F.broadcast(gaps), inside, "left_anti")
+
+
+def _but_for_new_beginnings(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
+    """Without those whose history began anew in between, in one of the states in which it may begin."""
+    first = [f"{machine} {state.name}" for machine, states in _FIRST.items() for state in states]
+    anew = (
+        (F.col("source") == F.col("begun_source"))
+        & (F.col("run") == F.col("begun_run"))
+        & (F.col("begun_seq") > F.col("seq_before"))
+        & (F.col("begun_seq") < F.col("seq"))
+        & (F.col("begun_topic").isNull() | (F.col("begun_topic") == F.col("topic")))
+        & F.concat_ws(" ", "machine", "before").isin(first)
+    )
+    return suspects.join(beginnings, anew, "left_anti")
+
+
+def _beginnings(digest: Digest) -> DataFrame:
+    """Where memory begins anew: `begun_source, begun_run, begun_seq, begun_topic`; of all topics where that is null."""
+    what, kind = F.get_json_object("data", "$.what"), F.col("type")
+    of_all = (kind == FactType.ELECTION.value) & (what == "elected")
+    of_topic = ((kind == FactType.REFUSAL.value) & (what == "keeping the topic")) | (kind == FactType.SET_ASIDE.value)
+    is_controller = F.col("source").startswith("/lethe/controller/")
+    rare = digest.rare.where(is_controller & (of_all | of_topic)).select(
+        F.col("source").alias("begun_source"),
+        F.col("run").alias("begun_run"),
+        F.col("seq").alias("begun_seq"),
+        F.when(~of_all, topic()).alias("begun_topic"),
+    )
+    done = digest.deleted.where(F.col("done").isNotNull()).select(
+        F.col("done.source").alias("begun_source"),
+        F.col("done.run").alias("begun_run"),
+        F.col("done.seq").alias("begun_seq"),
+        F.col("topic").alias("begun_topic"),
+    )
+    return rare.unionByName(done)
+
+
+# --- ranges -------------------------------------------------------------------------------------------------------
+
+
+def absurd_ranges() -> Column:
+    """What is wrong with a line, if it names partitions that no topic has."""
+    partitions = F.get_json_object("data", "$.partitions")
+    names_them = F.col("type").isin(FactType.TRANSITION.value, FactType.ACK.value, FactType.BYTES_FREED.value)
+    return F.when(names_them & ~are_sane(partitions), F.format_string("partitions %s", F.substring(partitions, 1, 200)))

@@ -1,0 +1,292 @@
+"""A journal with something wrong in it for each rule of the audit, and next to each what looks like it and is not.
+
+Every plant has a topic, a process or a broker of its own, named after the rule, so that none hides another.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline import schemas
+from pipeline.quality.evidence import Evidence
+
+START: Final = datetime.datetime(2026, 1, 2, 10, tzinfo=datetime.UTC)
+SECOND: Final = 1000
+Row = tuple[Any, ...]
+
+
+def at(ms: int) -> datetime.datetime:
+    return START + datetime.timedelta(milliseconds=ms)
+
+
+@dataclass(slots=True)
+class Process:
+    """One run of a daemon; numbers its lines."""
+
+    source: str
+    rows: list[Row]
+    run: str = "19b1f2c3a4b"
+    seq: int = 0
+
+    def line(self, ms: int, kind: str, subject: str, **data: Any) -> None:
+        self.seq += 1
+        time = at(ms)
+        said = (self.source, f"{self.run}-{self.seq}", time, kind, subject, json.dumps(data))
+        self.rows.append((*said, time, "journal.jsonl", "batch", time.date()))
+
+    def election(self, ms: int, what: str, epoch: int, **data: Any) -> None:
+        self.line(ms, "election", self.source.removeprefix("/lethe/"), what=what, epoch=epoch, **data)
+
+    def moved(
+        self, ms: int, topic: str, before: str, after: str, *, broker: int | None = 1, partitions: str = "0-1"
+    ) -> None:
+        machine = {"machine": "partition"} if broker is None else {"machine": "replica", "broker": broker}
+        said = {**machine, "partitions": partitions, "before": before, "after": after}
+        self.line(ms, "transition", f"topic/{topic}", **said)
+
+    def path(self, ms: int, topic: str, *states: str, **data: Any) -> None:
+        """A transition from each state to the next."""
+        for before, after in pairwise(states):
+            self.moved(ms, topic, before, after, **data)
+
+    def phase(self, ms: int, topic: str, *phases: str, topic_id: str | None = None) -> None:
+        for phase in phases:
+            said = {"phase": phase, "took_ms": 0, "topic_id": topic_id, "partitions": 2, "replicas": 2}
+            self.line(ms, "deletion-phase", f"topic/{topic}", **said)
+
+    def wrote(self, ms: int, **data: Any) -> None:
+        said = {"groups": 1, "operations": {"SetData": 1}, "first_path": "/brokers/topics/a", "fenced": True}
+        subject = self.source.removeprefix("/lethe/")
+        self.line(ms, "znode-write", subject, **{**said, "outcomes": {"done": 1}, "took_ms": 2.5, **data})
+
+    def obeyed(self, ms: int, epoch: int, **answers: int) -> None:
+        said = {"api": "STOP_REPLICA", "controller": 1001, "controller_epoch": epoch, "topics": 1, "partitions": 1}
+        self.line(ms, "request", self.source.removeprefix("/lethe/"), **said, answers=answers)
+
+    def freed(self, ms: int, topic: str, size_bytes: int, directories: int = 1) -> None:
+        said = {"log_dir": "/logs", "topic": topic, "partitions": "0", "files": 3, "error": None}
+        subject = self.source.removeprefix("/lethe/")
+        self.line(ms, "bytes-freed", subject, **said, directories=directories, size_bytes=size_bytes)
+
+
+@dataclass(slots=True)
+class Plants:
+    """Collects everything that the audit looks at."""
+
+    lines: list[Row] = field(default_factory=list)
+    spans: list[dict[str, Any]] = field(default_factory=list)
+    inventory: list[dict[str, Any]] = field(default_factory=list)
+    znodes: list[dict[str, Any]] = field(default_factory=list)
+
+    def controller(self, number: int, **of: Any) -> Process:
+        return Process(f"/lethe/controller/{number}", self.lines, **of)
+
+    def agent(self, number: int, **of: Any) -> Process:
+        return Process(f"/lethe/broker/{number}", self.lines, **of)
+
+    def span(self, topic: str, **columns: Any) -> None:
+        done = {"outcome": "done", "phase": "done", "replicas": 4, "acked_replicas": 4}
+        times = {"marked_at": at(0), "queued_at": at(0), "done_at": at(9 * SECOND)}
+        self.spans.append({"topic": topic, "span": 1, **done, **times, **columns})
+
+    def seen(self, survey: int, broker: int, log_dir: str, *found: tuple[str, str, int], source: str = "local") -> None:
+        """What a survey saw in a log directory: (kind, topic, bytes) each."""
+        of = {"survey_id": f"s{survey}", "taken_at": at(survey * 60 * SECOND), "broker": broker, "log_dir": log_dir}
+        self.inventory.append({**of, "source": source, "kind": "log-dir"})
+        for number, (kind, topic, size_bytes) in enumerate(found):
+            row = {"kind": kind, "topic": topic, "size_bytes": size_bytes, "directory": f"{topic}-{number}"}
+            self.inventory.append({**of, "source": source, **row})
+
+    def evidence(self, spark: SparkSession) -> Evidence:
+        return Evidence(
+            spark.createDataFrame(self.lines, schemas.CONTROLLER_EVENTS),
+            _frame(spark, self.spans, schemas.DELETION_SPANS),
+            _frame(spark, self.inventory, schemas.AGENT_INVENTORY),
+            _frame(spark, self.znodes, schemas.ZNODE_SNAPSHOT),
+        )
+
+
+def _frame(spark: SparkSession, rows: Iterable[dict[str, Any]], schema: Any) -> DataFrame:
+    return spark.createDataFrame([tuple(row.get(name) for name in schema.fieldNames()) for row in rows], schema)
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------------
+
+
+def planted() -> Plants:
+    """Something for each rule."""
+    plants = Plants()
+    for plant in (_states, _beginnings, _epochs, _obedience, _outcomes, _steps, _disks, _missing_lines, _forms):
+        plant(plants)
+    return plants
+
+
+_DELETED: Final = ("ONLINE", "OFFLINE", "DELETION_STARTED", "DELETION_SUCCESSFUL")
+
+
+def _states(plants: Plants) -> None:
+    one = plants.controller(2001)
+    one.election(0, "elected", 1)
+    one.path(10, "sound", *_DELETED)
+    one.path(10, "jumps", "ONLINE", "DELETION_STARTED")
+    one.path(10, "unheard-of", "ONLINE", "DELETION_FINISHED")
+    one.path(10, "torn", "ONLINE", "OFFLINE")
+    one.moved(20, "torn", "DELETION_INELIGIBLE", "OFFLINE", partitions="1")
+    one.path(10, "half-moved", "ONLINE", "OFFLINE", broker=None, partitions="0")
+    one.path(20, "half-moved", "ONLINE", "OFFLINE", broker=None)
+    one.path(10, "begins-late", "DELETION_STARTED", "DELETION_SUCCESSFUL", partitions="0")
+    one.moved(10, "vast", "ONLINE", "OFFLINE", partitions="0-99999999")
+    one.moved(10, "falling", "ONLINE", "OFFLINE", partitions="7-3")
+
+
+def _beginnings(plants: Plants) -> None:
+    """Where a history may begin anew, and where it may not."""
+    one = plants.controller(2002)
+    one.election(60 * SECOND, "elected", 2)
+    one.path(61_000, "of-two-tenures", *_DELETED[:3])
+    one.path(61_000, "made-again", *_DELETED)
+    one.phase(62_000, "made-again", "done", topic_id="made-again")
+    one.path(63_000, "made-again", "NON_EXISTENT", "NEW", "ONLINE")
+    one.path(63_000, "retired", *_DELETED, "NON_EXISTENT")
+    one.path(63_000, "retired", "NEW", "OFFLINE")
+    one.path(63_000, "vanished", "NON_EXISTENT", "NEW", "ONLINE")
+    one.line(64_000, "refusal", "topic/vanished", what="keeping the topic", why="its znode was removed")
+    one.path(65_000, "vanished", "NON_EXISTENT", "NEW", "ONLINE")
+    one.path(65_000, "lost-lines", "ONLINE", "OFFLINE")
+    one.line(
+        66_000,
+        "gap",
+        "controller/2002",
+        count=3,
+        first="2026-01-02T10:01:05Z",
+        last="2026-01-02T10:01:06Z",
+        reason="full",
+    )
+    one.path(67_000, "lost-lines", "DELETION_STARTED", "DELETION_SUCCESSFUL")
+    one.election(68_000, "elected", 3)
+    one.path(69_000, "of-two-tenures", "ONLINE", "OFFLINE")
+    other = plants.controller(2004)
+    other.election(70 * SECOND, "elected", 4)
+    other.path(71_000, "never-gone", *_DELETED)
+    other.path(72_000, "never-gone", "NON_EXISTENT", "NEW", "ONLINE")
+    rotated = plants.controller(2003, seq=500)
+    rotated.path(10, "rotated", "DELETION_STARTED", "DELETION_SUCCESSFUL")
+
+
+def _epochs(plants: Plants) -> None:
+    first, second = plants.controller(2011), plants.controller(2012)
+    first.election(600_000, "elected", 11)
+    first.election(600_100, "active", 11)
+    first.wrote(601_000)
+    second.election(660_000, "elected", 12)
+    second.election(660_100, "active", 12)
+    first.wrote(661_000, outcomes={"controller moved": 1})
+    first.wrote(661_500, took_ms=3000)
+    first.wrote(680_000, first_path="/late")
+    first.election(690_000, "resigned", 11)
+    plants.controller(2013).election(700_000, "elected", 12)
+    plants.controller(2014).election(710_000, "elected", 20)
+    plants.controller(2015).election(800_000, "elected", 19)
+    plants.controller(2016).election(801_000, "elected", 21)
+    plants.controller(2017).election(799_000, "elected", 22)
+
+
+def _obedience(plants: Plants) -> None:
+    agent = plants.agent(21)
+    agent.obeyed(0, 4, NONE=1)
+    agent.obeyed(10, 5, NONE=1)
+    agent.obeyed(20, 4, STALE_CONTROLLER_EPOCH=1)
+    agent.obeyed(30, 4, NONE=1)
+    plants.agent(22).obeyed(0, 4, NONE=1)
+
+
+def _outcomes(plants: Plants) -> None:
+    """The newest tenure that became active is that of controller 2021."""
+    before = plants.controller(2020)
+    before.phase(0, "gone-without-a-word", "queued", topic_id="gone-without-a-word")
+    before.phase(0, "taken-over", "queued", topic_id="taken-over")
+    before.phase(0, "twice", "queued", "done", topic_id="twice")
+    before.phase(0, "undead", "queued", "done", topic_id="undead")
+    before.phase(SECOND, "undead", "started", topic_id="undead")
+    before.phase(0, "without-ids", "queued", "done", "queued", "done")
+    before.phase(0, "let-go", "held", "let go", "queued", "done", topic_id="let-go")
+    before.phase(0, "this", "queued", "done", topic_id="shared-id")
+    before.phase(SECOND, "that", "queued", "done", topic_id="shared-id")
+    after = plants.controller(2021)
+    after.election(900_000, "active", 30)
+    after.phase(901_000, "taken-over", "queued", topic_id="taken-over")
+    after.phase(901_000, "twice", "done", topic_id="twice")
+    for topic in ("gone-without-a-word", "taken-over"):
+        plants.span(topic, topic_id=topic, outcome="open", phase="queued", done_at=None)
+    plants.znodes.append({"kind": "topic", "topic": "seen", "topic_id": "let-go", "taken_at": at(0)})
+    plants.znodes.append({"kind": "topic", "topic": "twice", "topic_id": "twice", "taken_at": at(0)})
+
+
+def _steps(plants: Plants) -> None:
+    plants.span("all-well")
+    plants.span("unacknowledged", acked_replicas=3)
+    plants.span("not-yet", acked_replicas=3, outcome="open", done_at=None)
+    plants.span("in-a-gap", acked_replicas=3, marked_at=at(64_000), queued_at=at(64_000), done_at=at(70_000))
+    plants.span("backwards", started_at=at(-8 * SECOND))
+    plants.span("skewed", started_at=at(-3 * SECOND))
+
+
+def _disks(plants: Plants) -> None:
+    waiting = [(topic, 1000) for topic in ("freed", "freed-less", "still-there")]
+    plants.seen(20, 31, "/logs", *(("deleted", *each) for each in waiting), ("replica", "grown", 1000))
+    plants.seen(21, 31, "/logs", ("deleted", "still-there", 500))
+    agent = plants.agent(31)
+    for ms, topic, size in ((1, "freed", 1009), (2, "freed-less", 980), (3, "still-there", 400), (4, "grown", 1500)):
+        agent.freed(1_200_000 + ms, topic, size)
+    restarted = int((START.timestamp() + 1325) * 1000)
+    plants.seen(22, 32, "/logs", ("deleted", "restarted", 1000))
+    plants.seen(23, 32, "/logs")
+    plants.agent(32, run=f"{restarted:x}").freed(1_330_000, "restarted", 10)
+    plants.seen(30, 41, "/data/a/")
+    plants.seen(30, 42, "/data//a")
+    plants.seen(30, 43, "/data/b")
+    plants.seen(31, 44, "/data/b")
+    plants.seen(31, 45, "/data/b", source="broker")
+
+
+def _missing_lines(plants: Plants) -> None:
+    holed = plants.agent(51)
+    holed.obeyed(0, 1, NONE=1)
+    holed.seq += 3
+    holed.obeyed(10, 1, NONE=1)
+    told = plants.agent(52)
+    told.obeyed(0, 1, NONE=1)
+    told.seq += 3
+    told.obeyed(10, 1, NONE=1)
+    said = {"first": "2026-01-02T10:00:00.005Z", "last": "2026-01-02T10:00:00.007Z", "reason": "disk full"}
+    told.line(20, "gap", "broker/52", count=3, **said)
+    between = plants.agent(53, seq=65_534)
+    between.obeyed(0, 1, NONE=1)
+    between.seq += 1
+    between.obeyed(10, 1, NONE=1)
+
+
+def _forms(plants: Plants) -> None:
+    agent = plants.agent(61)
+    agent.line(0, "broker", "broker/61", happened="log directories loaded", new_key=[1, {"a": 2}])
+    agent.line(1, "broker", "broker/61", has_happened="a key was renamed")
+    agent.line(
+        2,
+        "bytes-freed",
+        "topic/wrong-subject",
+        log_dir="/logs",
+        topic="t",
+        partitions="0",
+        directories=1,
+        size_bytes=1,
+        files=1,
+        error=None,
+    )
+    agent.line(3, "broker", "broker/61", happened=7)

@@ -1,0 +1,68 @@
+"""The condition on columns means what the journal's schema means, for facts of every form, whole and spoilt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from pipeline.quality.forms import fits
+from protocol.journal import Fact, FactType
+from protocol.journal_forms import Kind
+from protocol.journal_schema import SCHEMAS, schema_problems
+
+GOOD: Final[dict[Kind, Any]] = {
+    Kind.TEXT: 'what "happened": -7',
+    Kind.COUNT: 7,
+    Kind.ID: -1,
+    Kind.NUMBER: 0.25,
+    Kind.BOOLEAN: False,
+    Kind.RANGES: "0-3,7",
+    Kind.COUNTS: {"NONE": 3, "failed: NO_NODE": 0},
+    Kind.TEXTS: ["a", "b"],
+    Kind.TIME: "2026-01-02T03:04:05.678Z",
+    Kind.TEXT_OR_NULL: None,
+}
+VALUES: Final[tuple[Any, ...]] = (
+    *(None, True, 0, 1, -1, -2, 1.5, -0.5, 10**25, "", "text", "0", "0-3,7", "3,", "1-x", "7-3", "-1"),
+    *("2026-01-02T03:04:05Z", "2026-01-02", [], ["a"], [1], {}, {"a": 1}, {"a": -1}, {"a": "1"}, {"a": 1.5}),
+    *({"a": {"b": 1}}, {"a": None}),
+)
+SUBJECTS: Final = ("topic/a", "broker/1", "controller/1001", "partition/a-0", "cluster", "topic/", "broker/x", "")
+
+
+class Case(NamedTuple):
+    kind: FactType
+    subject: str
+    data: dict[str, Any]
+
+
+def _cases() -> Iterator[Case]:
+    for kind, schema in SCHEMAS.items():
+        for form in schema.forms:
+            good = {key.name: GOOD[key.kind] for key in form.keys}
+            subject = next(each for each in SUBJECTS if not schema_problems(Fact(kind, each, good)))
+            yield from (Case(kind, each, good) for each in SUBJECTS)
+            yield Case(kind, subject, {**good, "unknown": {"deep": [-1]}, "also `odd`": -2})
+            for key in form.keys:
+                without = {name: value for name, value in good.items() if name != key.name}
+                yield Case(kind, subject, without)
+                yield from (Case(kind, subject, {**without, key.name: value}) for value in VALUES)
+
+
+def test_a_fact_fits_where_the_schema_says_so(spark: SparkSession) -> None:
+    cases = list(_cases())
+    rows = [(number, case.kind.value, case.subject, json.dumps(case.data)) for number, case in enumerate(cases)]
+    frame = spark.createDataFrame(rows, "number int, type string, subject string, data string")
+    for number, has_form in frame.select("number", fits()).collect():
+        case = cases[number]
+        assert has_form == (not schema_problems(Fact(*case))), case
+
+
+def test_what_is_no_object_or_of_no_type_fits_nothing(spark: SparkSession) -> None:
+    rows = [("election", "controller/1", text) for text in ("", "{", "[]", "7", "null", None)]
+    rows.append(("novelty", "controller/1", "{}"))
+    frame = spark.createDataFrame(rows, "type string, subject string, data string")
+    assert {row[0] for row in frame.select(fits()).collect()} == {False}
