@@ -110,6 +110,10 @@ report: $(STAMP) java ## a demo with faults, the data pipeline over it, and one 
 bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md (35 min; BENCH=--quick, BENCH="--help")
 	$(BIN)/python -m benchmarks.against_kafka $(BENCH)
 
+.PHONY: bench-pipeline
+bench-pipeline: $(STAMP) java ## the pipeline on up to 50 million lines: docs/benchmarks-pipeline.md (60 GB; BENCH=--quick)
+	$(BIN)/python -m benchmarks.pipeline $(BENCH)
+
 .PHONY: bench-parts
 bench-parts: $(STAMP) ## micro benchmarks of the core and the wire (BENCH=core)
 	$(BIN)/python -m benchmarks $(BENCH)

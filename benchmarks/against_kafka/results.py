@@ -28,7 +28,7 @@ def document(turns: Sequence[Turn], kafka: str) -> Document:
     """Everything measured, with the machine and the versions it was measured on."""
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": _machine(),
+        "machine": machine(),
         "versions": _versions(kafka),
         "turns": [asdict(turn) for turn in turns],
     }
@@ -119,7 +119,7 @@ def loads(found: Document) -> tuple[float, float]:
 # --- where --------------------------------------------------------------------------------------------------------
 
 
-def _machine() -> dict[str, str]:
+def machine() -> dict[str, str]:
     memory = re.search(r"^MemTotal:\s+(\d+) kB$", _text("/proc/meminfo"), re.MULTILINE)
     model = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
     return {

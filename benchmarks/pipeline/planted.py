@@ -1,0 +1,46 @@
+"""What a generator put into its files, so that what comes out of the pipeline can be checked to the row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+
+
+@dataclass(slots=True)
+class Planted:
+    """Counts; they add up over days and chunks."""
+
+    lines: int = 0
+    """Good lines, each counted once."""
+    repeated: int = 0
+    """Lines that stand in the files once more."""
+    bad: int = 0
+    """Lines that nobody can use; no two are alike."""
+    size_bytes: int = 0
+    """Of all files."""
+    done: int = 0
+    let_go: int = 0
+    open: int = 0
+    """Deletions by outcome."""
+    replicas: int = 0
+    """Whose deletion was asked for."""
+    acked: int = 0
+    freed_directories: int = 0
+    freed_bytes: int = 0
+    tenures: int = 0
+    directories: int = 0
+    """In the survey, log directories not counted."""
+    znodes: int = 0
+    cached: int = 0
+    """Rows of brokers' caches."""
+    violations: Counter[str] = field(default_factory=Counter)
+    """By rule of the audit."""
+    leftovers: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+
+    def __add__(self, other: Planted) -> Planted:
+        return Planted(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
+    @property
+    def deletions(self) -> int:
+        return self.done + self.let_go + self.open

@@ -1,0 +1,47 @@
+"""What was measured, as it lies in docs/benchmarks-pipeline.json."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.against_kafka.results import machine
+
+Document = dict[str, Any]
+
+
+def document(runs: list[dict[str, Any]], cluster: dict[str, Any] | None) -> Document:
+    """All of it, with when and where."""
+    return {
+        "when": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": machine(),
+        "versions": {"Spark": version("pyspark"), "Python": platform.python_version()},
+        "runs": runs,
+        "cluster": cluster,
+    }
+
+
+def write(found: Document, path: Path) -> None:
+    path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def read(path: Path) -> Document:
+    """Raises OSError and ValueError."""
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds no object")
+    return found
+
+
+def stage_seconds(run: dict[str, Any]) -> dict[str, float]:
+    """How long each stage took, in order; a stage lasts until the next one begins."""
+    stages = run["stages"]
+    seconds: dict[str, float] = {}
+    for (name, begun), (_, next_begun) in pairwise(stages):
+        seconds[name] = seconds.get(name, 0.0) + next_begun - begun
+    return seconds
