@@ -19,9 +19,11 @@ from cli.answer import Answer, Exit, Refusal, Table
 from cli.options import AsJson
 from cli.render import note
 from cli.running import finish_sync
+from cli.stale_rule import Force, Protect, UnwrittenDays, stale_rule
 
 if TYPE_CHECKING:
     from pipeline.jobs.report import DayRange, RunReport
+    from pipeline.transforms.candidates import StaleRule
     from protocol.journal import JsonValue
 
 app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
@@ -85,6 +87,9 @@ def run_command(
     first: From = None,
     last: To = None,
     as_of: AsOf = None,
+    unwritten_days: UnwrittenDays = 30,
+    protect: Protect = None,
+    force: Force = False,
     master: Master = "local[*]",
     conf: Conf = None,
     as_json: AsJson = False,
@@ -95,7 +100,15 @@ def run_command(
     """
     finish_sync(
         lambda: run(
-            lake, journal or [], surveys or [], days(first, last), moment(as_of), master, settings(conf or []), as_json
+            lake,
+            journal or [],
+            surveys or [],
+            days(first, last),
+            moment(as_of),
+            master,
+            settings(conf or []),
+            as_json,
+            stale_rule(unwritten_days, protect or (), force=force),
         ),
         as_json=as_json,
     )
@@ -181,6 +194,7 @@ def run(
     master: str,
     conf: Mapping[str, str],
     quiet: bool,
+    rule: StaleRule | None = None,
 ) -> Answer:
     """One run of the batch job. Raises Refusal, ValueError and OSError."""
     if not (journals or surveys):
@@ -201,7 +215,9 @@ def run(
             spark = session.build(master, conf, log=log)
             try:
                 target = TheLake(spark, lake)
-                report = batch.run(spark, target, journals, surveys, wanted, now, batch_id=batch_id, stage=stage)
+                report = batch.run(
+                    spark, target, journals, surveys, wanted, now, batch_id=batch_id, stage=stage, rule=rule
+                )
             finally:
                 spark.stop()
     except (session.SessionUnavailable, LakeUnusable) as error:

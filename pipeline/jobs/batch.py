@@ -13,6 +13,7 @@ from pipeline.jobs.refresh import refresh
 from pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
 from pipeline.jobs.take_in import take_in_journal
 from pipeline.jobs.take_in_surveys import take_in_surveys
+from pipeline.transforms.candidates import StaleRule
 
 
 def run(
@@ -25,10 +26,12 @@ def run(
     *,
     batch_id: str,
     stage: Stage = lambda _: None,
+    rule: StaleRule | None = None,
 ) -> RunReport:
     """Takes in journals and surveys of these days and makes the tables anew that depend on them.
 
-    `now` (with a zone) is the moment that the tables speak of; `batch_id` tells the run from all others. Raises
+    `now` (with a zone) is the moment that the tables speak of; `batch_id` tells the run from all others; `rule`
+    says which topics count as unused. Raises
     NothingToRead, Locked, LakeUnusable, FileTrouble.
     """
     ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
@@ -49,6 +52,6 @@ def run(
             taken += all_counts
             concerned.update(found)
         owed = lake.owed()
-        made = refresh(lake, concerned | set(owed), now, stage)
+        made = refresh(lake, concerned | set(owed), now, stage, rule)
         lake.settle(owed)
     return RunReport(batch_id, tuple(taken), tuple(refused), tuple(made.days), made.rows)

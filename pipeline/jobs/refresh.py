@@ -26,6 +26,7 @@ from pipeline.jobs.refresh_gold import refresh_gold
 from pipeline.jobs.report import Stage
 from pipeline.tables import Table
 from pipeline.transforms.affected import affected_topics, lines_about, rows_of, rows_of_others
+from pipeline.transforms.candidates import StaleRule
 from pipeline.transforms.directories import directories
 from pipeline.transforms.leftover_by_broker import leftover_by_broker
 from pipeline.transforms.leftovers import leftovers
@@ -42,12 +43,19 @@ class Refreshed(NamedTuple):
     rows: dict[str, int]
 
 
-def refresh(lake: Lake, days: Collection[datetime.date], now: datetime.datetime, stage: Stage) -> Refreshed:
-    """Makes the tables anew for the journal's lines and the surveys of these days. Inside `lake.writer`."""
+def refresh(
+    lake: Lake,
+    days: Collection[datetime.date],
+    now: datetime.datetime,
+    stage: Stage,
+    rule: StaleRule | None = None,
+) -> Refreshed:
+    """Makes the tables anew for the journal's lines and the surveys of these days. Inside `lake.writer`. `rule` says
+    which topics count as unused."""
     written = set(days)
     written |= refresh_deletions(lake, sorted(days), stage)
     refresh_surveys(lake, sorted(days), stage)
-    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage)
+    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rule)
     return Refreshed(sorted(written), rows)
 
 

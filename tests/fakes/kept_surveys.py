@@ -1,69 +1,49 @@
-"""Surveys of a running cluster, kept by `lethe survey --out`, and what the pipeline makes of them."""
+"""Surveys of a running cluster, kept by `lethe survey --out`, and what `lethe pipeline run` makes of them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import date
+import asyncio
+import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyarrow.dataset import dataset
 
 from cluster.local import LocalCluster
-from pipeline import schemas, session
-from pipeline.transforms.directories import directories
-from pipeline.transforms.leftovers import leftovers
-from protocol.survey_records import DIRECTORIES, METADATA, ZNODES, File
+from pipeline.tables import Table
 from tests.fakes.command_line import Lethe, Ran
-from tests.fakes.survey_rows import frame
+
+LIMIT_S = 900.0
+"""Spark on a machine that is busy with something else."""
 
 
-class SurveyTables(NamedTuple):
-    """SURVEYS, ZNODE_SNAPSHOT, DIRECTORIES, LEFTOVERS."""
-
-    surveys: DataFrame
-    znodes: DataFrame
-    directories: DataFrame
-    leftovers: DataFrame
-
-
-async def keep_survey(cluster: LocalCluster, directory: Path) -> tuple[Path, Ran]:
+async def keep_survey(cluster: LocalCluster, directory: Path) -> Ran:
     """Looks at everything, the disks of this cluster included, and keeps it below the directory."""
     owned = (f"{broker}={path}" for broker, log_dirs in cluster.log_dirs.items() for path in log_dirs)
     options = (text for each in owned for text in ("--log-dir", each))
-    ran = await Lethe(cluster.zookeeper_connect)("survey", "--out", str(directory), "--json", *options)
-    kept = sorted(each for each in directory.iterdir() if not each.name.startswith("."))
-    return kept[-1], ran
+    return await Lethe(cluster.zookeeper_connect)("survey", "--out", str(directory), "--json", *options)
 
 
-def tables_of(spark: SparkSession, kept: Path) -> SurveyTables:
-    """What the pipeline makes of one kept survey."""
-
-    manifest = json.loads((kept / "survey.json").read_text())
-    day = date.fromisoformat(manifest["taken_at"][:10])
-
-    def rows(file: File) -> list[dict[str, Any]]:
-        return [json.loads(line) | {"day": day} for line in (kept / file.name).read_text().splitlines()]
-
-    surveys = frame(spark, schemas.SURVEYS, [manifest | {"day": day}])
-    znodes = frame(spark, schemas.ZNODE_SNAPSHOT, rows(ZNODES))
-    metadata = frame(spark, schemas.BROKER_METADATA, rows(METADATA))
-    seen = directories(frame(spark, schemas.AGENT_INVENTORY, rows(DIRECTORIES)))
-    return SurveyTables(surveys, znodes, seen, leftovers(surveys, znodes, metadata, seen))
-
-
-@contextmanager
-def spark_session(log: Path) -> Iterator[SparkSession]:
-    settings = {
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.driver.memory": "1g",
-    }
-    spark = session.build("local[1]", settings, log=log)
+async def run_pipeline(surveys: Path, lake: Path, *options: str) -> None:
+    """Makes the tables of all these surveys, in a process of its own."""
+    arguments = ("pipeline", "run", "--lake", str(lake), "--surveys", str(surveys), "--master", "local[1]")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cli", *arguments, "--conf", "spark.sql.shuffle.partitions=1", "--json", *options),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
-        yield spark
+        async with asyncio.timeout(LIMIT_S):
+            out, err = await process.communicate()
     finally:
-        spark.stop()
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    assert process.returncode == 0, (out.decode(), err.decode())
+
+
+def rows_of(lake: Path, table: Table) -> list[dict[str, Any]]:
+    """The table's rows, without Spark."""
+    rows: list[dict[str, Any]] = dataset(lake / table.path, format="parquet").to_table().to_pylist()
+    return rows

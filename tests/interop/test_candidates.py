@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from cluster.local import LocalCluster
-from pipeline.transforms.candidates import StaleRule, stale_topic_candidates
 from tests.fakes.command_line import Lethe
-from tests.fakes.kept_surveys import keep_survey, spark_session, tables_of
+from tests.fakes.kept_surveys import keep_survey, run_pipeline
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import (
     create,
@@ -45,11 +43,21 @@ async def test_only_what_nobody_has_touched_is_deleted(
         for name in ("left", "read", "written"):
             await produce(bootstrap(cluster), name, range(50))
         await commit(cluster, "left")
-        kept, _ = await keep_survey(cluster, tmp_path / "surveys")
-        table = await asyncio.to_thread(candidates, kept, tmp_path)
+        await keep_survey(cluster, tmp_path / "surveys")
+        # Topics this young are candidates by force only.
+        await run_pipeline(tmp_path / "surveys", tmp_path / "lake", "--unwritten-days", "0", "--force")
         await produce(bootstrap(cluster), "written", range(1))
         lethe = Lethe(cluster.zookeeper_connect, limit_s=240.0)
-        options = ("topics", "delete", "--from-candidates", str(table), "--protect", "k*", "--protect", "mark*")
+        options = (
+            "topics",
+            "delete",
+            "--from-candidates",
+            str(tmp_path / "lake"),
+            "--protect",
+            "k*",
+            "--protect",
+            "mark*",
+        )
         async with reading(cluster, "read"):
             dry = await lethe(*options, "--dry-run", "--json")
             ran = await lethe(*options, "--yes", "--json", "--at-once", "1")
@@ -66,22 +74,6 @@ async def test_only_what_nobody_has_touched_is_deleted(
         await until(has_no_directories(cluster, "never", "left"), "their bytes are gone", limit_s=150.0)
         for name in ("read", "written", "kept", "marked"):
             assert await is_whole(zookeeper, name, EVERYWHERE)()
-
-
-def candidates(kept: Path, directory: Path) -> Path:
-    """The pipeline's table. Topics this young are candidates by force only."""
-    with spark_session(directory / "spark.log") as spark:
-        tables = tables_of(spark, kept)
-        found = stale_topic_candidates(
-            tables.surveys,
-            tables.znodes,
-            tables.directories,
-            tables.leftovers,
-            now=datetime.now(UTC),
-            rule=StaleRule(0, force=True),
-        )
-        found.write.parquet(str(directory / "candidates"))
-    return directory / "candidates"
 
 
 async def commit(cluster: LocalCluster, topic: str) -> None:

@@ -18,6 +18,7 @@ from adapters.broker_views import plaintext_endpoint
 from adapters.kafka.client import KafkaConnection
 from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.local import LocalCluster
+from pipeline import tables
 from protocol.findings import Reason
 from protocol.kafka.codec import encode_control_body
 from protocol.kafka.connection import highest_common_version
@@ -32,7 +33,7 @@ from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, topic_id_to_
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create
 from protocol.zookeeper.znodes import encode_config
-from tests.fakes.kept_surveys import keep_survey, spark_session, tables_of
+from tests.fakes.kept_surveys import keep_survey, rows_of, run_pipeline
 from tests.fakes.zookeeper_cluster import apply
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import create, is_known_to_all, is_whole, kafka_leads, plan, until
@@ -67,9 +68,12 @@ async def test_each_is_found_and_none_is_invented(kafka_cluster: MakeCluster, ve
         async with nobody_in_control(cluster) as operator:
             planted += await plant_in_zookeeper(operator)
             planted.append(await plant_in_cache(operator, 1))
-            kept, ran = await keep_survey(cluster, tmp_path / "surveys")
+            ran = await keep_survey(cluster, tmp_path / "surveys")
         assert (ran.code, ran.data["problems"]) == (1, []), ran
-        assert sorted(through_the_pipeline(kept, tmp_path / "spark.log"), key=str) == sorted(planted, key=str)
+    await run_pipeline(tmp_path / "surveys", tmp_path / "lake")
+    rows = rows_of(tmp_path / "lake", tables.LEFTOVERS)
+    found = [Found(row["place"], row["reason"], row["what"], row["broker"]) for row in rows]
+    assert sorted(found, key=str) == sorted(planted, key=str)
 
 
 def has_ids(version: str) -> bool:
@@ -123,13 +127,3 @@ async def plant_in_cache(operator: ZooKeeperSession, number: int) -> Found:
         answer = await connection.send_body(encode_control_body(request, spoken), broker.epoch)
     assert answer == UpdateMetadataResponse(0)
     return Found("cache", Reason.CACHED_WITHOUT_TOPIC.code, "ghost-in-cache", number)
-
-
-# --- looking ------------------------------------------------------------------------------------------------------
-
-
-def through_the_pipeline(kept: Path, log: Path) -> list[Found]:
-    """What the pipeline makes of a kept survey."""
-    with spark_session(log) as spark:
-        found = tables_of(spark, kept).leftovers
-        return [Found(*row) for row in found.select("place", "reason", "what", "broker").collect()]

@@ -1,0 +1,38 @@
+"""Options that say which topics count as unused, in the pipeline's table stale_topic_candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.transforms.candidates import StaleRule
+
+UnwrittenDays = Annotated[
+    float,
+    typer.Option(
+        "--unwritten-days",
+        min=0,
+        help="How long nothing was written to a topic that stale_topic_candidates names; at least 1 without --force.",
+    ),
+]
+Protect = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protect",
+        metavar="PATTERN",
+        help="Topics that stale_topic_candidates never names, with * and ?; may be repeated. Name the journal's topic "
+        "where there is one.",
+        show_default=False,
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Allow --unwritten-days of less than 1.")]
+
+
+def stale_rule(unwritten_days: float, protect: Sequence[str], *, force: bool) -> StaleRule:
+    """The rule that the options mean. Raises ValueError for too few days."""
+    from pipeline.transforms.candidates import StaleRule
+
+    return StaleRule(unwritten_days, tuple(protect), force=force)
