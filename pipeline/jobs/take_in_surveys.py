@@ -46,13 +46,12 @@ def take_in_surveys(
     refused = [Refused(survey.path, survey.why) for survey in unusable]
     ours, strange = _of_one_cluster(lake, found)
     refused += strange
+    unknown = [survey for survey in ours if survey.survey_id not in known]
+    missing = _missing(spark, unknown)
+    refused += [Refused(path, why) for path, why in missing.items()]
     new: dict[str, KeptSurvey] = {}
-    for survey in ours:
-        if survey.survey_id in known:
-            continue
-        if missing := _missing(spark, survey):
-            refused.append(Refused(survey.path, missing))
-        else:
+    for survey in unknown:
+        if survey.path not in missing:
             new.setdefault(survey.survey_id, survey)
     lake.owe(sorted({_day(survey) for survey in new.values()}))
     taken = [
@@ -83,17 +82,23 @@ def _of_one_cluster(lake: Lake, found: Sequence[KeptSurvey]) -> tuple[list[KeptS
     return ours, strange
 
 
-def _missing(spark: SparkSession, survey: KeptSurvey) -> str:
-    """Why the survey is not whole; empty where it is."""
-    files = Files(spark, survey.path)
-    for file in ROW_FILES:
-        path, expected = f"{survey.path}/{file.name}", survey.rows(file)
-        if not expected:
-            continue
-        there = read_lines(spark, [path]).where(F.trim("value") != "").count() if files.exists(path) else 0
-        if there != expected:
-            return f"{file.name} has {there} rows and its manifest says {expected}: copy the survey whole"
-    return ""
+def _missing(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> dict[str, str]:
+    """Why surveys are not whole, by their paths; those that are whole are not in it."""
+    expected = {
+        f"{survey.path}/{file.name}": (survey.path, file.name, survey.rows(file))
+        for survey in surveys
+        for file in ROW_FILES
+        if survey.rows(file)
+    }
+    there = [path for path in expected if Files(spark, path).exists(path)]
+    lines = read_lines(spark, there).where(F.trim("value") != "")
+    counted = {row["file"]: row["count"] for row in lines.groupBy("file").count().collect()} if there else {}
+    found: dict[str, str] = {}
+    for path, (survey, name, rows) in expected.items():
+        if counted.get(path, 0) != rows:
+            why = f"{name} has {counted.get(path, 0)} rows and its manifest says {rows}: copy the survey whole"
+            found.setdefault(survey, why)
+    return found
 
 
 def _take_in_file(
