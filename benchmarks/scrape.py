@@ -62,9 +62,9 @@ def metrics_over(world: World, brokers: int) -> ControllerMetrics:
     """The real sources over this core's memory; nothing of it runs."""
     metrics, clock = ControllerMetrics(), SystemClock()
     views = [_channel(number) for number in range(brokers)]
-    sessions = SessionKeeper(_open_nothing, post=_ignore, overtake=_ignore, prepare=_prepare_nothing)
-    timers = Timers(clock, _ignore)
-    performer = Performer(sessions, _NoChannels(), timers, _ignore, metrics.note_zookeeper, "controller/1000")
+    sessions = SessionKeeper(open_nothing, post=ignore, overtake=ignore, prepare=prepare_nothing)
+    timers = Timers(clock, ignore)
+    performer = Performer(sessions, NoChannels(), timers, ignore, metrics.note_zookeeper, "controller/1000")
     loop = ControllerLoop(
         world.context, controller.step, controller.after_fault, performer, clock, metrics, metrics.note_fact
     )
@@ -113,21 +113,21 @@ def _channel(number: int) -> ChannelView:
     return ChannelView(number, counts, 0.0, 0.0)
 
 
-class _NoChannels:
+class NoChannels:
     def open(self, effect: object) -> None: ...
     def close(self, broker: int) -> None: ...
     def send(self, effect: object) -> None: ...
     def close_all(self) -> None: ...
 
 
-def _ignore(_: object) -> None: ...
+def ignore(_: object) -> None: ...
 
 
-def _open_nothing(_: object) -> AbstractAsyncContextManager[ZooKeeperSession]:
+def open_nothing(_: object) -> AbstractAsyncContextManager[ZooKeeperSession]:
     raise RuntimeError("no session is opened here")
 
 
-async def _prepare_nothing(_: object) -> None: ...
+async def prepare_nothing(_: object) -> None: ...
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,85 @@
+"""A scrape in the middle of a long step: it does not wait, and does not read what is being changed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from adapters.clock import SystemClock
+from benchmarks.scrape import NoChannels, ignore, open_nothing, prepare_nothing
+from controller.core import controller, mutation
+from controller.core.answers import UNPROVEN
+from controller.core.context import Context
+from controller.core.deletion_memory import RetryOf
+from controller.core.effects import Effect
+from controller.core.events import Event, TopicsChanged
+from controller.runtime.loop import ControllerLoop
+from controller.runtime.metrics import ControllerMetrics, Sources
+from controller.runtime.perform import Performer
+from controller.runtime.sessions import SessionKeeper
+from controller.runtime.sources import oldest_view, retries_by_name, sources
+from controller.runtime.steps import MANY_PARTITIONS, Step
+from controller.runtime.timers import Timers
+from tests.unit.controller.core.stage import add_topic, leading
+
+
+def over(context: Context, step: Step) -> tuple[ControllerLoop, Sources]:
+    """A loop that is not running, and the sources over it."""
+    metrics, clock = ControllerMetrics(), SystemClock()
+    sessions = SessionKeeper(open_nothing, post=ignore, overtake=ignore, prepare=prepare_nothing)
+    performer = Performer(sessions, NoChannels(), Timers(clock, ignore), ignore, metrics.note_zookeeper, "controller/1")
+    loop = ControllerLoop(context, step, controller.after_fault, performer, clock, metrics, ignore)
+    return loop, sources(context, loop, sessions, list, clock, None, None)
+
+
+async def test_what_was_read_before_a_long_step_is_shown_while_it_runs() -> None:
+    context = leading(1, 2)
+    add_topic(context, "before", [(1,)], led=True)
+    context.partitions_with_leadership = MANY_PARTITIONS
+    begun, may_end = threading.Event(), threading.Event()
+
+    def long_step(changing: Context, _event: Event, now_ms: int) -> list[Effect]:
+        mutation.queue_deletion(changing, "before", now_ms)
+        begun.set()
+        assert may_end.wait(30)
+        return []
+
+    loop, found = over(context, long_step)
+    assert found.gauges is not None
+    assert found.oldest is not None
+    assert (found.gauges().topics_to_delete_count, found.oldest()) == (0, None)
+    stepping = asyncio.ensure_future(loop.steps.step(context, TopicsChanged(), 0))
+    try:
+        await asyncio.to_thread(begun.wait, 30)
+        assert (found.gauges().topics_to_delete_count, found.oldest()) == (0, None)
+    finally:
+        may_end.set()
+        await stepping
+        loop.steps.close()
+    oldest = found.oldest()
+    assert found.gauges().topics_to_delete_count == 1
+    assert oldest is not None
+    assert oldest.topic == "before"
+
+
+def test_nothing_is_the_oldest_where_somebody_else_leads() -> None:
+    assert oldest_view(Context(leading(1).config), 0) is None
+
+
+def test_the_age_of_the_oldest_counts_from_its_mark() -> None:
+    context = leading(1)
+    add_topic(context, "t", [(2,)])
+    mutation.queue_deletion(context, "t", 1_000)
+    found = oldest_view(context, 61_500)
+    assert found is not None
+    assert (found.age_s, found.reason, found.broker) == (60.5, "BROKER_TO_RETURN", 2)
+
+
+def test_sentences_become_names() -> None:
+    context = leading(1)
+    mutation.count_retry(context, RetryOf.REPLICA, UNPROVEN)
+    mutation.count_retry(context, RetryOf.TOMBSTONE, "STALE_BROKER_EPOCH")
+    assert retries_by_name(context) == {
+        (RetryOf.REPLICA, "UNPROVEN"): 1,
+        (RetryOf.TOMBSTONE, "STALE_BROKER_EPOCH"): 1,
+    }
