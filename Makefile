@@ -122,6 +122,13 @@ bench-parts: $(STAMP) ## micro benchmarks of the core and the wire (BENCH=core)
 deploy-check: ## alerts, their unit tests and Prometheus' configuration; needs promtool (apt-get install -y prometheus)
 	@tools/check_deploy.sh
 
+.PHONY: alerts
+alerts: $(STAMP) java ## make every alert fire on a live cluster, and write docs/alerts.md (needs prometheus; minutes)
+	@command -v prometheus > /dev/null || { echo "this needs prometheus: apt-get install -y prometheus" >&2; exit 3; }
+	mkdir -p build
+	LETHE_ALERTS=build/alerts.json $(BIN)/pytest -m slow tests/integration/test_alerts_fire.py $(PYTEST)
+	$(BIN)/python -m tools.alerts_page build/alerts.json
+
 .PHONY: dashboards-check
 dashboards-check: $(STAMP) java ## every query of every dashboard, on a real Prometheus and a live cluster (needs prometheus)
 	@command -v prometheus > /dev/null || { echo "this needs prometheus: apt-get install -y prometheus" >&2; exit 3; }

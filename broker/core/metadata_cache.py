@@ -20,6 +20,8 @@ class MetadataCache:
     topics: dict[str, dict[int, UpdateMetadataPartition]] = field(default_factory=dict)
     topic_ids: dict[str, TopicId] = field(default_factory=dict)
     topic_names: dict[TopicId, str] = field(default_factory=dict)
+    partition_count: int = 0
+    """Partitions of all topics, counted as they come and go."""
 
     def copy(self) -> MetadataCache:
         return MetadataCache(
@@ -28,6 +30,7 @@ class MetadataCache:
             {topic: dict(partitions) for topic, partitions in self.topics.items()},
             dict(self.topic_ids),
             dict(self.topic_names),
+            self.partition_count,
         )
 
     def apply(self, request: UpdateMetadataRequest) -> tuple[str, ...]:
@@ -38,15 +41,16 @@ class MetadataCache:
         for topic in request.topics:
             if self._names_another(topic):
                 # Nobody told us that the one before has gone; none of its partitions is one of the new topic.
-                self.topics.pop(topic.topic, None)
+                self.partition_count -= len(self.topics.pop(topic.topic, ()))
             self._set_topic_id(topic.topic, topic.topic_id)
             partitions = self.topics.setdefault(topic.topic, {})
-            known = bool(partitions)
+            known = len(partitions)
             for partition in topic.partitions:
                 if partition.leader == LEADER_DURING_DELETE:
                     partitions.pop(partition.partition, None)
                 else:
                     partitions[partition.partition] = partition
+            self.partition_count += len(partitions) - known
             if not partitions:
                 del self.topics[topic.topic]
                 self._set_topic_id(topic.topic, None)
@@ -67,11 +71,8 @@ class MetadataCache:
         self.topics.clear()
         self.topic_ids.clear()
         self.topic_names.clear()
+        self.partition_count = 0
         return topics
-
-    @property
-    def partition_count(self) -> int:
-        return sum(map(len, self.topics.values()))
 
     def _names_another(self, topic: UpdateMetadataTopic) -> bool:
         """True where the name was that of a topic with another id until now."""

@@ -92,3 +92,23 @@ def test_a_topic_of_the_same_name_under_another_id_inherits_nothing() -> None:
 
     assert driver.update(tombstone(topic_id=Y, partitions=(0,))).error == 0
     assert driver.state.cache.topics == {}
+
+
+def test_partitions_are_counted_as_they_come_and_go() -> None:
+    driver = Driver()
+    cache = driver.state.cache
+    steps = (
+        (metadata(partitions=(0, 1, 2), topic_id=X), 3),
+        (metadata(partitions=(2, 3), topic_id=X), 4),
+        (metadata("u", partitions=(0,)), 5),
+        (tombstone("ghost"), 5),
+        (tombstone(partitions=(1, 1, 9)), 4),
+        (metadata(partitions=(0, 7), topic_id=Y), 3),
+        (tombstone(partitions=(0, 7)), 1),
+    )
+    for request, wanted in steps:
+        driver.update(request)
+        assert cache.partition_count == wanted == sum(map(len, cache.topics.values()))
+    assert cache.copy() == cache
+    cache.forget_topics()
+    assert cache.partition_count == 0
