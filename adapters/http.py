@@ -93,11 +93,16 @@ def health_reply(health: Health) -> Reply:
 
 
 def standard_routes(
-    metrics: Callable[[], bytes], health: Callable[[], Health], ready: Callable[[], Health]
+    metrics: Callable[[], bytes | Awaitable[bytes]], health: Callable[[], Health], ready: Callable[[], Health]
 ) -> tuple[Route, ...]:
     """`/metrics` (Prometheus text), `/healthz` (the process works) and `/readyz` (it can do its job now)."""
+
+    async def scrape(_: Request) -> Reply:
+        text = metrics()
+        return Reply(200, text if isinstance(text, bytes) else await text, METRICS_TEXT)
+
     return (
-        Route("/metrics", lambda _: Reply(200, metrics(), METRICS_TEXT)),
+        Route("/metrics", scrape),
         Route("/healthz", lambda _: health_reply(health())),
         Route("/readyz", lambda _: health_reply(ready())),
     )

@@ -42,7 +42,7 @@ class AdminPages:
         """`/metrics`, `/healthz`, `/readyz`, `/state`, `/explain`, `/explain/{topic}`, `/waits`,
         `/deletions/{topic}`."""
         return (
-            *standard_routes(self._metrics.text, self.health, self.readiness),
+            *standard_routes(self._metrics.text_written_aside, self.health, self.readiness),
             Route("/state", self._state),
             Route("/explain", self._explain),
             Route("/explain/{topic}", self._explain_topic),

@@ -4,17 +4,20 @@ Nothing is copied when an event ends: at each scrape the collector reads the cor
 of channels and session from where they are kept, and its own samples of events. So a scrape sees the present, and a
 broker's series go with its channel. While a long step runs, the gauges are those of the scrape before. Nothing is
 walked over at a scrape: what is counted over topics or partitions is counted where it changes
-(`controller.core.mutation`), so that a scrape takes as long with a hundred thousand partitions as with ten.
+(`controller.core.mutation`), so that a scrape takes as long with a hundred thousand partitions as with ten. The event
+loop gathers the numbers, and another thread writes them down.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import Metric as Family
+from prometheus_client.registry import Collector
 
 from adapters.kafka.relay import RelayCounts
 from controller.core.deletion_memory import RetryOf, Stage
@@ -149,9 +152,7 @@ class ControllerMetrics:
         self._operations: dict[str, int] = {}
         self._requests_ms: dict[str, Sample] = {}
         self._request_errors: dict[tuple[str, str], int] = {}
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Collector(self._families))
-        ProcessCollector(registry=self._registry)
+        self._process = ProcessCollector(registry=None)
 
     # --- counting -------------------------------------------------------------------------------------------------
 
@@ -209,7 +210,15 @@ class ControllerMetrics:
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return written(self.gathered())
+
+    async def text_written_aside(self) -> bytes:
+        """The same, of this moment; written on another thread, since that takes longest and changes nothing."""
+        return await asyncio.to_thread(written, self.gathered())
+
+    def gathered(self) -> list[Family]:
+        """All of it as of now. Not changed by what happens later."""
+        return [*self._families(), *self._process.collect()]
 
     def _families(self) -> Iterator[Family]:
         sources = self.sources
@@ -271,14 +280,21 @@ class ControllerMetrics:
             yield single(declared.JOURNAL_TOPIC_FAILING, topic.failing)
 
 
-class _Collector:
-    """What prometheus_client asks at each scrape."""
+class _Gathered(Collector):
+    """What prometheus_client writes."""
 
-    def __init__(self, families: Callable[[], Iterator[Family]]) -> None:
+    def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
 
-    def collect(self) -> Iterator[Family]:
-        return self._families()
+    def collect(self) -> Iterable[Family]:
+        return self._families
+
+
+def written(families: Iterable[Family]) -> bytes:
+    """The families in Prometheus' text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Gathered(families))
+    return generate_latest(registry)
 
 
 def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:

@@ -20,6 +20,7 @@ from controller.runtime.metrics import (
     SessionView,
     Sources,
     Tenure,
+    written,
 )
 from protocol.journal import Fact, FactType
 from tools.metrics_page import page
@@ -177,3 +178,16 @@ def test_the_page_has_a_line_for_every_metric() -> None:
         for metric in metrics:
             assert f"| `{metric.name}` |" in text
     assert "kafka.controller:type=KafkaController,name=OfflinePartitionsCount" in text
+
+
+async def test_what_is_written_on_another_thread_is_of_the_moment_of_the_scrape() -> None:
+    metrics = busy()
+    before = metrics.gathered()
+    for _ in range(5):
+        metrics.note_zookeeper("Delete", 1.0, {"Delete": 100})
+    text = written(before).decode()
+    assert 'lethe_zookeeper_operations_total{operation="Delete"} 20.0\n' in text
+    assert 'lethe_zookeeper_operation_seconds_count{operation="Delete"} 1.0\n' in text
+    now = (await metrics.text_written_aside()).decode()
+    assert 'lethe_zookeeper_operations_total{operation="Delete"} 520.0\n' in now
+    assert "process_cpu_seconds_total" in now
