@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,13 +12,19 @@ from pyspark.sql import SparkSession
 
 from pipeline import session
 
+PARTITIONS: Final = os.environ.get("LETHE_SPARK_PARTITIONS", "1")
+"""Of a shuffle. One is quickest; `make bench-pipeline` compares tables that were made with many."""
+
 SETTINGS: Final = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": PARTITIONS,
+    "spark.default.parallelism": PARTITIONS,
     "spark.sql.adaptive.enabled": "false",
-    "spark.default.parallelism": "2",
     "spark.driver.memory": "1g",
+    # Of queries over a few rows nearly all time goes into compiling what runs once.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.rdd.compress": "false",
-    "spark.sql.codegen.cache.maxEntries": "400",
 }
 
 
