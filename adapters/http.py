@@ -1,16 +1,18 @@
 """The small HTTP server beside each daemon: metrics, health, readiness, and whatever state a daemon shows.
 
 It only ever reads: there is no route that changes anything, so it needs no authentication; it still listens on loopback
-unless told otherwise. A handler that raises answers 500 with the error's name, and the daemon goes on.
+unless told otherwise. A handler that raises answers 500 with the error's name, and the daemon goes on. A stream goes on
+for as long as its source does; a reader who does not take what is written within a limit is hung up on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +25,11 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 METRICS_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 """Content type of Prometheus' text format."""
+EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
+INDEX: Final = "/paths"
+"""Lists the paths, beside `/`, where that is not taken."""
 _CLOSE_LIMIT_S: Final = 1.0
+_WRITE_LIMIT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +46,21 @@ class Reply:
     status: int
     body: bytes
     content_type: str = TEXT
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Handler = Callable[[Request], Reply | Awaitable[Reply]]
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer in pieces: each is sent as soon as it is there. The source is closed when the reader has gone."""
+
+    pieces: AsyncGenerator[bytes, None]
+    content_type: str = EVENT_STREAM
+    write_limit_s: float = _WRITE_LIMIT_S
+    """A reader who takes nothing for so long is hung up on."""
+
+
+Answer = Reply | Stream
+Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +126,57 @@ def standard_routes(
     )
 
 
-def _serve(handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def answer(request: web.Request) -> web.Response:
+def _serve(handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.Request) -> web.StreamResponse:
         try:
             found = handler(Request(request.path, dict(request.query), dict(request.match_info)))
             reply = await found if inspect.isawaitable(found) else found
         except Exception as error:
             logger.exception("HTTP GET %s failed", request.path)
             reply = json_reply({"error": f"{type(error).__name__}: {error}"}, 500)
-        return web.Response(status=reply.status, body=reply.body, headers={"Content-Type": reply.content_type})
+        if isinstance(reply, Stream):
+            return await _send(request, reply)
+        headers = {"Content-Type": reply.content_type, **reply.headers}
+        return web.Response(status=reply.status, body=reply.body, headers=headers)
 
     return answer
 
 
-def _index(routes: Sequence[Route]) -> Route:
+async def _send(request: web.Request, stream: Stream) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": stream.content_type, "Cache-Control": "no-store"})
+    async with aclosing(stream.pieces) as pieces:
+        try:
+            await response.prepare(request)
+            async for piece in pieces:
+                async with asyncio.timeout(stream.write_limit_s):
+                    await response.write(piece)
+        except ConnectionError:
+            logger.debug("who read %s has gone", request.path)
+        except TimeoutError:
+            logger.info("who reads %s takes nothing any more: the connection is closed", request.path)
+            if request.transport is not None:
+                request.transport.abort()
+        except Exception:
+            # The head of the answer is out: all that is left to do is to end it.
+            logger.exception("HTTP GET %s failed on the way", request.path)
+    return response
+
+
+def _indexes(routes: Sequence[Route]) -> tuple[Route, ...]:
+    """The list of all paths, at `/` unless something else is there."""
     listing = "".join(f"{route.path}\n" for route in routes).encode()
-    return Route("/", lambda _: Reply(200, listing))
+    taken = {route.path for route in routes}
+    return tuple(Route(path, lambda _: Reply(200, listing)) for path in ("/", INDEX) if path not in taken)
 
 
 @asynccontextmanager
 async def serve_http(host: str, port: int, routes: Sequence[Route]) -> AsyncIterator[HttpServer]:
-    """Serve GET of the routes (and `/`, which lists them) until the block is left.
+    """Serve GET of the routes (and `/`, which lists them unless it is one of them) until the block is left.
 
     Raises AddressUnavailable where the address cannot be listened on.
     """
     application = web.Application()
-    for route in (*routes, _index(routes)):
+    for route in (*routes, *_indexes(routes)):
         application.router.add_get(route.path, _serve(route.handler))
     runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=_CLOSE_LIMIT_S)
     await runner.setup()

@@ -173,6 +173,8 @@ class Context:
     """How many queued topics are in each stage; those without any are left out."""
     doomed_replicas: dict[ReplicaState, int] = field(default_factory=dict)
     """How many replicas of queued topics are in each state; the same."""
+    waiting_replicas: dict[BrokerId, int] = field(default_factory=dict)
+    """How many replicas of queued topics each broker has yet to delete, registered or not; the same."""
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

@@ -76,6 +76,13 @@ def _totals(context: Context) -> Iterator[str]:
         stages[deletion.stage] = stages.get(deletion.stage, 0) + 1
         for state, count in deletion.by_state.items():
             states[state] = states.get(state, 0) + count
+    waiting: dict[BrokerId, int] = {}
+    for topic in context.deletions:
+        for replica in context.replicas_of(topic):
+            if context.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL:
+                waiting[replica.broker] = waiting.get(replica.broker, 0) + 1
+    if waiting != context.waiting_replicas:
+        yield f"replicas that wait for brokers are counted as {context.waiting_replicas}, they are {waiting}"
     if stages != context.topics_in_stage:
         yield f"queued topics are counted as {context.topics_in_stage}, they are {stages}"
     if states != context.doomed_replicas:

@@ -2,16 +2,18 @@
 
 Counts: offline partitions (topics whose deletion has started do not count), partitions not led by their preferred
 replica (queued topics do not count), partitions with leadership, each deletion's replicas by state, all deletions'
-replicas by state, and queued topics by stage. So what metrics show costs nothing to look up, however many there are.
+replicas by state and by the broker that they wait for, and queued topics by stage. So what metrics and the board show
+costs nothing to look up, however many there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from controller.core.context import Context, Outstanding
 from controller.core.deletion_memory import Deletion, RetryOf, Stage, Tombstone
+from controller.core.replica_counts import add, count_replicas, count_waiting, move_replica, stop_waiting
 from controller.core.topic import Hosting, Partition, Reassignment, Topic
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -25,7 +27,6 @@ from protocol.vocabulary import (
     TopicPartition,
 )
 
-C = TypeVar("C")
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 MAX_RETRY_REASONS: Final = 64
 """Brokers answer with numbers: whoever makes some up does not get to fill our memory."""
@@ -74,6 +75,9 @@ def add_topic(
 
 def remove_topic(context: Context, name: str) -> None:
     """Forget a topic: states, leadership, deletion and offline directories alike."""
+    deletion = context.deletions.get(name)
+    if deletion is not None:
+        stop_waiting(context, name, deletion)
     for topic_partition, partition in context.partitions_of(name):
         _count_partition(context, name, partition, -1)
         set_partition_state(context, topic_partition, PartitionState.NON_EXISTENT)
@@ -83,8 +87,8 @@ def remove_topic(context: Context, name: str) -> None:
     context.topics.pop(name, None)
     deletion = context.deletions.pop(name, None)
     if deletion is not None:
-        _count_replicas(context, deletion, -1)
-        _add(context.topics_in_stage, deletion.stage, -1)
+        count_replicas(context, deletion, -1)
+        add(context.topics_in_stage, deletion.stage, -1)
     context.marks.pop(name, None)
 
 
@@ -160,19 +164,20 @@ def set_replica_state(context: Context, replica: PartitionReplica, state: Replic
     deletion = context.deletions.get(replica.topic)
     before = partition.replicas.get(broker, _NON_EXISTENT)
     if deletion is not None:
-        _count_replicas(context, deletion, -1)
+        count_replicas(context, deletion, -1)
         # Only assigned replicas are counted, which is all there are outside a reassignment.
-        _move(deletion, before, state)
+        move_replica(deletion, before, state)
+        count_waiting(context, broker, before, None if state is _NON_EXISTENT else state)
     if state is _NON_EXISTENT:
         partition.replicas.pop(broker, None)
         partition.hosting.pop(broker, None)
         set_assignment(context, replica.topic_partition, partition.assignment.without(broker))
         if deletion is not None:
-            _move(deletion, _NON_EXISTENT, None)
+            move_replica(deletion, _NON_EXISTENT, None)
     else:
         partition.replicas[broker] = state
     if deletion is not None:
-        _count_replicas(context, deletion, +1)
+        count_replicas(context, deletion, +1)
     return before
 
 
@@ -196,10 +201,10 @@ def enter_replica_state(
     for name, number, broker in replicas:
         if name != last:
             if deletion is not None:
-                _count_replicas(context, deletion, +1)
+                count_replicas(context, deletion, +1)
             last, topic, deletion = name, context.topics.get(name), context.deletions.get(name)
             if deletion is not None:
-                _count_replicas(context, deletion, -1)
+                count_replicas(context, deletion, -1)
             partitions = {} if topic is None else topic.partitions
         partition = partitions.get(number)
         if partition is None:
@@ -209,10 +214,13 @@ def enter_replica_state(
             continue
         partition.replicas[broker] = state
         if deletion is not None:
-            _move(deletion, before, state)
+            move_replica(deletion, before, state)
         moved.setdefault((name, broker, before), []).append(number)
     if deletion is not None:
-        _count_replicas(context, deletion, +1)
+        count_replicas(context, deletion, +1)
+    for (name, broker, before), numbers in moved.items():
+        if name in context.deletions:
+            count_waiting(context, broker, before, state, len(numbers))
     return moved
 
 
@@ -233,31 +241,6 @@ def set_first_replica_states(
         set_replica_state(context, PartitionReplica(*topic_partition, BrokerId(broker)), state)
 
 
-def _count_replicas(context: Context, deletion: Deletion, sign: int) -> None:
-    """Put the topic's replicas into the total, or take them out while they are being changed."""
-    for state, count in deletion.by_state.items():
-        _add(context.doomed_replicas, state, sign * count)
-
-
-def _add(counts: dict[C, int], key: C, number: int) -> None:
-    """Nothing is kept of what there is none of, so that equal memories compare equal."""
-    left = counts.get(key, 0) + number
-    if left > 0:
-        counts[key] = left
-    else:
-        counts.pop(key, None)
-
-
-def _move(deletion: Deletion, before: ReplicaState, after: ReplicaState | None) -> None:
-    left = deletion.by_state.get(before, 0) - 1
-    if left > 0:
-        deletion.by_state[before] = left
-    else:
-        deletion.by_state.pop(before, None)
-    if after is not None:
-        deletion.by_state[after] = deletion.by_state.get(after, 0) + 1
-
-
 # --- deletions ----------------------------------------------------------------------------------------------------
 
 
@@ -274,9 +257,10 @@ def queue_deletion(context: Context, name: str, now_ms: int) -> None:
         for broker in partition.assignment.replicas:
             state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
             deletion.by_state[state] = deletion.by_state.get(state, 0) + 1
+            count_waiting(context, BrokerId(broker), None, state)
     context.deletions[name] = deletion
-    _count_replicas(context, deletion, +1)
-    _add(context.topics_in_stage, deletion.stage, +1)
+    count_replicas(context, deletion, +1)
+    add(context.topics_in_stage, deletion.stage, +1)
 
 
 def start_deletion(context: Context, deletion: Deletion, now_ms: int) -> None:
@@ -303,8 +287,8 @@ def acknowledge_deletion(context: Context, deletion: Deletion, now_ms: int) -> N
 def _count_stage(context: Context, before: Stage, deletion: Deletion) -> None:
     after = deletion.stage
     if after is not before:
-        _add(context.topics_in_stage, before, -1)
-        _add(context.topics_in_stage, after, +1)
+        add(context.topics_in_stage, before, -1)
+        add(context.topics_in_stage, after, +1)
 
 
 def count_retry(context: Context, what: RetryOf, why: str) -> None:
@@ -388,5 +372,6 @@ def reset_cluster(context: Context) -> None:
         "partitions_with_leadership",
         "topics_in_stage",
         "doomed_replicas",
+        "waiting_replicas",
     ):
         setattr(context, name, getattr(fresh, name))

@@ -40,6 +40,7 @@ from controller.core.context import Context
 from controller.core.controller import after_fault, step
 from controller.core.events import External, ResignationRequested, SessionLost
 from controller.runtime.admin import AdminPages
+from controller.runtime.board.board import Board, BoardMemory
 from controller.runtime.brokers import Channels, ChannelSettings, Connect
 from controller.runtime.listener import BrokerListener, relay_for
 from controller.runtime.loop import ControllerLoop
@@ -183,7 +184,8 @@ class ControllerApp:
 
     async def _run_tasks(self, journal: Journal | None) -> None:
         metrics = ControllerMetrics()
-        recorder = Recorder(journal, metrics)
+        memory = BoardMemory(self._config.controller_id, self._clock)
+        recorder = Recorder(journal, metrics, memory)
         queue = EventQueue()
         timers = Timers(self._clock, queue.post)
         listener = self._listener(queue.post, metrics)
@@ -214,14 +216,18 @@ class ControllerApp:
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
             metrics.sources = sources(context, loop, sessions, channels.views, self._clock, journal, listener)
+            memory.active_controller = lambda: context.active_controller
+            board = Board(memory, loop, sessions, channels.views, channels.problems, self._clock)
             pages = AdminPages(loop, sessions, metrics, self._clock, channels.problems)
-            async with serve_http(self._config.http.host, self._config.http.port, pages.routes()) as self.http:
+            routes = (*board.routes(), *pages.routes())
+            async with serve_http(self._config.http.host, self._config.http.port, routes) as self.http:
                 # Before anything can be elected: the port is known only now.
                 context.config = replace(context.config, admin=reachable_url(self.http))
                 if listener is not None:
                     await listener.start(tasks)
                 consumer = tasks.create_task(loop.run(), name="controller-loop")
                 keeper = tasks.create_task(sessions.run(), name="zookeeper-sessions")
+                watching = tasks.create_task(board.run(), name="board")
                 self._loop = loop
                 self.started.set()
                 self._announce(recorder, "process started")
@@ -229,6 +235,7 @@ class ControllerApp:
                 await self._step_down(loop)
                 keeper.cancel()
                 consumer.cancel()
+                watching.cancel()
                 performer.drop_everything()
                 channels.end()
                 if listener is not None:

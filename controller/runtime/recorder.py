@@ -1,4 +1,5 @@
-"""Where facts go: to the journal whole, to the metrics as counts, to the log as a line where a person wants to see it.
+"""Where facts go: to the journal whole, to the metrics and the board as counts, to the log as a line where a person
+wants to see it.
 
 The log is for people, so what comes in masses (requests, transitions, answers that were expected) is there at level
 DEBUG only. Refusals are warnings, but a cluster that is half down makes thousands of the same: those of one kind are
@@ -49,9 +50,9 @@ class FactCounter(Protocol):
 class Recorder:
     """Takes every fact of the controller."""
 
-    def __init__(self, journal: FactJournal | None, metrics: FactCounter) -> None:
+    def __init__(self, journal: FactJournal | None, *counters: FactCounter) -> None:
         self._journal = journal
-        self._metrics = metrics
+        self._counters = counters
         self._bursts: dict[str, tuple[float, int]] = {}
         """What was refused to (when this burst began, how many so far)."""
 
@@ -59,7 +60,8 @@ class Recorder:
         """Journal, count and perhaps log it; never raises for what a fact holds."""
         if self._journal is not None:
             self._journal.record(fact)
-        self._metrics.note_fact(fact)
+        for counter in self._counters:
+            counter.note_fact(fact)
         level = LEVELS[fact.type]
         if logger.isEnabledFor(level) and self._is_worth_a_line(fact):
             values = {name: _flat(value) for name, value in fact.data.items()}

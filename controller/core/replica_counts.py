@@ -1,0 +1,60 @@
+"""Counts of the replicas of topics in deletion: by state, of each topic and of all, and by the broker waited for.
+
+`mutation` calls these wherever a replica's state changes; nothing else does.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from controller.core.context import Context
+from controller.core.deletion_memory import Deletion
+from controller.core.transitions import ReplicaState
+from protocol.vocabulary import BrokerId
+
+C = TypeVar("C")
+_DELETED: Final = ReplicaState.DELETION_SUCCESSFUL
+
+
+def count_replicas(context: Context, deletion: Deletion, sign: int) -> None:
+    """Put the topic's replicas into the total, or take them out while they are being changed."""
+    for state, count in deletion.by_state.items():
+        add(context.doomed_replicas, state, sign * count)
+
+
+def add(counts: dict[C, int], key: C, number: int) -> None:
+    """Nothing is kept of what there is none of, so that equal memories compare equal."""
+    left = counts.get(key, 0) + number
+    if left > 0:
+        counts[key] = left
+    else:
+        counts.pop(key, None)
+
+
+def move_replica(deletion: Deletion, before: ReplicaState, after: ReplicaState | None) -> None:
+    left = deletion.by_state.get(before, 0) - 1
+    if left > 0:
+        deletion.by_state[before] = left
+    else:
+        deletion.by_state.pop(before, None)
+    if after is not None:
+        deletion.by_state[after] = deletion.by_state.get(after, 0) + 1
+
+
+def count_waiting(
+    context: Context, broker: BrokerId, before: ReplicaState | None, after: ReplicaState | None, number: int = 1
+) -> None:
+    """So many replicas on the broker, of topics that are queued, have changed their state; None: it is not assigned."""
+    change = (after is not None and after is not _DELETED) - (before is not None and before is not _DELETED)
+    if change:
+        add(context.waiting_replicas, broker, change * number)
+
+
+def stop_waiting(context: Context, topic: str, deletion: Deletion) -> None:
+    """The topic is forgotten: nobody waits for its replicas any more."""
+    if deletion.all_acknowledged:
+        return
+    for _, partition in context.partitions_of(topic):
+        for broker in partition.assignment.replicas:
+            state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
+            count_waiting(context, BrokerId(broker), state, None)

@@ -1,0 +1,100 @@
+"""The board of one controller, put together: what the composition root makes and runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from adapters.clock import Clock
+from adapters.http import Route
+from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from controller.runtime.board.feed import BoardFeed
+from controller.runtime.board.pages import BoardPages
+from controller.runtime.board.state import BoardState
+from controller.runtime.board.view import BoardView, Problems
+from controller.runtime.loop import ControllerLoop
+from controller.runtime.metrics import ChannelView
+from controller.runtime.sessions import SessionKeeper
+from protocol.journal import Fact, FactType
+from protocol.vocabulary import NO_BROKER
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Data, GetData
+from protocol.zookeeper.znodes import MalformedZnode
+
+_SCHEMES: Final = ("http://", "https://")
+_LOOK_LIMIT_S: Final = 0.2
+"""The board does not wait longer for ZooKeeper than this: it shows what it knows."""
+
+
+class BoardMemory:
+    """What every fact is given to, from before there is a loop."""
+
+    def __init__(self, controller_id: int, clock: Clock) -> None:
+        self.state = BoardState(controller_id)
+        self.active_controller: Callable[[], int] = lambda: NO_BROKER
+        """Who is active, as far as the core knows."""
+        self._clock = clock
+
+    def note_fact(self, fact: Fact) -> None:
+        """Facts come between steps, on the event loop."""
+        now_ms = self._clock.now_ms()
+        self.state.note(fact, now_ms)
+        if fact.type is FactType.EVENT:
+            # Who else is active is stated in no fact, but whatever changes it is an event.
+            self.state.note_active(self.active_controller(), now_ms)
+
+
+class Board:
+    """Its routes, and the task that feeds those who watch."""
+
+    def __init__(
+        self,
+        memory: BoardMemory,
+        loop: ControllerLoop,
+        sessions: SessionKeeper,
+        channels: Callable[[], Iterable[ChannelView]],
+        problems: Callable[[], Problems],
+        clock: Clock,
+    ) -> None:
+        self.view = BoardView(memory.state, loop, sessions, channels, problems, clock)
+        self.feed = BoardFeed(self.view.look, clock, self._find_leader)
+        self._pages = BoardPages(self.view, self.feed, loop)
+        self._context = loop.context
+        self._sessions = sessions
+        self._looked_for: int = NO_BROKER
+
+    def routes(self) -> tuple[Route, ...]:
+        return self._pages.routes()
+
+    async def run(self) -> None:
+        """Until cancelled; then every stream ends."""
+        await self.feed.run()
+
+    async def _find_leader(self) -> None:
+        """Where the active controller is to be looked at; asked once for each."""
+        active, session = self._context.active_controller, self._sessions.session
+        if active == self._looked_for or session is None:
+            return
+        url = None
+        if active not in (NO_BROKER, self._context.config.controller_id):
+            try:
+                async with asyncio.timeout(_LOOK_LIMIT_S):
+                    url = await admin_of(active, session)
+            except (SessionLost, TimeoutError):
+                # Asked again at the next look.
+                return
+        self._looked_for, self.view.leader_url = active, url
+
+
+async def admin_of(controller: int, session: ZooKeeperSession) -> str | None:
+    """The HTTP address that the active controller has written down, if it is that one, and one of Lethe's. Raises
+    SessionLost."""
+    (found,) = await session.read([GetData(paths.CONTROLLER)])
+    try:
+        known = znodes.decode_controller(found.data) if isinstance(found, Data) else None
+    except MalformedZnode:
+        return None
+    if known is None or known.broker_id != controller or known.admin is None:
+        return None
+    return known.admin if known.admin.startswith(_SCHEMES) else None

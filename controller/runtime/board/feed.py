@@ -1,0 +1,201 @@
+"""Server-sent events of the board: one look for all who watch, at most four times a second, and none where nobody does.
+
+Whoever connects is told the whole document, then deltas, encoded once for all. A reconnecting browser sends the id of
+the last event that it has seen (`Last-Event-ID`); it is told the whole document again all the same, since what it holds
+may be of another process or tenure, and a bounded snapshot costs less than keeping what everybody might have missed.
+
+Nothing waits for a reader: what is not taken yet is kept for it up to a limit, and who exceeds that is told to load the
+page again (`dropped`) instead. A reader beyond the limit of readers is told so (`refused`). While nothing changes, a
+comment keeps proxies from closing the connection, and a `beat` tells the page that silence means calm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Final
+
+import orjson
+
+from adapters.clock import Clock
+from controller.runtime.board.document import NOTHING, VERSION, Document, delta
+from protocol.journal import JsonValue
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_S: Final = 0.25
+BEAT_S: Final = 5.0
+RETRY_MS: Final = 2_000
+REFUSED_RETRY_MS: Final = 15_000
+MAX_WATCHERS: Final = 32
+MAX_PENDING_BYTES: Final = 512 * 1024
+MAX_PENDING: Final = 64
+
+
+def message(event: str, document: dict[str, JsonValue], identity: str = "", retry_ms: int | None = None) -> bytes:
+    """One server-sent event. JSON has no line breaks of its own, so one `data` line holds it."""
+    head = f"event: {event}\n" + (f"id: {identity}\n" if identity else "")
+    if retry_ms is not None:
+        head = f"retry: {retry_ms}\n{head}"
+    return head.encode() + b"data: " + orjson.dumps(document) + b"\n\n"
+
+
+class Watcher:
+    """One reader of the stream and what it has not taken yet."""
+
+    def __init__(self) -> None:
+        self._pending: deque[bytes] = deque()
+        self._bytes = 0
+        self._is_last = False
+        self._filled = asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more is put for it."""
+        return self._is_last
+
+    def put(self, piece: bytes) -> None:
+        """Keep it until it is taken; a reader who is too slow gets a word of that in place of all that waits."""
+        if self._is_last:
+            return
+        if len(self._pending) >= MAX_PENDING or self._bytes + len(piece) > MAX_PENDING_BYTES:
+            self._pending.clear()
+            self.end(message("dropped", {"why": "this page took too long to take in what happened"}))
+            return
+        self._pending.append(piece)
+        self._bytes += len(piece)
+        self._filled.set()
+
+    def end(self, piece: bytes) -> None:
+        """The last thing that it is told."""
+        if not self._is_last:
+            self._is_last = True
+            self._pending.append(piece)
+            self._filled.set()
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """What is put, as it is put, until the end."""
+        while True:
+            while self._pending:
+                piece = self._pending.popleft()
+                self._bytes = sum(map(len, self._pending)) if self._is_last else self._bytes - len(piece)
+                yield piece
+            if self._is_last:
+                return
+            self._filled.clear()
+            await self._filled.wait()
+
+
+class BoardFeed:
+    """`run` is a task of the composition root; `stream` is what a request gets."""
+
+    def __init__(
+        self,
+        look: Callable[[], Document],
+        clock: Clock,
+        before: Callable[[], Awaitable[None]] | None = None,
+        *,
+        interval_s: float = INTERVAL_S,
+        beat_s: float = BEAT_S,
+        max_watchers: int = MAX_WATCHERS,
+    ) -> None:
+        """`before` is awaited before each look: what has to be found out first."""
+        self._look = look
+        self._clock = clock
+        self._before = before
+        self._interval_s = interval_s
+        self._beat_s = beat_s
+        self._max_watchers = max_watchers
+        self._watchers: dict[Watcher, None] = {}
+        self._watched = asyncio.Event()
+        self._told: Document = NOTHING
+        self._number = 0
+        self._started_ms = clock.now_ms()
+        self._closed = False
+
+    @property
+    def watchers(self) -> int:
+        return len(self._watchers)
+
+    async def run(self) -> None:
+        """Tell those who watch what has changed, until cancelled; then every stream ends."""
+        loop = asyncio.get_running_loop()
+        spoke_at_s = loop.time()
+        try:
+            while True:
+                await self._watched.wait()
+                await asyncio.sleep(self._interval_s)
+                try:
+                    if self._before is not None:
+                        await self._before()
+                    told = self._tell()
+                except Exception:
+                    # The board is there to look at: it must not take the controller with it.
+                    logger.exception("the board could not look; it tries again")
+                    told = False
+                if told:
+                    spoke_at_s = loop.time()
+                elif loop.time() - spoke_at_s >= self._beat_s:
+                    spoke_at_s = loop.time()
+                    self._put(b": nothing has changed\n" + message("beat", {"at_ms": self._clock.now_ms()}))
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End every stream, and take no more."""
+        self._closed = True
+        goodbye = message("closing", {"why": "this controller is stopping"}, retry_ms=RETRY_MS)
+        for watcher in self._watchers:
+            watcher.end(goodbye)
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """The whole document, then what changes."""
+        refusal = self._refusal()
+        if refusal is not None:
+            yield message("refused", {"why": refusal}, retry_ms=REFUSED_RETRY_MS)
+            return
+        watcher = Watcher()
+        if not self._watchers:
+            # Nobody was told anything meanwhile.
+            self._told = self._look()
+        self._watchers[watcher] = None
+        self._watched.set()
+        whole = delta(NOTHING, self._told) or {}
+        watcher.put(message("snapshot", {"version": VERSION, **self._head(), **whole}, self._identity(), RETRY_MS))
+        try:
+            async for piece in watcher.pieces():
+                yield piece
+        finally:
+            del self._watchers[watcher]
+            if not self._watchers:
+                self._watched.clear()
+
+    def _refusal(self) -> str | None:
+        if self._closed:
+            return "this controller is stopping"
+        if len(self._watchers) >= self._max_watchers:
+            return f"{self._max_watchers} pages watch this controller already, and it takes no more"
+        return None
+
+    def _tell(self) -> bool:
+        """Put what has changed; whether there was anything."""
+        now = self._look()
+        changed = delta(self._told, now)
+        if changed is None:
+            return False
+        self._told = now
+        self._number += 1
+        self._put(message("delta", {**self._head(), **changed}, self._identity()))
+        return True
+
+    def _put(self, piece: bytes) -> None:
+        for watcher in self._watchers:
+            watcher.put(piece)
+
+    def _head(self) -> dict[str, JsonValue]:
+        return {"at_ms": self._clock.now_ms()}
+
+    def _identity(self) -> str:
+        return f"{self._started_ms}-{self._number}"

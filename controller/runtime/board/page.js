@@ -1,0 +1,296 @@
+// The board: takes in a snapshot and deltas (both of one form), keeps what they say, and shows it.
+import { COLUMNS, age, brokerRow, clock, duration, fillCard, historyRow, make, nowMs, number, queueBody, setClock, some, tenureRow, tick } from "./parts.js";
+import { openExplain } from "./explain.js";
+
+const SILENT_MS = 12000;
+const AGAIN_MS = 5000;
+const FILTER_AGAIN_MS = 2000;
+const at = (id) => document.getElementById(id);
+const model = { values: {}, lists: {} };
+let found = null; // what the filter has found, in place of the columns
+const announce = (text) => { at("announcer").textContent = text; };
+
+// --- columns and their cards -------------------------------------------------------------------------------------------
+
+const columns = new Map();
+const flow = make("div", "flow");
+flow.setAttribute("aria-hidden", "true");
+at("board").before(flow);
+for (const [phase, title, meaning] of COLUMNS) {
+  const count = make("span", "value", "–");
+  const heading = make("h3", null, make("i", `key k-${phase}`), title, count);
+  heading.title = meaning;
+  heading.id = `column-${phase}`;
+  const cards = make("div", "cards");
+  cards.setAttribute("role", "group");
+  cards.setAttribute("aria-labelledby", heading.id);
+  const more = make("p", "more");
+  more.hidden = true;
+  const section = make("section", `column c-${phase} empty`, heading, make("p", "meaning", meaning), cards, more);
+  const segment = make("i", `segment k-${phase}`);
+  if (phase !== "done") flow.append(segment);
+  at("board").append(section);
+  columns.set(phase, { count, cards, more, section, segment, nodes: new Map() });
+}
+
+function showColumn(phase, list, isMoving) {
+  const column = columns.get(phase);
+  const kept = new Map();
+  let place = column.cards.firstChild;
+  for (const topic of list.order) {
+    let card = column.nodes.get(topic);
+    const row = list.rows[topic];
+    if (!card) {
+      card = make("button", isMoving ? "card came" : "card");
+      card.type = "button";
+      card.tabIndex = -1;
+      card.dataset.topic = topic;
+      card.dataset.phase = phase;
+    }
+    if (card.shown !== row) { card.shown = row; fillCard(card, phase, row); }
+    kept.set(topic, card);
+    if (card === place) place = place.nextSibling;
+    else column.cards.insertBefore(card, place);
+  }
+  for (const [topic, card] of column.nodes) if (kept.get(topic) !== card) card.remove();
+  column.nodes = kept;
+  column.count.textContent = number(list.count);
+  column.section.classList.toggle("empty", list.order.length === 0);
+  const left = list.count - list.order.length;
+  column.more.hidden = left <= 0 || list.order.length === 0;
+  column.more.textContent = phase === "done" ? `the latest of ${number(list.count)}` : `and ${number(left)} more: filter by name`;
+}
+
+function showColumns(changed, isMoving) {
+  const focused = document.activeElement?.closest?.(".card");
+  const index = focused ? [...focused.parentNode.children].indexOf(focused) : 0;
+  const { topic, phase } = focused?.dataset ?? {};
+  const lists = found?.lists ?? model.lists;
+  for (const name of changed) if (columns.has(name) && lists[name]) showColumn(name, lists[name], isMoving);
+  if (focused && document.activeElement !== focused) {
+    // The card has moved on or gone: the focus follows it, or stays where it was.
+    const again = [...columns.values()].map((column) => column.nodes.get(topic)).find(Boolean);
+    const beside = columns.get(phase).cards.children;
+    focusCard(again ?? beside[Math.min(index, beside.length - 1)] ?? document.querySelector(".card"), true);
+  }
+  let total = 0;
+  for (const [name, column] of columns) {
+    const count = model.lists[name]?.count ?? 0;
+    if (name === "done") continue;
+    total += count;
+    column.segment.style.setProperty("flex-grow", count);
+  }
+  flow.classList.toggle("empty", total === 0);
+  at("total").textContent = found ? `${number(matches())} match, of ${number(total)}` : number(total);
+  const stop = document.querySelector('.card[tabindex="0"]');
+  if (!stop) document.querySelector(".card")?.setAttribute("tabindex", "0");
+}
+
+const matches = () => Object.values(found.lists).reduce((sum, list) => sum + list.count, 0);
+
+// --- keyboard: the cards are one stop of the tab key, and arrows move among them ---------------------------------------
+
+function focusCard(card, isQuiet) {
+  if (!card) return;
+  for (const other of document.querySelectorAll('.card[tabindex="0"]')) other.tabIndex = -1;
+  card.tabIndex = 0;
+  card.focus({ preventScroll: Boolean(isQuiet) });
+}
+
+function beside(card, step) {
+  const shown = [...columns.values()].filter((column) => column.cards.children.length);
+  const here = shown.findIndex((column) => column.cards.contains(card));
+  const row = [...card.parentNode.children].indexOf(card);
+  const cards = shown[here + step]?.cards.children;
+  return cards && cards[Math.min(row, cards.length - 1)];
+}
+
+at("board").addEventListener("keydown", (event) => {
+  const card = event.target.closest(".card");
+  if (!card || event.ctrlKey || event.metaKey || event.altKey) return;
+  const next = {
+    ArrowDown: () => card.nextElementSibling,
+    ArrowUp: () => card.previousElementSibling,
+    ArrowRight: () => beside(card, 1),
+    ArrowLeft: () => beside(card, -1),
+    Home: () => card.parentNode.firstElementChild,
+    End: () => card.parentNode.lastElementChild,
+  }[event.key];
+  if (!next) return;
+  event.preventDefault();
+  focusCard(next());
+});
+at("board").addEventListener("focusin", (event) => {
+  const card = event.target.closest(".card");
+  if (card && card.tabIndex !== 0) focusCard(card, true);
+});
+at("board").addEventListener("click", (event) => {
+  const card = event.target.closest(".card");
+  if (card) openExplain(card.dataset.topic, card.dataset.phase, card.shown);
+});
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.matches?.("input") || at("explain").open;
+  if (event.key === "/" && !isTyping) { event.preventDefault(); at("filter").focus(); }
+});
+
+// --- filter ------------------------------------------------------------------------------------------------------------
+
+let filterTimer = 0;
+async function filter() {
+  clearTimeout(filterTimer);
+  const wanted = at("filter").value.trim();
+  if (!wanted) {
+    if (found) { found = null; showColumns(columns.keys(), false); announce("filter removed"); }
+    return;
+  }
+  try {
+    const response = await fetch(`/board/topics?search=${encodeURIComponent(wanted)}`, { cache: "no-store" });
+    if (response.ok && at("filter").value.trim() === wanted) {
+      const isNew = found?.wanted !== wanted;
+      found = { wanted, ...(await response.json()) };
+      showColumns(columns.keys(), false);
+      if (isNew) announce(some(matches(), "topic matches", "topics match"));
+    }
+  } catch { /* Who is asked has gone: the connection's state says so. */ }
+  filterTimer = setTimeout(filter, FILTER_AGAIN_MS);
+}
+at("filter").addEventListener("input", () => { clearTimeout(filterTimer); filterTimer = setTimeout(filter, 200); });
+at("filter").addEventListener("keydown", (event) => {
+  if (event.key === "Escape") { at("filter").value = ""; filter(); }
+  if (event.key === "ArrowDown") { event.preventDefault(); focusCard(document.querySelector(".card")); }
+});
+
+// --- the rest of the page ----------------------------------------------------------------------------------------------
+
+function showController(controller) {
+  const role = make("b", controller.role === "active" ? "leads" : null, controller.role);
+  const pair = (name, ...value) => make("div", null, make("dt", null, name), make("dd", null, ...value));
+  const about = [pair("controller", String(controller.id)), pair("role", role)];
+  if (controller.leads) about.push(pair("epoch", String(controller.epoch)), pair("elected", age(controller.elected_ms), " ago"), pair("topics", number(controller.topics)));
+  at("about").replaceChildren(...about);
+  at("title").textContent = `Controller ${controller.id}`;
+  document.title = `Lethe · controller ${controller.id}`;
+  const notices = [];
+  if (!controller.leads && controller.active_controller >= 0 && controller.active_controller !== controller.id) {
+    const notice = make("p", "notice standby", `This controller is ${controller.role}. Controller ${controller.active_controller} leads: `);
+    if (/^https?:\/\//.test(controller.active_url ?? "")) {
+      const link = make("a", null, `its board at ${controller.active_url}`);
+      link.href = `${controller.active_url}/board`;
+      link.rel = "noreferrer";
+      notice.append(link);
+    } else notice.append("it says no address of a board (Kafka's own controller has none).");
+    notices.push(notice);
+  } else if (!controller.leads) notices.push(make("p", "notice attention", `This controller is ${controller.role}, and no active controller is known.`));
+  if (controller.zookeeper) notices.push(make("p", "notice bad", `No ZooKeeper session: ${controller.zookeeper}`));
+  if (controller.refusal) notices.push(make("p", "notice bad", controller.refusal));
+  if (controller.paused) {
+    const why = controller.paused.reason ? `: ${controller.paused.reason}` : "";
+    notices.push(make("p", "notice attention", "Deletions are paused", controller.paused.since_ms ? ` since ${clock(controller.paused.since_ms)}` : "", why, "."));
+  }
+  if (controller.leads && !controller.delete_topic_enable) notices.push(make("p", "notice attention", "delete.topic.enable is false: markers are removed, topics stay."));
+  const before = at("notices").textContent;
+  at("notices").replaceChildren(...notices);
+  if (before !== at("notices").textContent && notices.length) announce(at("notices").textContent);
+  at("deletions").hidden = at("brokers").hidden = !controller.leads;
+}
+
+function showBrokers(list) {
+  at("broker-rows").replaceChildren(...list.order.map((id) => brokerRow(id, list.rows[id])));
+  const rows = Object.values(list.rows);
+  const bad = rows.filter((row) => row.status === "unreachable" || row.status === "gone").length;
+  at("brokers-tally").textContent = bad ? `${number(bad)} of ${number(list.count)} cannot be asked` : number(list.count);
+  at("brokers-tally").classList.toggle("loud", bad > 0);
+  at("brokers-calm").hidden = rows.length > 0 && list.count === rows.length;
+  at("brokers-calm").textContent = rows.length ? `${number(list.count - rows.length)} more are not shown.` : "No broker is registered.";
+}
+
+function show(changed, isMoving) {
+  if (changed.values?.controller) showController(model.values.controller);
+  if (changed.values?.queue) {
+    const queue = model.values.queue;
+    at("queue-tally").textContent = queue.waiting ? `${number(queue.waiting)} wait, the oldest ${duration(queue.oldest_s * 1000)}` : "";
+    at("queue-body").replaceChildren(...queueBody(queue));
+  }
+  const lists = Object.keys(changed.lists ?? {});
+  if (!found && lists.some((name) => columns.has(name))) showColumns(lists, isMoving);
+  if (lists.includes("brokers")) showBrokers(model.lists.brokers);
+  const rowsOf = (name) => model.lists[name].order.map((key) => model.lists[name].rows[key]);
+  if (lists.includes("tenures")) at("tenure-rows").replaceChildren(...rowsOf("tenures").map((row) => tenureRow(row, model.values.controller?.id)));
+  if (lists.includes("history")) {
+    at("history-rows").replaceChildren(...rowsOf("history").map(historyRow));
+    at("history-calm").hidden = model.lists.history.count > 0;
+  }
+}
+
+function take(said, isWhole) {
+  setClock(said.at_ms);
+  if (isWhole) { model.values = {}; model.lists = {}; }
+  Object.assign(model.values, said.values);
+  for (const [name, change] of Object.entries(said.lists ?? {})) {
+    const list = model.lists[name] ?? { count: 0, order: [], rows: {} };
+    const rows = { ...list.rows, ...change.rows };
+    const order = change.order ?? list.order;
+    model.lists[name] = { count: change.count ?? list.count, order, rows: Object.fromEntries(order.map((key) => [key, rows[key]])) };
+  }
+  show(said, !isWhole);
+}
+
+// --- connection --------------------------------------------------------------------------------------------------------
+
+let source = null;
+let heardAt = 0;
+let again = 0;
+function state(name, text) {
+  const node = at("connection");
+  const before = node.dataset.state;
+  node.dataset.state = name;
+  node.lastElementChild.textContent = text;
+  document.body.classList.toggle("stale", name !== "live");
+  if (before !== name && !(before === "connecting" && name === "live")) announce(name === "live" ? "connected again" : text);
+}
+const staleText = (why) => (heardAt ? `${why}; stale since ${clock(heardAt + (nowMs() - Date.now()))}` : why);
+function heard() { heardAt = Date.now(); state("live", "live"); }
+function later(ms) { clearTimeout(again); again = setTimeout(connect, ms); }
+
+function connect() {
+  source?.close();
+  clearTimeout(again);
+  const mine = source = new EventSource("/board/events");
+  const on = (name, act) => mine.addEventListener(name, (event) => { if (mine === source) act(JSON.parse(event.data)); });
+  on("snapshot", (said) => { heard(); take(said, true); });
+  on("delta", (said) => { heard(); take(said, false); });
+  on("beat", (said) => { heard(); setClock(said.at_ms); });
+  on("closing", (said) => { mine.close(); state("lost", staleText(said.why)); later(AGAIN_MS); });
+  on("refused", (said) => { mine.close(); state("lost", staleText(said.why)); later(15000); });
+  on("dropped", (said) => {
+    mine.close();
+    const reload = make("button", "reload", "load it again");
+    reload.type = "button";
+    reload.addEventListener("click", () => location.reload());
+    state("lost", staleText(said.why));
+    at("notices").prepend(make("p", "notice bad", "This page was disconnected because it could not keep up: ", reload));
+  });
+  mine.onerror = () => {
+    if (mine !== source || at("connection").dataset.state === "lost" && mine.readyState !== EventSource.CLOSED) return;
+    state("lost", staleText("connection lost"));
+    if (mine.readyState === EventSource.CLOSED) later(AGAIN_MS);
+  };
+}
+setInterval(() => {
+  if (document.body.classList.contains("stale")) return;
+  tick();
+  if (Date.now() - heardAt > SILENT_MS) { state("lost", staleText("nothing is heard")); later(0); }
+}, 1000);
+
+// --- theme ---------------------------------------------------------------------------------------------------------------
+
+const root = document.documentElement;
+const system = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+const nameTheme = () => { at("theme").textContent = isDark() ? "light" : "dark"; };
+at("theme").addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; nameTheme(); });
+system.addEventListener("change", nameTheme);
+nameTheme();
+connect();
+addEventListener("pagehide", () => source?.close());
+addEventListener("pageshow", (event) => { if (event.persisted) connect(); });

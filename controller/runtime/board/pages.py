@@ -1,0 +1,96 @@
+"""The board's paths: the page and its parts, the stream, and the search among all topics in deletion.
+
+The page needs no network besides this server, and its policy forbids it any. What is in it that others have written
+(topics, reasons, errors) is only ever set as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from adapters.http import Handler, Reply, Request, Route, Stream, json_reply
+from controller.runtime.board.feed import BoardFeed
+from controller.runtime.board.state import Phase
+from controller.runtime.board.view import CARDS, BoardView
+from controller.runtime.loop import ControllerLoop
+from protocol.journal import JsonValue
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+MAX_SEARCH: Final = 249
+"""Kafka's limit of a topic's name."""
+SLICE: Final = 5_000
+"""Names looked at before others have their turn on the event loop: a third of a millisecond."""
+_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_FILES: Final = Path(__file__).parent
+
+
+def page_file(name: str) -> Reply:
+    """One of the files that lie beside this module."""
+    path = _FILES / name
+    return Reply(200, path.read_bytes(), f"{_TYPES[path.suffix]}; charset=utf-8", HEADERS)
+
+
+class BoardPages:
+    """The handlers."""
+
+    def __init__(self, view: BoardView, feed: BoardFeed, loop: ControllerLoop) -> None:
+        self._view = view
+        self._feed = feed
+        self._loop = loop
+        self._search = asyncio.Lock()
+
+    def routes(self) -> tuple[Route, ...]:
+        """`/` and `/board` (the page), `/board/…` (its parts), `/board/events`, `/board/topics`."""
+        page = page_file("page.html")
+        parts = tuple(
+            Route(f"/board/{name}", _given(page_file(name)))
+            for name in ("page.css", "page.js", "parts.js", "explain.js")
+        )
+        return (
+            Route("/", _given(page)),
+            Route("/board", _given(page)),
+            *parts,
+            Route("/board/events", lambda _: Stream(self._feed.stream())),
+            Route("/board/topics", self._topics),
+        )
+
+    async def _topics(self, request: Request) -> Reply:
+        """`?search=` part of a topic's name, in any case: of each column how many match, and the first of them."""
+        wanted = request.query.get("search", "").lower()
+        if len(wanted) > MAX_SEARCH:
+            return json_reply({"error": f"search is longer than {MAX_SEARCH} characters"}, 400)
+        # One at a time: whoever asks in a hurry waits for himself.
+        async with self._search:
+            found = {phase: await self._matching(phase, wanted) for phase in Phase}
+        await self._loop.steps.between_steps()
+        lists: dict[str, JsonValue] = {}
+        for phase, names in found.items():
+            goings = [(name, self._view.state.get(phase, name)) for name in names[:CARDS]]
+            rows: dict[str, JsonValue] = {
+                name: dict(self._view.card(going)) for name, going in goings if going is not None
+            }
+            lists[phase.value] = {"count": len(names), "order": list(rows), "rows": rows}
+        return json_reply({"search": wanted, "lists": lists})
+
+    async def _matching(self, phase: Phase, wanted: str) -> list[str]:
+        names, found = self._view.state.names(phase), []
+        for start in range(0, len(names), SLICE):
+            found += [name for name in names[start : start + SLICE] if wanted in name.lower()]
+            await asyncio.sleep(0)
+        return found
+
+
+def _given(reply: Reply) -> Handler:
+    return lambda _: reply

@@ -1,0 +1,141 @@
+// What the page is made of. Whatever others have written (topics, reasons, errors) is set as text, never as markup.
+
+export const COLUMNS = [
+  ["held", "held", "marked, and held back: still in service"],
+  ["queued", "queued", "nothing has been sent for it yet"],
+  ["started", "started", "out of service; brokers are asked for its replicas"],
+  ["acknowledged", "acknowledged", "every replica is deleted; a metadata cache still shows it"],
+  ["removing", "removing", "its znodes are being removed"],
+  ["done", "done recently", "nothing is left in ZooKeeper"],
+];
+
+export function make(tag, name, ...content) {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  for (const part of content) if (part !== null && part !== undefined) node.append(part);
+  return node;
+}
+
+// --- numbers and times ---------------------------------------------------------------------------------------------
+
+let clockAhead = 0;
+export const setClock = (atMs) => { clockAhead = atMs - Date.now(); };
+export const nowMs = () => Date.now() + clockAhead;
+
+const plain = new Intl.NumberFormat("en");
+export const number = (value) => plain.format(value ?? 0);
+export const some = (count, one, many) => `${number(count)} ${count === 1 ? one : many ?? one + "s"}`;
+
+export function duration(ms) {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${String(s % 60).padStart(2, "0")} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, "0")} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+export function clock(ms) {
+  const at = new Date(ms);
+  const time = at.toTimeString().slice(0, 8);
+  return Math.abs(nowMs() - ms) < 43200000 ? time : `${at.toISOString().slice(0, 10)} ${time}`;
+}
+
+export function bytes(value) {
+  if (!value) return "–";
+  const units = ["B", "KiB", "MiB", "GiB"];
+  let unit = 0;
+  while (value >= 1024 && unit < 3) { value /= 1024; unit += 1; }
+  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+// A time that goes on; `tick` keeps it up to date.
+export function age(sinceMs) {
+  const node = make("time", "age", duration(nowMs() - sinceMs));
+  node.dataset.since = sinceMs;
+  node.title = `since ${clock(sinceMs)}`;
+  return node;
+}
+
+export function tick() {
+  for (const node of document.querySelectorAll("[data-since]")) {
+    const text = duration(nowMs() - Number(node.dataset.since));
+    if (node.textContent !== text) node.textContent = text;
+  }
+}
+
+// --- topics ----------------------------------------------------------------------------------------------------------
+
+export function fillCard(card, phase, row) {
+  const isDone = phase === "done";
+  const size = isDone || row.done === undefined
+    ? some(row.replicas, "replica")
+    : `${number(row.done)} of ${some(row.replicas, "replica")}`;
+  const time = isDone ? make("span", "age", `took ${duration(row.phase_ms - row.since_ms)}`) : age(row.since_ms);
+  if (isDone) time.title = `done ${clock(row.phase_ms)}`;
+  const share = row.replicas ? (isDone ? 1 : (row.done ?? 0) / row.replicas) : 0;
+  const name = make("span", "topic", card.dataset.topic);
+  name.title = card.dataset.topic;
+  const parts = [name, make("span", "meta", make("span", "size", size), time)];
+  const note = row.note && row.broker !== null && row.broker !== undefined ? `broker ${row.broker}: ${row.note}` : row.note;
+  if (note || row.waits) parts.push(make("span", "note", note || "waits"));
+  const bar = make("i", "share");
+  bar.style.setProperty("--share", share);
+  if (share > 0 && share < 1) parts.push(bar);
+  card.replaceChildren(...parts);
+  card.classList.toggle("waits", Boolean(row.waits));
+}
+
+// --- brokers, tenures, queue, history --------------------------------------------------------------------------------
+
+const LEVELS = { registered: "quiet", "shutting down": "attention", unreachable: "bad", gone: "bad" };
+
+export function brokerRow(id, row) {
+  const label = make("span", `label ${LEVELS[row.status] ?? "quiet"}`, row.status);
+  const status = make("td", null, label);
+  if (row.status === "gone" && row.gone_ms !== null) status.append(" ", age(row.gone_ms));
+  if (row.problem) { status.append(make("span", "why", row.problem)); }
+  if (row.failed_dirs) status.append(make("span", "why", "a log directory has failed"));
+  const name = make("th", null, id);
+  name.scope = "row";
+  const cell = (text, zero) => make("td", zero ? "number none" : "number", text);
+  return make(
+    "tr", null, name, status,
+    cell(number(row.replicas), !row.replicas), cell(number(row.requests), !row.requests),
+    cell(bytes(row.bytes), !row.bytes), cell(row.oldest_s ? duration(row.oldest_s * 1000) : "–", !row.oldest_s),
+  );
+}
+
+export function tenureRow(row, myId) {
+  const who = make("span", "who", `controller ${row.controller}${row.controller === myId ? " (this one)" : ""}`);
+  const until = row.until_ms === null ? age(row.since_ms) : make("span", "age", duration(row.until_ms - row.since_ms));
+  const facts = [row.epoch === null ? null : `epoch ${row.epoch}`, `from ${clock(row.since_ms)}`];
+  if (row.active_ms !== null) facts.push(`loaded in ${duration(row.active_ms - row.since_ms)}`);
+  if (row.reason) facts.push(row.reason);
+  const item = make("li", row.until_ms === null ? "now" : null, who, until);
+  item.append(make("span", "why", facts.filter(Boolean).join(" · ")));
+  return item;
+}
+
+export function historyRow(row) {
+  const item = make("li", `kind-${row.kind.replace(/[^a-z]/g, "-")}`);
+  const at = make("time", "at", clock(row.at_ms));
+  const subject = row.count > 1 ? `${number(row.count)} × ${row.what}` : row.what;
+  const text = make("span", "said", make("b", null, row.subject.replace(/^topic\//, "")), ` ${subject}`);
+  if (row.count > 1) text.replaceChildren(make("b", null, subject), ` · last ${row.subject.replace(/^topic\//, "")}`);
+  if (row.why) text.append(make("span", "why", row.why));
+  item.append(at, text);
+  return item;
+}
+
+export function queueBody(queue) {
+  const rows = Object.entries(queue.by_event).map(([name, count]) =>
+    make("li", null, make("span", null, name), make("span", "number", number(count))));
+  const parts = [];
+  if (queue.in_progress) {
+    parts.push(make("p", "working", "handling ", make("b", null, queue.in_progress), ` for ${queue.in_progress_s} s`));
+  }
+  if (rows.length) parts.push(make("ol", "events", ...rows));
+  if (!parts.length) parts.push(make("p", "calm", "Nothing waits."));
+  return parts;
+}
+

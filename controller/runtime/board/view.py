@@ -1,0 +1,215 @@
+"""Looks at the controller for the board: bounded, and without walking over topics or partitions.
+
+What goes on comes from the board's own memory. For those topics that are shown, and for them only, the core's memory
+says how many replicas are done and what is in the way; while a long step changes that memory on its thread, what was
+read before is shown again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Final
+
+from adapters.clock import Clock
+from controller.core.context import Context
+from controller.core.transitions import ReplicaState
+from controller.runtime.board.document import Document, Row, Rows
+from controller.runtime.board.state import GOING_ON, MAX_TEXT, BoardState, Going, Phase
+from controller.runtime.brokers import ChannelProblem
+from controller.runtime.loop import ControllerLoop
+from controller.runtime.metrics import ChannelView
+from controller.runtime.sessions import SessionKeeper
+from protocol.journal import JsonValue
+from protocol.vocabulary import BrokerId, PartitionReplica
+
+CARDS: Final = 60
+"""Topics shown of each column."""
+MAX_BROKERS: Final = 200
+MAX_EVENTS: Final = 8
+_REPLICAS_LOOKED_AT: Final = 32
+"""Of a topic that waits, to name one of the brokers that it waits for."""
+
+Problems = Mapping[BrokerId, ChannelProblem]
+
+
+class BoardView:
+    """Makes documents; `leader_url` is set by who finds it out."""
+
+    def __init__(
+        self,
+        state: BoardState,
+        loop: ControllerLoop,
+        sessions: SessionKeeper,
+        channels: Callable[[], Iterable[ChannelView]],
+        problems: Callable[[], Problems],
+        clock: Clock,
+    ) -> None:
+        self.state = state
+        self.leader_url: str | None = None
+        """Where the active controller shows its board; None where it is this one, or not known."""
+        self._loop = loop
+        self._sessions = sessions
+        self._channels = channels
+        self._problems = problems
+        self._clock = clock
+        self._lists: dict[str, Rows] = {}
+        self._seen = -1
+
+    def look(self) -> Document:
+        """The board as of now."""
+        state, stepping = self.state, self._loop.steps.is_stepping
+        if not stepping:
+            self._lists["brokers"] = self._brokers()
+        if self._seen != state.changes:
+            for phase in Phase:
+                self._lists[phase.value] = self._column(phase, stepping)
+            self._lists["tenures"] = Rows(len(state.tenures), {str(t.id): _tenure(t) for t in reversed(state.tenures)})
+            self._lists["history"] = Rows(len(state.history), {str(h.id): _line(h) for h in reversed(state.history)})
+            # What was looked at during a step is to be looked at again.
+            self._seen = -1 if stepping else state.changes
+        return Document({"controller": self._controller(stepping), "queue": self._queue()}, dict(self._lists))
+
+    def card(self, going: Going) -> Row:
+        """One topic as a row, with what the core knows of it; to be called between steps."""
+        return self._card(going, stepping=False)
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def _controller(self, stepping: bool) -> JsonValue:
+        context, sessions = self._loop.context, self._sessions
+        paused = context.paused
+        return {
+            "id": context.config.controller_id,
+            "role": context.role.value,
+            "leads": context.is_leading,
+            "epoch": context.epoch if context.is_leading else None,
+            "elected_ms": context.elected_at_ms if context.is_leading else None,
+            "active_controller": context.active_controller,
+            "active_url": self.leader_url,
+            "refusal": context.refusal,
+            "paused": None if paused is None else {"since_ms": paused.since_ms, "reason": paused.reason[:MAX_TEXT]},
+            "delete_topic_enable": context.delete_topic_enable,
+            "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],
+            "topics": len(context.topics),
+            "stepping": stepping and self._loop.handling_s >= 1,
+        }
+
+    def _queue(self) -> JsonValue:
+        queue, handling = self._loop.queue, self._loop.handling
+        waiting = [(name, count) for name, count in queue.by_event.items() if count]
+        waiting.sort(key=lambda row: -row[1])
+        took_s = int(self._loop.handling_s)
+        return {
+            "waiting": len(queue),
+            "oldest_s": int(queue.oldest_s),
+            # What is over in no time would only flicker.
+            "in_progress": type(handling.event).__name__ if handling is not None and took_s >= 1 else None,
+            "in_progress_s": took_s,
+            "by_event": dict(waiting[:MAX_EVENTS]),
+        }
+
+    # --- topics -------------------------------------------------------------------------------------------------------
+
+    def _column(self, phase: Phase, stepping: bool) -> Rows:
+        state, context = self.state, self._loop.context
+        shown = state.column(phase, CARDS)
+        if phase in GOING_ON and not stepping:
+            # A topic that somebody else has removed ends without a phase.
+            for going in shown:
+                if going.topic not in context.deletions and going.topic not in context.marks:
+                    state.forget(going.topic)
+            shown = state.column(phase, CARDS)
+        return Rows(state.count(phase), {going.topic: self._card(going, stepping=stepping) for going in shown})
+
+    def _card(self, going: Going, *, stepping: bool) -> Row:
+        row: dict[str, JsonValue] = {
+            "since_ms": going.since_ms,
+            "phase_ms": going.phase_ms,
+            "partitions": going.partitions,
+            "replicas": going.replicas,
+        }
+        if going.phase is Phase.DONE:
+            return row
+        if stepping:
+            known = self._lists.get(going.phase.value, Rows()).rows.get(going.topic)
+            return row if known is None else {**known, **row}
+        return row | self._details(going.topic)
+
+    def _details(self, topic: str) -> dict[str, JsonValue]:
+        context = self._loop.context
+        mark, deletion = context.marks.get(topic), context.deletions.get(topic)
+        if deletion is None:
+            why = None if mark is None else mark.last_error or mark.held_by.value
+            return {"waits": mark is not None, "note": why and why[:MAX_TEXT], "broker": None}
+        found: dict[str, JsonValue] = {
+            "since_ms": deletion.marked_at_ms,
+            "done": deletion.by_state.get(ReplicaState.DELETION_SUCCESSFUL, 0),
+            "waits": deletion.ineligible,
+            "note": None,
+            "broker": None,
+        }
+        if deletion.znode_problem is not None:
+            found["note"] = deletion.znode_problem.what[:MAX_TEXT]
+        elif deletion.ineligible:
+            found |= _in_the_way(context, topic)
+            if found["note"] is None and deletion.problems:
+                (_, broker), problem = next(reversed(deletion.problems.items()))
+                found |= {"note": problem.what[:MAX_TEXT], "broker": broker}
+        return found
+
+    # --- brokers ------------------------------------------------------------------------------------------------------
+
+    def _brokers(self) -> Rows:
+        context, problems = self._loop.context, self._problems()
+        channels = {channel.broker: channel for channel in self._channels()}
+        waiting = context.waiting_replicas
+        ids = sorted({*context.brokers, *waiting})
+        rows: dict[str, Row] = {}
+        for broker in ids[:MAX_BROKERS]:
+            channel, problem = channels.get(broker), problems.get(broker)
+            status = "registered"
+            if broker not in context.brokers:
+                status = "gone"
+            elif broker in context.shutting_down:
+                status = "shutting down"
+            elif problem is not None:
+                status = "unreachable"
+            rows[str(broker)] = {
+                "status": status,
+                "gone_ms": context.gone_since_ms.get(broker) if status == "gone" else None,
+                "problem": None if problem is None else f"{problem.reason}: {problem.what}"[:MAX_TEXT],
+                "failing_s": None if problem is None else problem.lasts_ms // 1000,
+                "requests": 0 if channel is None else channel.counts.queue_size,
+                "bytes": 0 if channel is None else channel.counts.backlog_bytes,
+                "oldest_s": 0 if channel is None else int(channel.oldest_s),
+                "replicas": waiting.get(broker, 0),
+                "failed_dirs": bool(context.offline_dirs.get(broker)),
+            }
+        return Rows(len(ids), rows)
+
+
+def _in_the_way(context: Context, topic: str) -> dict[str, JsonValue]:
+    """The first of its replicas, of some, whose broker cannot be asked."""
+    for replica in islice(context.replicas_of(topic), _REPLICAS_LOOKED_AT):
+        if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
+            continue
+        if replica.broker not in context.brokers:
+            return {"note": "its broker is not registered", "broker": replica.broker}
+        if _on_failed_directory(context, replica):
+            return {"note": "its log directory has failed", "broker": replica.broker}
+    return {}
+
+
+def _on_failed_directory(context: Context, replica: PartitionReplica) -> bool:
+    return context.has_failed_directory(replica.topic_partition, replica.broker)
+
+
+def _tenure(tenure: object) -> Row:
+    return {
+        name: getattr(tenure, name) for name in ("controller", "epoch", "since_ms", "active_ms", "until_ms", "reason")
+    }
+
+
+def _line(line: object) -> Row:
+    return {name: getattr(line, name) for name in ("at_ms", "kind", "subject", "what", "why", "count")}
