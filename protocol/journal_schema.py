@@ -17,7 +17,7 @@ from protocol.journal_forms import Form, Key, Kind, Schema, problems_with
 _TOPIC: Final = r"topic/.+"
 _BROKER: Final = r"broker/\d+"
 _CONTROLLER: Final = r"controller/\d+"
-_ANYTHING: Final = r"(topic|partition|replica|broker|controller)/.+|cluster|controller|reassignments"
+_ANYTHING: Final = r"(topic|partition|replica|broker|controller|znode)/.+|cluster|controller|reassignments"
 
 _BROKER_KEY: Final = Key("broker", Kind.ID, "broker id")
 _BROKER_EPOCH: Final = Key("broker_epoch", Kind.ID, "epoch of the broker incarnation: czxid of its registration")
@@ -80,6 +80,20 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                         _TOPIC_COUNT,
                         _PARTITION_COUNT,
                         Key("reason", Kind.TEXT, "why deletions are paused", optional=True),
+                    ),
+                ),
+                Form(
+                    "controller, for the partitions of a topic",
+                    _TOPIC,
+                    (Key("what", Kind.TEXT, "`partitions added` or `replicas moved off a controller`"), _PARTITIONS),
+                ),
+                Form(
+                    "controller, for its dynamic configuration",
+                    _CONTROLLER,
+                    (
+                        Key("what", Kind.TEXT, "`configuration changed`"),
+                        Key("delete_topic_enable", Kind.BOOLEAN, "what holds now"),
+                        Key("unclean_leader_election_enable", Kind.BOOLEAN, "what holds now"),
                     ),
                 ),
             ),
@@ -245,7 +259,19 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
             "A broker came, went or changed; an agent registered, loaded or lost a log directory, "
             "or proposed ISR members.",
             (
-                Form("controller", _BROKER, (Key("what", Kind.TEXT, "`started`, `failed`, `modified`"), _BROKER_EPOCH)),
+                Form(
+                    "controller",
+                    _BROKER,
+                    (
+                        Key(
+                            "what",
+                            Kind.TEXT,
+                            "`started`, `failed`, `modified`, `shutting down`, `relieved` (of its leaders), "
+                            "`log directory failed` or `producer ids`",
+                        ),
+                        _BROKER_EPOCH._replace(optional=True),
+                    ),
+                ),
                 Form("agent", _BROKER, (Key("happened", Kind.TEXT, "what happened"),)),
             ),
         ),

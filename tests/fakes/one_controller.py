@@ -32,6 +32,7 @@ from controller.core.effects import (
 from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.core.invariants import violations
 from protocol.journal import Fact, FactType
+from protocol.journal_schema import schema_problems
 from protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -313,6 +314,7 @@ class OneController:
                     self.story.append(told_reply(effect))
                     self.replies.setdefault(key, []).append(response)
                 case Record(fact=fact):
+                    assert schema_problems(fact) == (), fact
                     self.facts.append(fact)
                 case SetTimer() | DisconnectBrokers() | ShowBrokers():
                     pass
