@@ -25,7 +25,13 @@ from tests.interop.conditions import (
 )
 from tests.interop.conftest import MakeCluster
 
-pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.timeout(900),
+]
 
 EVERYWHERE = [(1, 2), (2, 1)]
 TOPICS = ("never", "left", "read", "written", "kept", "marked")

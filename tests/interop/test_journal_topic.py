@@ -18,7 +18,13 @@ from tests.interop.clients import bootstrap
 from tests.interop.conditions import create, delete, gone_everywhere, is_known_to_all, plan, until
 from tests.interop.conftest import MakeCluster
 
-pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.timeout(600),
+]
 
 SECOND = 1002
 PARTITIONS = 3

@@ -40,7 +40,13 @@ from tests.interop.conditions import create, is_known_to_all, is_whole, kafka_le
 from tests.interop.conftest import MakeCluster
 from tests.interop.stuck import NOBODY, epoch_of, nobody_in_control
 
-pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.timeout(900),
+]
 
 EVERYWHERE = [(1, 2, 3), (2, 3, 1)]
 EARLIER = TopicId(uuid.UUID(int=2**100 + 5))
