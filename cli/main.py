@@ -19,6 +19,7 @@ from cli import (
     explain,
     partitions,
     pipeline,
+    pipeline_stream,
     report,
     rescue,
     survey,
@@ -42,6 +43,7 @@ app.command("zookeeper")(zookeeper.zookeeper)
 app.add_typer(topics.app, name="topics")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(partitions.app, name="partitions")
+pipeline.app.command("stream")(pipeline_stream.stream_command)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("survey")(survey.survey)
 app.command("explain")(explain.explain)

@@ -54,6 +54,7 @@ class StagedRows:
         self._table = table
         self._staging = staging
         self._path = path
+        self._with: list[Move] = []
 
     def read(self) -> DataFrame:
         """The rows, with the table's columns in order."""
@@ -74,13 +75,25 @@ class StagedRows:
         """The days of which there are rows."""
         return _days(self._files, self._path)
 
+    def with_whole(self, table: Table, frame: DataFrame) -> None:
+        """In the same change, another table's rows will be those of the frame; of a table without days."""
+        _write(in_order(table, frame.hint("rebalance")), f"{self._staging.new}/{table.name}", [])
+        self._with.append(Move(table.name, table.path))
+
+    def with_note(self, path: str) -> None:
+        """In the same change, there will be an empty file of this path below the lake."""
+        name = f"note-{len(self._with)}"
+        self._files.write_text(f"{self._staging.new}/{name}", "")
+        self._with.append(Move(name, path))
+
     def keep(self) -> None:
         """Adds them to the table. Raises FileTrouble."""
         table = self._table
         days = [item for item in self._files.items(self._path) if item.is_directory]
         files = [f"{day.name}/{file.name}" for day in days for file in self._files.items(day.path)]
         staged = self._path.removeprefix(f"{self._staging.new}/")
-        self._staging.carry_out([Move(f"{staged}/{file}", f"{table.path}/{file}") for file in files])
+        moves = [Move(f"{staged}/{file}", f"{table.path}/{file}") for file in files]
+        self._staging.carry_out([*moves, *self._with])
 
     def forget(self) -> None:
         """Drops them."""
@@ -101,6 +114,11 @@ class Lake:
     def root(self) -> str:
         """With its scheme: `file:/lake`."""
         return self._files.root
+
+    @property
+    def files(self) -> Files:
+        """The file system that it lies on."""
+        return self._files
 
     @property
     def cluster_id(self) -> str | None:
@@ -171,7 +189,7 @@ class Lake:
             return StagedRows(self._spark, self._files, table, staging, path)
         staging, path = self._new_staging(table)
         rows = in_order(table, frame.drop(KEPT)).columns
-        self._write(frame.select(*rows, KEPT), path, [KEPT, DAY])
+        _write(frame.select(*rows, KEPT), path, [KEPT, DAY])
         return StagedRows(self._spark, self._files, table, staging, f"{path}/{KEPT}=true")
 
     def append(self, table: Table, frame: DataFrame) -> None:
@@ -221,7 +239,7 @@ class Lake:
 
     def _stage(self, table: Table, frame: DataFrame) -> tuple[Staging, str]:
         staging, path = self._new_staging(table)
-        self._write(in_order(table, frame), path, [DAY] if table.is_partitioned else [])
+        _write(in_order(table, frame), path, [DAY] if table.is_partitioned else [])
         if self._files.exists(f"{path}/{DAY}=__HIVE_DEFAULT_PARTITION__"):
             staging.forget()
             raise ValueError(f"rows for {table.name} without a day")
@@ -234,11 +252,6 @@ class Lake:
         path = f"{staging.new}/{table.name}"
         self._files.make_directory(path)
         return staging, path
-
-    @staticmethod
-    def _write(frame: DataFrame, path: str, partitions: list[str]) -> None:
-        writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
-        (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
 
     def _must_write(self) -> None:
         if self._writer is None:
@@ -263,6 +276,11 @@ class Lake:
         if version != FORMAT:
             raise LakeUnusable(f"{path}: a lake of version {version}, and this program knows {FORMAT}: use a newer one")
         return None if cluster_id is None else str(cluster_id)
+
+
+def _write(frame: DataFrame, path: str, partitions: list[str]) -> None:
+    writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
+    (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
 
 
 def in_order(table: Table, frame: DataFrame) -> DataFrame:

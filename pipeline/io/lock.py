@@ -22,27 +22,28 @@ class Locked(Exception):
     """Another process writes to this lake: says which, and what to do where it is gone."""
 
 
-def hold(files: Files, what: str) -> contextlib.AbstractContextManager[None]:
-    """Holds the lake's lock while it is entered. `what` says for others what is being done. Raises Locked."""
+def hold(files: Files, what: str, place: str = "lake") -> contextlib.AbstractContextManager[None]:
+    """Holds the lock of the lake, or of another kind of place, while it is entered. `what` says for others what is
+    being done. Raises Locked."""
     local = files.local_root
-    return _hold_locally(local, what) if local is not None else _hold_remotely(files, what)
+    return _hold_locally(local, what, place) if local is not None else _hold_remotely(files, what, place)
 
 
 @contextlib.contextmanager
-def _hold_locally(root: Path, what: str) -> Iterator[None]:
+def _hold_locally(root: Path, what: str, place: str) -> Iterator[None]:
     with (root / LOCK).open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Locked(f"the lake {root} is in use by {_writer(file.read())}: wait for it, or end it") from None
+            raise Locked(f"the {place} {root} is in use by {_writer(file.read())}: wait for it, or end it") from None
         _name_writer(file, what)
         yield
         file.truncate(0)
 
 
 @contextlib.contextmanager
-def _hold_remotely(files: Files, what: str) -> Iterator[None]:
+def _hold_remotely(files: Files, what: str, place: str) -> Iterator[None]:
     path = f"{files.root}/{LOCK}"
     try:
         files.write_text(path, _identity(what), new=True)
@@ -52,7 +53,7 @@ def _hold_remotely(files: Files, what: str) -> Iterator[None]:
         held = files.read_text(path)
         if not _is_gone(held):
             raise Locked(
-                f"the lake {files.root} is in use by {_writer(held)}; if that process is gone, remove {path}"
+                f"the {place} {files.root} is in use by {_writer(held)}; if that process is gone, remove {path}"
             ) from None
         files.remove(path)
         files.write_text(path, _identity(what), new=True)

@@ -17,13 +17,13 @@ import datetime
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import tables
 from pipeline.io.lake import Lake, StagedRows
 from pipeline.jobs.refresh_gold import refresh_gold
-from pipeline.jobs.report import Stage
+from pipeline.jobs.report import Only, Stage
 from pipeline.tables import Table
 from pipeline.transforms.affected import affected_topics, lines_about, rows_of, rows_of_others
 from pipeline.transforms.candidates import StaleRule
@@ -49,23 +49,30 @@ def refresh(
     now: datetime.datetime,
     stage: Stage,
     rule: StaleRule | None = None,
+    only: Only | None = None,
 ) -> Refreshed:
-    """Makes the tables anew for the journal's lines and the surveys of these days. Inside `lake.writer`. `rule` says
-    which topics count as unused."""
+    """Makes the tables anew for the journal's lines and the surveys of these days, or for `only` some of them. Inside
+    `lake.writer`. `rule` says which topics count as unused."""
+    only = only or Only()
+    surveyed = days if only.surveyed is None else only.surveyed
     written = set(days)
-    written |= refresh_deletions(lake, sorted(days), stage)
-    refresh_surveys(lake, sorted(days), stage)
-    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rule)
+    written |= refresh_deletions(lake, sorted(days), stage, only.lines)
+    refresh_surveys(lake, sorted(surveyed), stage)
+    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rule, only)
     return Refreshed(sorted(written), rows)
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------
 
 
-def refresh_deletions(lake: Lake, days: Sequence[datetime.date], stage: Stage) -> set[datetime.date]:
-    """Silver tables of deletions; the days that were rewritten."""
+def refresh_deletions(
+    lake: Lake, days: Sequence[datetime.date], stage: Stage, changed: Column | None = None
+) -> set[datetime.date]:
+    """Silver tables of deletions, because of the days' lines or those of them that `changed`; the days that were
+    rewritten."""
     stage("finding the deletions that changed")
-    affected = affected_topics(lake.read(tables.CONTROLLER_EVENTS, days)).persist()
+    events = lake.read(tables.CONTROLLER_EVENTS, days)
+    affected = affected_topics(events if changed is None else events.where(changed)).persist()
     try:
         if not affected.limit(1).count():
             return set()

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from pipeline import tables
 from pipeline.io.lake import Lake
-from pipeline.jobs.report import Stage
+from pipeline.jobs.report import Only, Stage
 from pipeline.transforms.candidates import StaleRule, stale_topic_candidates
 from pipeline.transforms.reclaim import daily_reclaim
 from pipeline.transforms.slo import deletion_slo
@@ -23,15 +23,19 @@ def refresh_gold(
     now: datetime.datetime,
     stage: Stage,
     rule: StaleRule | None = None,
+    only: Only | None = None,
 ) -> dict[str, int]:
     """Makes the gold tables anew but for what is said of single surveys; rows of those that have no days, by name.
 
     `days` are those whose lines or surveys were read, `written` those of the deletions that were made anew as well.
+    With `only`, what does not depend on these lines and surveys stays as it is.
     """
+    only = only or Only()
     if lake.days(tables.CONTROLLER_EVENTS):
         stage("making daily_reclaim and controller_tenures")
         lake.replace_partitions(tables.DAILY_RECLAIM, daily_reclaim(lake.read(tables.CONTROLLER_EVENTS, days)), days)
-        lake.write_whole(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.CONTROLLER_EVENTS)))
+        if only.elections:
+            lake.write_whole(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.CONTROLLER_EVENTS)))
     if lake.days(tables.DELETION_SPANS):
         stage("making deletion_slo and slow_brokers")
         lake.replace_partitions(tables.DELETION_SLO, deletion_slo(lake.read(tables.DELETION_SPANS, written)), written)
@@ -48,7 +52,7 @@ def refresh_gold(
     )
     lake.write_whole(tables.STUCK_NOW, stuck)
     made = [tables.STUCK_NOW]
-    if lake.days(tables.SURVEYS):
+    if lake.days(tables.SURVEYS) and (only.surveyed is None or only.surveyed):
         stage("making stale_topic_candidates")
         candidates = stale_topic_candidates(
             lake.read(tables.SURVEYS),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 Stage = Callable[[str], None]
 """Told the name of each stage as it begins."""
@@ -20,6 +23,17 @@ class DayRange:
 
     def __contains__(self, day: datetime.date) -> bool:
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
+
+class Only(NamedTuple):
+    """What of some days has changed, where that is known: nothing else has to be made anew."""
+
+    lines: Column | None = None
+    """Which of the days' lines; None for all."""
+    surveyed: Collection[datetime.date] | None = None
+    """Days of surveys; None for all."""
+    elections: bool = True
+    """Lines about elections may be among them."""
 
 
 class Taken(NamedTuple):

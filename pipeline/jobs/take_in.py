@@ -8,7 +8,7 @@ they are. Only otherwise are the new ones picked out.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -27,7 +27,12 @@ def take_in_journal(
 ) -> tuple[Taken, list[datetime.date]]:
     """Adds the journal's new lines of these days; what became of them, and the days that have lines in the journal."""
     files = journal_files(spark, places)
-    parsed = bronze_events.parse(read_lines(spark, files))
+    late_before = lake.read(QUARANTINE).where(F.col("reason") == bronze_events.LATE)
+    had_late = bool(late_before.limit(1).count())
+    lines = read_lines(spark, files)
+    if had_late:
+        lines = lines.unionByName(late_before.select(F.col("line").alias("value"), F.col("_source_file").alias("file")))
+    parsed = bronze_events.parse(lines)
     staged = lake.staged(
         CONTROLLER_EVENTS,
         bronze_events.to_stage(parsed, ingested_at=ingested_at, batch_id=batch_id).where(within(days)),
@@ -38,42 +43,64 @@ def take_in_journal(
     quarantined = keep_aside(lake, aside, files)
     read = staged.read().count()
     lake.owe(touched)
-    new, late = _add(lake, staged, had)
+    new, late = add_new(lake, staged, had)
+    if had_late:
+        _release_late(lake, days)
     return Taken(CONTROLLER_EVENTS.name, read + quarantined, new, read - new, late, quarantined), touched
 
 
-def within(days: DayRange) -> Column:
+def within(days: DayRange, day: Column | None = None) -> Column:
     """Whether a staged row is of these days; lines without a day are of all."""
+    day = F.col("day") if day is None else day
     inside = F.lit(True)
     if days.first is not None:
-        inside = inside & (F.col("day") >= F.lit(days.first))
+        inside = inside & (day >= F.lit(days.first))
     if days.last is not None:
-        inside = inside & (F.col("day") <= F.lit(days.last))
-    return F.col("day").isNull() | inside
+        inside = inside & (day <= F.lit(days.last))
+    return day.isNull() | inside
 
 
 def keep_aside(lake: Lake, aside: DataFrame, files: Collection[str]) -> int:
-    """Lines of these files that are set aside take the place of those that were before; how many they are."""
-    old = lake.read(QUARANTINE)
+    """Lines of these files that are set aside take the place of those that were before; how many they are. Lines that
+    the stream found late stay until they are in bronze."""
+    whole = lake.read(QUARANTINE)
+    is_late = F.col("reason") == bronze_events.LATE
+    old = whole.where(~is_late)
     count = aside.agg(F.coalesce(F.sum("copies"), F.lit(0))).collect()[0][0]
     read = old.sparkSession.createDataFrame([(file,) for file in files], "_source_file string")
     if count or old.join(read, "_source_file", "left_semi").limit(1).count():
-        lake.write_whole(QUARANTINE, old.join(read, "_source_file", "left_anti").unionByName(aside))
+        others = old.join(read, "_source_file", "left_anti").unionByName(whole.where(is_late))
+        lake.write_whole(QUARANTINE, others.unionByName(aside))
     return int(count)
 
 
-def _add(lake: Lake, staged: StagedRows, had: Sequence[datetime.date]) -> tuple[int, int]:
-    """Adds what is new of the staged rows; how many rows that is, and how many of them are late."""
+def _release_late(lake: Lake, days: DayRange) -> None:
+    """Lines that came late and are of these days are in bronze by now."""
+    is_late = F.col("reason") == bronze_events.LATE
+    inside = within(days, bronze_events.late_day(F.col("detail")))
+    lake.write_whole(QUARANTINE, lake.read(QUARANTINE).where(~(is_late & inside)))
+
+
+def add_new(
+    lake: Lake,
+    staged: StagedRows,
+    had: Sequence[datetime.date],
+    together: Callable[[StagedRows], None] = lambda _: None,
+) -> tuple[int, int]:
+    """Adds what is new of the staged rows; how many rows that is, and how many of them are of days before the newest of
+    `had`. `together` adds to the change what is to happen with it."""
     bronze = lake.read(CONTROLLER_EVENTS, staged.days())
     is_late = F.col("day") < F.lit(max(had)) if had else F.lit(False)
     if not _any_twice(staged.read(), bronze):
         new, late = _counts(staged.read(), is_late)
+        together(staged)
         staged.keep()
         return new, late
     once = Window.partitionBy(*KEY).orderBy("time", "_source_file", "type", "subject", "data")
     first = staged.read().withColumn("copy", F.row_number().over(once)).where("copy = 1").drop("copy")
     picked = lake.staged(CONTROLLER_EVENTS, first.join(bronze.select(*KEY), list(KEY), "left_anti"))
     new, late = _counts(picked.read(), is_late)
+    together(picked)
     picked.keep()
     staged.forget()
     return new, late

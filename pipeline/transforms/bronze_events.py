@@ -22,6 +22,11 @@ from protocol.journal import SPEC_VERSION, TYPE_PREFIX, FactType, Flaw
 
 SHOWN: Final = 80
 KEPT: Final = 10_000
+LATE: Final = "later than the watermark"
+"""Why the stream sets a good line aside, until the batch job takes it in."""
+LOST: Final = "lost to rotation"
+"""Why bytes that the stream knew of are in no table."""
+TAKES_IT_IN: Final = ": `lethe pipeline run` takes it in"
 
 _BLANK: Final = r"\A[ \t\n\r\x0B\x0C]*\z"
 _PLAIN: Final = r"\A[ !#-\[\]-~]+\z"
@@ -80,6 +85,57 @@ def to_stage(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFr
     )
 
 
+def late(parsed: DataFrame, watermark: Column) -> DataFrame:
+    """Parsed lines, of which facts from before the watermark (an instant) are to be set aside as well."""
+    is_late = F.col("reason").isNull() & (F.col("time") < watermark)
+    detail = F.concat(_second("time"), F.lit(" is before the watermark "), _second(watermark), F.lit(TAKES_IT_IN))
+    return parsed.withColumns(
+        {
+            "reason": F.when(is_late, F.lit(LATE)).otherwise(F.col("reason")),
+            "detail": F.when(is_late, detail).otherwise(F.col("detail")),
+        }
+    )
+
+
+def of_ranges(lines: DataFrame) -> DataFrame:
+    """Parsed lines of (value: bytes, file, position, lost), where a row without a value says that `lost` bytes of its
+    file from `position` on are gone: such rows are set aside."""
+    gone = F.format_string("bytes %d to %d", F.col("position"), F.col("position") + F.col("lost"))
+    text = F.when(F.col("value").isNull(), gone).otherwise(F.col("value").cast("string"))
+    parsed = parse(lines.select(text.alias("value"), F.struct("file", "lost").alias("file")))
+    is_lost = F.col("file.lost") > 0
+    return parsed.withColumns(
+        {
+            "reason": F.when(is_lost, F.lit(LOST)).otherwise(F.col("reason")),
+            "detail": F.when(is_lost, F.lit("they were gone before they were read")).otherwise(F.col("detail")),
+            "file": F.col("file.file"),
+        }
+    )
+
+
+def with_more(aside: DataFrame, more: DataFrame) -> DataFrame:
+    """Rows of QUARANTINE with further ones, of lines that had not been read before."""
+    return (
+        aside.unionByName(more)
+        .groupBy("_source_file", "line_hash")
+        .agg(
+            F.min("line").alias("line"),
+            F.min("reason").alias("reason"),
+            F.min("detail").alias("detail"),
+            F.sum("copies").alias("copies"),
+        )
+    )
+
+
+def late_day(detail: Column) -> Column:
+    """The day of a line that was set aside because it was late, from `detail`."""
+    return F.to_date(F.substring(detail, 1, 10))
+
+
+def _second(time: Column | str) -> Column:
+    return F.date_format(time, "yyyy-MM-dd'T'HH:mm:ss'Z'")
+
+
 def facts(staged: DataFrame) -> DataFrame:
     """The rows of CONTROLLER_EVENTS among what `to_stage` gave."""
     return staged.where("kept").drop("kept")
@@ -91,12 +147,17 @@ def set_aside(staged: DataFrame) -> DataFrame:
         staged.where("not kept")
         .groupBy("_source_file", F.sha2(F.encode("data", "utf-8"), 256).alias("line_hash"))
         .agg(
-            F.min(F.substring(F.make_valid_utf8("data"), 1, KEPT)).alias("line"),
+            # A late line is a good one, and perhaps it stands nowhere else any more: it is kept whole.
+            F.min(F.when(F.col("type") == LATE, F.col("data")).otherwise(_begin("data"))).alias("line"),
             F.min("type").alias("reason"),
             F.min("subject").alias("detail"),
             F.count(F.lit(1)).alias("copies"),
         )
     )
+
+
+def _begin(text: str) -> Column:
+    return F.substring(F.make_valid_utf8(text), 1, KEPT)
 
 
 # --- lines as they are written ------------------------------------------------------------------------------------

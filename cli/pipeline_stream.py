@@ -1,0 +1,228 @@
+"""`lethe pipeline stream`: the tables kept current while journals grow."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from cli.answer import Answer, Exit, Refusal
+from cli.pipeline import Conf, Lake, Master, Surveys, _need_java, _plain, _the_extra, settings
+from cli.render import note
+from cli.running import finish_sync
+from cli.stale_rule import Force, Protect, UnwrittenDays, stale_rule
+
+if TYPE_CHECKING:
+    from pipeline.jobs.stream import Plan, Progress
+    from protocol.journal import JsonValue
+
+Journals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--journal",
+        metavar="DIR",
+        help="A journal to follow: a directory of *.jsonl, a file or a pattern, on a local disk; may be repeated.",
+        show_default=False,
+    ),
+]
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LENGTH: Final = re.compile(r"(\d{1,6})(s|m|h|d)\Z")
+
+
+def stream_command(
+    lake: Lake,
+    journal: Journals = None,
+    surveys: Surveys = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Where it notes how far it has read; in the lake without.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="How often it looks: 30s, 5m.")] = "30s",
+    once: Annotated[bool, typer.Option("--once", help="Take in what is there, and end.")] = False,
+    watermark: Annotated[
+        str,
+        typer.Option("--watermark", metavar="TIME", help="Lines that are later than this are left for `run`: 12h, 7d."),
+    ] = "7d",
+    max_bytes: Annotated[
+        int, typer.Option("--max-bytes-per-trigger", min=1, help="About how much of the journals it reads at a time.")
+    ] = 256 * 1024 * 1024,
+    kafka: Annotated[
+        str | None,
+        typer.Option("--kafka", metavar="BOOTSTRAP", help="Read the journal's topic there too.", show_default=False),
+    ] = None,
+    kafka_topic: Annotated[
+        str, typer.Option("--kafka-topic", metavar="TOPIC", help="Which topic holds the journal.")
+    ] = "__lethe_journal",
+    unwritten_days: UnwrittenDays = 30,
+    protect: Protect = None,
+    force: Force = False,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    json_lines: Annotated[bool, typer.Option("--json-lines", help="Print a JSON object for each batch.")] = False,
+) -> None:
+    """Follow growing journals and new surveys, and keep the tables current. Ends cleanly on Ctrl-C and SIGTERM.
+
+    Goes on where it was, also after a kill. Lines that are later than the watermark are kept in quarantine until
+    `lethe pipeline run` takes them in.
+    """
+
+    def command() -> Answer:
+        with _the_extra():
+            from pipeline.jobs.stream import Kafka, Plan
+        plan = Plan(
+            tuple(journal or ()),
+            tuple(surveys or ()),
+            None if kafka is None else Kafka(kafka, kafka_topic),
+            checkpoint,
+            None if once else seconds("--every", every),
+            datetime.timedelta(seconds=seconds("--watermark", watermark)),
+            max_bytes,
+            rule=stale_rule(unwritten_days, protect or (), force=force),
+        )
+        return stream(lake, plan, master, settings(conf or []), json_lines)
+
+    finish_sync(command, as_json=json_lines)
+
+
+def seconds(option: str, text: str) -> int:
+    """Of `30s`, `5m`, `12h`, `7d`. Raises ValueError."""
+    found = _LENGTH.match(text)
+    if found is None or not int(found[1]):
+        raise ValueError(f"{option} {text!r} is no length of time, such as 30s, 5m, 12h or 7d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lines: bool) -> Answer:
+    """Runs until it is stopped, or with no `every_s` until nothing is left. Raises Refusal, ValueError and OSError."""
+    if not (plan.journals or plan.surveys or plan.kafka):
+        raise ValueError("nothing to follow: name a journal (--journal DIR), surveys (--surveys DIR) or --kafka")
+    with _the_extra():
+        from pyspark import __version__ as version
+
+        from pipeline import session
+        from pipeline.io.lake import Lake as TheLake
+        from pipeline.io.lake import LakeUnusable
+        from pipeline.io.lock import Locked
+        from pipeline.jobs.stream import KAFKA_PACKAGE, Stream, StreamFailed
+    _need_java()
+    log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
+    if plan.kafka:
+        wanted = [one for one in (conf.get("spark.jars.packages"), f"{KAFKA_PACKAGE}:{version}") if one]
+        conf = {**conf, "spark.jars.packages": ",".join(wanted)}
+    stopping = threading.Event()
+    batches = 0
+
+    def told(progress: Progress) -> None:
+        nonlocal batches
+        batches += 1
+        typer.echo(json.dumps(as_data(progress)) if json_lines else in_words(progress))
+        sys.stdout.flush()
+
+    try:
+        with _ended_by_signals(stopping):
+            spark = session.build(master, conf, log=log)
+            try:
+                if not json_lines:
+                    note("following; Ctrl-C ends it between two batches" if plan.every_s else "taking in what is there")
+                clock = lambda: datetime.datetime.now(datetime.UTC)  # noqa: E731
+                with _ended_by_signals(stopping):
+                    Stream(spark, TheLake(spark, lake), plan, clock, told, note, stopping).run()
+            finally:
+                spark.stop()
+    except session.SessionUnavailable as error:
+        raise Refusal(f"{error}{_package_words(plan)}", Exit.USAGE) from error
+    except LakeUnusable as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    except Locked as error:
+        raise Refusal(str(error), Exit.NO) from error
+    except StreamFailed as error:
+        raise Refusal(f"the stream ended: {error}; what Spark said is in {log}", Exit.UNREACHABLE) from error
+    except (Refusal, ValueError, OSError):
+        log.unlink(missing_ok=True)
+        raise
+    except Exception:
+        note(f"lethe: what Spark said is in {log}")
+        raise
+    log.unlink(missing_ok=True)
+    data: JsonValue = {"batches": batches, "stopped": stopping.is_set()}
+    return Answer(data, (f"Ended after {batches} batches; the same command goes on here.",))
+
+
+def as_data(progress: Progress) -> dict[str, JsonValue]:
+    """What `--json-lines` prints of a batch."""
+    done = progress.done
+    return {
+        "batch": done.batch,
+        **done.counts._asdict(),
+        "surveys": done.surveys,
+        "surveys_refused": done.refused,
+        "watermark": _plain(done.watermark),
+        "days": [str(day) for day in done.days],
+        "took_ms": progress.took_ms,
+        "behind_bytes": progress.behind_bytes,
+    }
+
+
+def in_words(progress: Progress) -> str:
+    """A batch as one line: what is nothing is left out."""
+    done, counts = progress.done, progress.done.counts
+    parts = [
+        f"{number:,} {word}"
+        for number, word in (
+            (counts.new, "new"),
+            (counts.duplicate, "known or twice"),
+            (counts.late, "late"),
+            (counts.bad, "set aside"),
+            (counts.lost, "ranges lost to rotation"),
+            (done.surveys, "surveys"),
+            (done.refused, "surveys left out"),
+        )
+        if number
+    ]
+    if progress.behind_bytes:
+        parts.append(f"{progress.behind_bytes / 1e6:,.1f} MB behind")
+    watermark = "" if done.watermark is None else f"  watermark {done.watermark:%Y-%m-%d %H:%M}"
+    return f"batch {done.batch}: {', '.join(parts) or 'nothing new'}  {progress.took_ms / 1000:.1f} s{watermark}"
+
+
+def _package_words(plan: Plan) -> str:
+    if plan.kafka is None:
+        return ""
+    return (
+        "; --kafka needs Spark's package for Kafka, which is fetched from Maven Central: where that cannot be reached, "
+        "name a mirror (--conf spark.jars.ivySettings=FILE) or follow the files (--journal DIR)"
+    )
+
+
+@contextmanager
+def _ended_by_signals(stopping: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set the event; Spark's session sets a handler of its own for the latter."""
+
+    def handle(_: int, __: object) -> None:
+        stopping.set()
+
+    before: dict[signal.Signals, object] = {}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)  # type: ignore[arg-type]

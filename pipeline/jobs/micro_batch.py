@@ -1,0 +1,188 @@
+"""What one micro-batch of the stream does to the lake: the same as a run of the batch job, for fewer lines.
+
+Theory of operation. Spark repeats a micro-batch that was interrupted, with the same lines. Everything that comes of its
+lines (new rows, lines that are set aside, the note that it was done) comes into the lake in one change, so a repeated
+batch either finds nothing of itself, or the note, and then leaves the lines alone. What the tables still lack then, the
+lake owes: the days are made anew as a whole. Otherwise only the topics are made anew that the batch's lines are about.
+
+The watermark is `delay` before the newest line in bronze, or before now where a line claims to be of the future, and is
+kept with the batch, so that a repeated batch judges as it did before. Earlier lines are set aside as late: whether a
+line is there already is asked only of the days since. Nothing is kept in memory from one batch to the next but what the
+kept surveys looked like.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.io.following import survey_state
+from pipeline.io.lake import Lake, LakeUnusable, StagedRows
+from pipeline.io.stream_notes import StreamNotes
+from pipeline.jobs.refresh import refresh
+from pipeline.jobs.report import DayRange, Only
+from pipeline.jobs.take_in import add_new
+from pipeline.jobs.take_in_surveys import take_in_surveys
+from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
+from pipeline.transforms import bronze_events
+from pipeline.transforms.candidates import StaleRule
+from protocol.journal import FactType
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MS = datetime.timedelta(milliseconds=1)
+
+
+class Counts(NamedTuple):
+    """What became of the lines of a batch. new + duplicate + late + bad = read; all 0 where it was repeated and had
+    been taken in before."""
+
+    read: int = 0
+    new: int = 0
+    duplicate: int = 0
+    late: int = 0
+    """Set aside, because they are from before the watermark."""
+    bad: int = 0
+    lost: int = 0
+    """Ranges of bytes that were gone before they were read."""
+    elections: int = 0
+
+
+class Done(NamedTuple):
+    """A micro-batch that is done. `watermark` is that with which it began; None before the first line."""
+
+    batch: int
+    counts: Counts
+    surveys: int
+    """New ones."""
+    refused: int
+    """Surveys that were left out."""
+    watermark: datetime.datetime | None
+    days: list[datetime.date]
+    """Those whose tables were made anew."""
+
+
+@dataclass(slots=True)
+class MicroBatches:
+    """Does one micro-batch after the other. `surveys` are places on a local disk."""
+
+    spark: SparkSession
+    lake: Lake
+    stream_id: str
+    surveys: list[str]
+    delay: datetime.timedelta
+    now: Callable[[], datetime.datetime]
+    rule: StaleRule | None = None
+    most_files: int = 200
+    _surveyed: str = field(default="")
+
+    def do(self, lines: DataFrame, batch: int) -> Done:
+        """Takes in (value, file, position, lost) and makes tables anew. Raises Locked, LakeUnusable, FileTrouble."""
+        name = f"stream-{self.stream_id[:8]}-{batch:09}"
+        notes = StreamNotes(self.lake.files, self.stream_id)
+        now = self.now()
+        with self.lake.writer(name):
+            if batch and not notes.is_known():
+                raise LakeUnusable(
+                    f"the lake {self.lake.root} knows nothing of this stream, whose checkpoint has come to batch "
+                    f"{batch}: "
+                    "it is of another lake, or this one was made anew; remove the checkpoint to read everything again"
+                )
+            owed_before = self.lake.owed()
+            watermark = _moment(notes.begin(batch, _ms(newest(self.lake), now, self.delay)))
+            ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
+            counts = Counts()
+            if not notes.is_taken(batch):
+                counts = self._take_in(lines, notes.taken(batch), watermark, ingested_at, name)
+            surveys, refused = self._take_in_surveys(ingested_at, name)
+            days = self._refresh(bool(owed_before), counts, surveys, now, name)
+            notes.forget_before(batch)
+            self._put_together(days)
+        return Done(batch, counts, surveys, refused, watermark, days)
+
+    def _take_in(
+        self,
+        lines: DataFrame,
+        note: str,
+        watermark: datetime.datetime | None,
+        ingested_at: Column,
+        name: str,
+    ) -> Counts:
+        lake = self.lake
+        parsed = bronze_events.of_ranges(lines)
+        if watermark is not None:
+            parsed = bronze_events.late(parsed, F.lit(watermark.isoformat()).cast("timestamp"))
+        staged = lake.staged(CONTROLLER_EVENTS, bronze_events.to_stage(parsed, ingested_at=ingested_at, batch_id=name))
+        lake.owe(staged.days())
+        aside = {row["type"]: int(row["count"]) for row in staged.aside().groupBy("type").count().collect()}
+        is_election = (F.col("type") == FactType.ELECTION.value).cast("int")
+        facts, elections = staged.read().agg(F.count(F.lit(1)), F.coalesce(F.sum(is_election), F.lit(0))).collect()[0]
+
+        def together(kept: StagedRows) -> None:
+            if aside:
+                more = bronze_events.set_aside(staged.aside())
+                kept.with_whole(QUARANTINE, bronze_events.with_more(lake.read(QUARANTINE), more))
+            kept.with_note(note)
+
+        new, _ = add_new(lake, staged, lake.days(CONTROLLER_EVENTS), together)
+        late, lost = aside.pop(bronze_events.LATE, 0), aside.pop(bronze_events.LOST, 0)
+        bad = sum(aside.values())
+        return Counts(facts + late + bad, new, facts - new, late, bad, lost, elections)
+
+    def _take_in_surveys(self, ingested_at: Column, name: str) -> tuple[int, int]:
+        """How many were new, how many refused; nothing is read where all looks as before."""
+        state = survey_state(self.surveys)
+        if not self.surveys or state == self._surveyed:
+            return 0, 0
+        taken, refused, _ = take_in_surveys(
+            self.spark, self.lake, self.surveys, DayRange(), ingested_at=ingested_at, batch_id=name
+        )
+        self._surveyed = state
+        return taken[0].new, len(refused)
+
+    def _refresh(
+        self, was_interrupted: bool, counts: Counts, surveys: int, now: datetime.datetime, name: str
+    ) -> list[datetime.date]:
+        lake = self.lake
+        owed = lake.owed()
+        days: list[datetime.date] = []
+        if was_interrupted:
+            days = refresh(lake, owed, now, _quietly, self.rule).days
+        elif counts.new or surveys:
+            of_batch = F.col("_batch_id") == name
+            surveyed = lake.read(SURVEYS, owed).where(of_batch).select("day").distinct().collect() if surveys else []
+            only = Only(of_batch, [row["day"] for row in surveyed], bool(counts.elections))
+            days = refresh(lake, owed, now, _quietly, self.rule, only).days
+        lake.settle(owed)
+        return days
+
+    def _put_together(self, days: list[datetime.date]) -> None:
+        """Every batch adds small files; reading a day would take longer and longer."""
+        for day in days:
+            if self.lake.files_of(CONTROLLER_EVENTS, day) > self.most_files:
+                self.lake.replace_partitions(CONTROLLER_EVENTS, self.lake.read(CONTROLLER_EVENTS, [day]), [day])
+
+
+def newest(lake: Lake) -> datetime.datetime | None:
+    """The time of the newest line in bronze, from its last day alone."""
+    days = lake.days(CONTROLLER_EVENTS)
+    if not days:
+        return None
+    newest_ms = F.max(F.unix_millis("time"))
+    return _moment(lake.read(CONTROLLER_EVENTS, days[-1:]).agg(newest_ms).collect()[0][0])
+
+
+def _ms(newest_line: datetime.datetime | None, now: datetime.datetime, delay: datetime.timedelta) -> int | None:
+    return None if newest_line is None else (min(newest_line, now) - delay - _EPOCH) // _MS
+
+
+def _moment(ms: int | None) -> datetime.datetime | None:
+    return None if ms is None else _EPOCH + ms * _MS
+
+
+def _quietly(_: str) -> None:
+    """Stages of a micro-batch are told to nobody."""

@@ -1,0 +1,221 @@
+"""Keeps the tables current: a query of Structured Streaming whose micro-batches do what the batch job does.
+
+The lake is locked only while a micro-batch is done, so that `lethe pipeline run` has its turn in between; the
+checkpoint is locked all the time, so that it has one stream. Where another process holds the lake, the batch waits.
+Asked to stop, the stream ends between two batches.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pipeline.io import journal_source
+from pipeline.io.files import Files
+from pipeline.io.following import Follower, behind
+from pipeline.io.journal import NothingToRead
+from pipeline.io.lake import Lake
+from pipeline.io.lock import Locked, hold
+from pipeline.jobs.micro_batch import Done, MicroBatches
+from pipeline.transforms.candidates import StaleRule
+
+POLL_S: Final = 1
+LOCKED_POLL_S: Final = 1.0
+CHECKPOINT: Final = "_checkpoint"
+KAFKA_PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+
+
+class StreamFailed(Exception):
+    """The query ended by itself, not by what a batch does: says why in its words."""
+
+
+class Kafka(NamedTuple):
+    """A topic that holds the journal's lines."""
+
+    bootstrap: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is followed and how. Places are directories, files and patterns on a local disk; `every_s` is None for a
+    stream that takes what is there and ends; no `checkpoint`: inside the lake."""
+
+    journals: tuple[str, ...] = ()
+    surveys: tuple[str, ...] = ()
+    kafka: Kafka | None = None
+    checkpoint: str | None = None
+    every_s: float | None = None
+    delay: datetime.timedelta = datetime.timedelta(days=7)
+    max_bytes: int = journal_source.MAX_BYTES
+    most_files: int = 200
+    """A day of bronze that has more files is put together into few."""
+    rule: StaleRule | None = None
+
+
+class Progress(NamedTuple):
+    """A micro-batch that is done, and how it went."""
+
+    done: Done
+    took_ms: int
+    behind_bytes: int | None
+    """What lies in the journal's files and has not been taken in; None for a journal in Kafka."""
+
+
+class _Stopped(Exception):
+    """The stream was asked to stop before this batch was begun."""
+
+
+def local(spark: SparkSession, places: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """The places as local paths. Raises NothingToRead for one that is elsewhere or does not exist."""
+    found = []
+    for place in places:
+        files = Files(spark, place)
+        root = files.local_root
+        if root is None:
+            raise NothingToRead(f"the {what} {place} is on no local disk: `lethe pipeline run` reads it, or mount it")
+        if not files.matching(place):
+            raise NothingToRead(f"no {what} at {place}: there is no such file or directory")
+        found.append(str(root))
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Stream:
+    """One stream. `stopping` ends it between two batches; `told` is given each batch, `waiting` why one waits."""
+
+    spark: SparkSession
+    lake: Lake
+    plan: Plan
+    now: Callable[[], datetime.datetime]
+    told: Callable[[Progress], None] = lambda _: None
+    waiting: Callable[[str], None] = lambda _: None
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _batches: MicroBatches | None = None
+    _failure: Exception | None = None
+    _follower: Follower = field(default_factory=lambda: Follower(()))
+
+    def run(self) -> None:
+        """Until there is nothing more to take in, or `stopping`. Raises Locked, NothingToRead, LakeUnusable,
+        FileTrouble and StreamFailed."""
+        journals = local(self.spark, self.plan.journals, "journal")
+        surveys = local(self.spark, self.plan.surveys, "survey")
+        self._follower = Follower(journals)
+        with self.lake.writer("stream"):
+            pass  # Whoever starts a stream is told at once that somebody else writes; later, a batch waits.
+        checkpoint = Files(self.spark, self.plan.checkpoint or f"{self.lake.root}/{CHECKPOINT}")
+        checkpoint.make_directory(checkpoint.root)
+        with hold(checkpoint, "stream", "checkpoint"):
+            self._follow(self._start(self._lines(journals, surveys), checkpoint, list(surveys)))
+
+    def _lines(self, journals: tuple[str, ...], surveys: tuple[str, ...]) -> DataFrame:
+        """(value, file, position, lost), streaming."""
+        spark, kafka = self.spark, self.plan.kafka
+        spark.dataSource.register(journal_source.JournalSource)
+        given = journal_source.options(journals, surveys, self.plan.max_bytes)
+        lines = spark.readStream.format(journal_source.NAME).options(**given).load()
+        return lines if kafka is None else lines.unionByName(kafka_lines(spark, kafka))
+
+    def _start(self, lines: DataFrame, checkpoint: Files, surveys: list[str]) -> StreamingQuery:
+        every_s = self.plan.every_s
+        # What a batch raises is raised by `run`; the bridge to Java would print it too, with its trace.
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+
+        def batch(rows: DataFrame, number: int) -> None:
+            try:
+                self._do(rows, number, checkpoint, surveys)
+            except Exception as error:
+                self._failure = error
+                raise
+
+        writer = lines.writeStream.queryName("lethe").foreachBatch(batch)
+        writer = writer.option("checkpointLocation", checkpoint.root)
+        timed = (
+            writer.trigger(availableNow=True)
+            if every_s is None
+            else writer.trigger(processingTime=f"{every_s} seconds")
+        )
+        return timed.start()
+
+    def _follow(self, query: StreamingQuery) -> None:
+        try:
+            while query.isActive:
+                query.awaitTermination(POLL_S)
+                if self.stopping.is_set() and not query.status["isTriggerActive"]:
+                    query.stop()
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            if isinstance(self._failure, _Stopped):
+                return
+            if self._failure is not None:
+                raise self._failure from error
+            raise StreamFailed(_words(str(error))) from error
+        finally:
+            if query.isActive:
+                query.stop()
+
+    def _do(self, rows: DataFrame, number: int, checkpoint: Files, surveys: list[str]) -> None:
+        began = time.monotonic()
+        if self._batches is None:
+            stream_id = str(json.loads(checkpoint.read_text(f"{checkpoint.root}/metadata"))["id"])
+            plan = self.plan
+            self._batches = MicroBatches(
+                self.spark, self.lake, stream_id, surveys, plan.delay, self.now, plan.rule, plan.most_files
+            )
+        done, said = None, ""
+        while done is None:
+            if self.stopping.is_set():
+                raise _Stopped
+            try:
+                done = self._batches.do(rows, number)
+            except Locked as error:
+                if said != str(error):
+                    said = str(error)
+                    self.waiting(said)
+                self.stopping.wait(LOCKED_POLL_S)
+        self.told(Progress(done, round((time.monotonic() - began) * 1000), self._behind(checkpoint, number)))
+
+    def _behind(self, checkpoint: Files, number: int) -> int | None:
+        """From the offsets that the batch ends with, as Spark keeps them: a line for each source."""
+        if not self.plan.journals:
+            return None
+        for line in checkpoint.read_text(f"{checkpoint.root}/offsets/{number}").splitlines():
+            if line.startswith("{") and isinstance(offset := json.loads(line), dict) and "files" in offset:
+                return behind(journal_source.marks_of(offset), self._follower.look())
+        return None
+
+
+def kafka_lines(spark: SparkSession, kafka: Kafka) -> DataFrame:
+    """(value, file, position, lost): the topic's records from the earliest on, streaming. What Kafka has removed before
+    it was read leaves a hole in the numbers of the lines' ids, which the audit finds."""
+    records = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", kafka.bootstrap)
+        .option("subscribe", kafka.topic)
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "false")
+        .load()
+    )
+    return records.where(F.col("value").isNotNull()).select(
+        F.rtrim(F.col("value").cast("string"), F.lit("\n")).cast("binary").alias("value"),
+        F.concat(F.lit("kafka:"), "topic", F.lit("/"), F.col("partition").cast("string")).alias("file"),
+        F.col("offset").alias("position"),
+        F.lit(0).cast("long").alias("lost"),
+    )
+
+
+def _words(text: str) -> str:
+    """What a source said: the last line of its trace, where it has one."""
+    raised = [line.strip() for line in text.splitlines() if line[:1].isalpha() and "Error" in line.partition(":")[0]]
+    return raised[-1] if raised else text.splitlines()[0]

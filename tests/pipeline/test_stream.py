@@ -1,0 +1,131 @@
+"""The stream gives the same tables as the batch job, wherever it was interrupted."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import tables
+from pipeline.io.lake import Lake, LakeUnusable
+from pipeline.io.lock import Locked
+from pipeline.io.stream_notes import STREAMS
+from pipeline.jobs import batch
+from pipeline.jobs.report import DayRange
+from pipeline.transforms.bronze_events import LATE, LOST
+from tests.pipeline.streams import AT_THE_END, NEVER, NOW, Growing, Killed, follow
+from tests.pipeline.test_batch import FIRST, SECOND, keep_survey, phase, rows, spans
+
+COMPARED: Final = (
+    *(tables.CONTROLLER_EVENTS, tables.QUARANTINE, tables.DELETION_SPANS, tables.REPLICA_DELETIONS),
+    *(tables.DELETION_SLO, tables.SLOW_BROKERS, tables.DAILY_RECLAIM, tables.STUCK_NOW, tables.CONTROLLER_TENURES),
+)
+
+
+def all_rows(spark: SparkSession, root: Path) -> dict[str, list[str]]:
+    return {table.name: rows(spark, root, table) for table in COMPARED}
+
+
+def run_batch(spark: SparkSession, lake: Path, journal: Path, name: str = "batch") -> None:
+    batch.run(spark, Lake(spark, str(lake)), [str(journal)], [], DayRange(), NOW, batch_id=name)
+
+
+def assert_like_batch(spark: SparkSession, root: Path, growing: Growing) -> None:
+    streamed = all_rows(spark, root)
+    growing.restore()
+    run_batch(spark, root / "batch" / "lake", growing.journal)
+    expected = all_rows(spark, root / "batch")
+    assert all(expected[table.name] for table in COMPARED if table is not tables.SLOW_BROKERS)
+    assert streamed == expected
+
+
+def test_a_stream_that_is_interrupted_at_each_stage_gives_the_tables_of_one_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, growing = tmp_path / "lake", Growing(tmp_path)
+    # Before anything; at the end, before Spark has noted it; then, in the next batch, among the moves of its lines; in
+    # the middle of the tables.
+    for dies_at in (0, AT_THE_END, 2, 12):
+        if dies_at != 12:
+            growing.grow()
+        if dies_at == 2:
+            growing.end_lines()
+        with pytest.raises(Killed):
+            follow(spark, lake, growing.journal, dies_at)
+        growing.rotate(lake)
+    assert len(list(growing.journal.iterdir())) < len(list(growing.archive.iterdir())), "some were rotated away"
+    follow(spark, lake, growing.journal)
+    assert follow(spark, lake, growing.journal) == []
+    assert_like_batch(spark, tmp_path, growing)
+
+
+@pytest.mark.slow
+def test_a_stream_that_is_killed_five_times_gives_the_tables_of_one_run(spark: SparkSession, tmp_path: Path) -> None:
+    lake, growing = tmp_path / "lake", Growing(tmp_path)
+    command = [sys.executable, "-m", "tests.pipeline.streams", str(lake), str(growing.journal)]
+    for dies_at in (2, 9, AT_THE_END, 3, 14):
+        growing.grow()
+        done = subprocess.run(
+            [*command, str(dies_at)], start_new_session=True, capture_output=True, timeout=500, check=False
+        )
+        assert done.returncode == -9, done.stderr.decode()
+        growing.rotate(lake)
+    growing.end_lines()
+    done = subprocess.run([*command, str(NEVER)], capture_output=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert_like_batch(spark, tmp_path, growing)
+
+
+def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
+    lake, journal = tmp_path / "lake", tmp_path / "journal"
+    journal.mkdir()
+    keep_survey(tmp_path / "surveys", "06T09:00:00.000")
+    file = journal / "a.jsonl"
+    file.write_bytes(b"".join(FIRST + SECOND))
+    hour, surveys = datetime.timedelta(hours=1), (str(tmp_path / "surveys"),)
+    (first,) = follow(spark, lake, journal, delay=hour, surveys=surveys)
+    assert (first.done.counts.new, first.done.surveys, first.done.watermark, first.behind_bytes) == (4, 1, None, 0)
+    before = spans(spark, tmp_path)
+    with file.open("ab") as appended:
+        appended.write(phase(9, "05T12:00:00", "queued", "late") + phase(10, "06T08:10:00", "started", "users"))
+    (second,) = follow(spark, lake, journal, delay=hour, most_files=1)
+    assert (second.done.counts.new, second.done.counts.late) == (1, 1)
+    assert second.done.watermark == datetime.datetime(2026, 1, 6, 7, tzinfo=datetime.UTC)
+    assert spans(spark, tmp_path) == before
+    assert Lake(spark, str(lake)).files_of(tables.CONTROLLER_EVENTS, datetime.date(2026, 1, 6)) == 1
+    aside = Lake(spark, str(lake)).read(tables.QUARANTINE)
+    (late,) = aside.collect()
+    assert late.reason == LATE
+    assert late.detail.startswith("2026-01-05T12:00:00Z is before the watermark 2026-01-06T07:00:00Z")
+    file.unlink()
+    other = tmp_path / "other"
+    other.mkdir()
+    run_batch(spark, lake, other)
+    assert spans(spark, tmp_path) == {**before, "late": ("open", datetime.date(2026, 1, 5))}
+    assert rows(spark, tmp_path, tables.QUARANTINE) == []
+    assert len(rows(spark, tmp_path, tables.LEFTOVERS)) > 0
+
+
+def test_what_a_stream_cannot_go_on_with_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    lake, journal = tmp_path / "lake", tmp_path / "journal"
+    journal.mkdir()
+    (journal / "a.jsonl").write_bytes(FIRST[0])
+    with Lake(spark, str(lake)).writer("another run"), pytest.raises(Locked, match="another run"):
+        follow(spark, lake, journal)
+    with pytest.raises(Killed):
+        follow(spark, lake, journal, 0)
+    (journal / "a.jsonl").unlink()
+    lost, *_ = follow(spark, lake, journal)
+    assert (lost.done.counts.new, lost.done.counts.lost) == (0, 1)
+    (aside,) = Lake(spark, str(lake)).read(tables.QUARANTINE).collect()
+    assert (aside.reason, aside.line) == (LOST, f"bytes 0 to {len(FIRST[0])}")
+    (journal / "b.jsonl").write_bytes(FIRST[1])
+    shutil.rmtree(lake / STREAMS)
+    with pytest.raises(LakeUnusable, match="remove the checkpoint"):
+        follow(spark, lake, journal)

@@ -1,0 +1,56 @@
+"""`lethe pipeline stream` without Spark: options, refusals, and what is told of a batch."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import threading
+
+import pytest
+
+from cli import pipeline_stream
+from pipeline.jobs.micro_batch import Counts, Done
+from pipeline.jobs.stream import Kafka, Plan, Progress
+
+WATERMARK = datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC)
+
+
+def test_lengths_of_time_are_read_or_named() -> None:
+    assert [pipeline_stream.seconds("--every", text) for text in ("30s", "5m", "12h", "7d")] == [30, 300, 43200, 604800]
+    for text in ("30", "0s", "-1s", "1w", "1d "):
+        with pytest.raises(ValueError, match=f"--every {text!r} is no length of time"):
+            pipeline_stream.seconds("--every", text)
+
+
+def test_a_stream_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="name a journal"):
+        pipeline_stream.stream("/nowhere", Plan(), "local[1]", {}, json_lines=False)
+
+
+def test_a_batch_is_told_in_a_line_and_as_data() -> None:
+    counts = Counts(read=1009, new=1000, duplicate=4, late=3, bad=2, lost=1)
+    progress = Progress(Done(7, counts, 1, 0, WATERMARK, [WATERMARK.date()]), 1250, 2_500_000)
+    assert pipeline_stream.in_words(progress) == (
+        "batch 7: 1,000 new, 4 known or twice, 3 late, 2 set aside, 1 ranges lost to rotation, 1 surveys, 2.5 MB behind"
+        "  1.2 s  watermark 2026-01-05 12:00"
+    )
+    data = pipeline_stream.as_data(progress)
+    assert data["watermark"] == "2026-01-05T12:00:00.000Z"
+    assert (data["new"], data["days"], data["behind_bytes"]) == (1000, ["2026-01-05"], 2_500_000)
+    nothing = Progress(Done(8, Counts(), 0, 0, None, []), 100, None)
+    assert pipeline_stream.in_words(nothing) == "batch 8: nothing new  0.1 s"
+
+
+def test_signals_end_it_and_are_then_somebody_elses_again() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    stopping = threading.Event()
+    with pipeline_stream._ended_by_signals(stopping):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopping.wait(10)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_where_the_package_for_kafka_comes_from_is_said() -> None:
+    assert pipeline_stream._package_words(Plan()) == ""
+    assert "--journal DIR" in pipeline_stream._package_words(Plan(kafka=Kafka("localhost:9092", "t")))

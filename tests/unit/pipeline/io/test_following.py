@@ -1,0 +1,159 @@
+"""Growing, rotated files: what is taken, what waits, what is told as lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.io.following import (
+    Follower,
+    Gone,
+    Lines,
+    Mark,
+    Range,
+    ahead,
+    behind,
+    files_in,
+    pieces,
+    ranges,
+    read,
+    survey_state,
+)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    path = tmp_path / "journal"
+    path.mkdir()
+    return path
+
+
+def write(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def step(journal: Path, start: dict[str, Mark], max_bytes: int | None = None) -> tuple[dict[str, Mark], list[Range]]:
+    end = ahead(start, Follower([str(journal)]).look(), max_bytes)
+    return end, ranges(start, end)
+
+
+def lines(found: list[Range]) -> list[str]:
+    texts = [text.decode() for one in found for got in read(one) if isinstance(got, Lines) for text in got.texts]
+    return sorted(texts)
+
+
+def gone(found: list[Range]) -> list[tuple[int, int]]:
+    return [(got.first, got.last) for one in found for got in read(one) if isinstance(got, Gone)]
+
+
+def test_what_is_appended_is_read_and_a_line_without_end_waits(journal: Path) -> None:
+    write(journal / "a.jsonl", "a1\na2\na3")
+    write(journal / "notes.txt", "x\n")
+    write(journal / ".b.jsonl", "x\n")
+    first, found = step(journal, {})
+    assert lines(found) == ["a1", "a2"]
+    assert step(journal, first) == (first, [])
+    write(journal / "a.jsonl", "+\n\n")
+    write(journal / "b.jsonl", "b1")
+    second, found = step(journal, first)
+    assert lines(found) == ["", "a3+"]
+    assert list(second) == [str(journal / "a.jsonl")], "nothing is known of a file whose first line is not whole"
+    write(journal / "b.jsonl", "\n")
+    assert lines(step(journal, second)[1]) == ["b1"]
+    assert lines(ranges(first, second)) == ["", "a3+"], "the same ranges give the same lines"
+
+
+def test_a_file_that_was_replaced_is_another_one(journal: Path) -> None:
+    path = journal / "a.jsonl"
+    write(path, "a1\na2\n")
+    start, _ = step(journal, {})
+    path.unlink()
+    write(path, "b1\n")
+    end, found = step(journal, start)
+    assert (lines(found), gone(found)) == (["b1"], [])
+    path.write_text("a1\na2\na3\n")
+    assert lines(step(journal, start)[1]) == ["a3"], "a copy of the same file is the same, whatever its inode"
+    assert lines(step(journal, end)[1]) == ["a1", "a2", "a3"]
+
+
+def test_what_was_seen_and_is_gone_is_told(journal: Path) -> None:
+    write(journal / "a.jsonl", "a1\na2\na3\n")
+    start, found = step(journal, {}, 4)
+    assert lines(found) == ["a1"]
+    (journal / "a.jsonl").unlink()
+    end, lost = step(journal, start)
+    assert (end, gone(lost)) == ({}, [(3, 9)])
+    write(journal / "b.jsonl", "b1\nb2\nb3\n")
+    _, planned = step(journal, end)
+    (journal / "b.jsonl").write_text("b1\nb2\n")
+    assert (lines(planned), gone(planned)) == (["b1", "b2"], [(6, 9)]), "it shrank before it was read"
+    (journal / "b.jsonl").unlink()
+    assert gone(planned) == [(0, 9)]
+    write(journal / "b.jsonl", "another\nfile\n")
+    assert (lines(planned), gone(planned)) == ([], [(0, 9)])
+
+
+def test_a_file_that_shrank_is_gone_on_with(journal: Path) -> None:
+    write(journal / "a.jsonl", "a1\na2\na3\n")
+    start, _ = step(journal, {})
+    (journal / "a.jsonl").write_text("a1\na")
+    shrunk, found = step(journal, start)
+    assert found == []
+    write(journal / "a.jsonl", "4\n")
+    assert lines(step(journal, shrunk)[1]) == ["a4"]
+
+
+def test_of_a_directory_that_is_not_there_nothing_is_concluded(journal: Path) -> None:
+    write(journal / "a.jsonl", "a1\na2\n")
+    start, _ = step(journal, {}, 3)
+    journal.rename(journal.with_name("unmounted"))
+    end, found = step(journal, start)
+    assert (end, found) == (start, [])
+    journal.with_name("unmounted").rename(journal)
+    assert lines(step(journal, end)[1]) == ["a2"]
+
+
+@pytest.mark.parametrize("max_bytes", [1, 3, 7, 20, 1000])
+def test_batches_and_pieces_are_bounded_and_lose_nothing(journal: Path, max_bytes: int) -> None:
+    expected = sorted(f"{name}{'x' * (number % 11)}{number}" for name in "abc" for number in range(9))
+    for text in expected:
+        write(journal / f"{text[0]}.jsonl", text + "\n")
+    longest = max(map(len, expected)) + 1
+    now = Follower([str(journal)]).look()
+    start: dict[str, Mark] = {}
+    taken: list[str] = []
+    while behind(start, now):
+        end = ahead(start, now, max_bytes)
+        found = ranges(start, end)
+        assert 0 < sum(one.last - one.first for one in found) <= max_bytes + longest
+        groups = pieces(found, max_bytes)
+        assert sum(map(len, groups)) >= len(found)
+        taken += lines([one for group in groups for one in group])
+        start = end
+    assert sorted(taken) == expected
+    whole = pieces(ranges({}, start), max_bytes)
+    assert lines([one for group in whole for one in group]) == expected
+    assert all(sum(one.last - one.first for one in group) <= max_bytes + longest for group in whole)
+
+
+def test_places_are_directories_files_and_patterns(tmp_path: Path) -> None:
+    for name in ("c1", "c2"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "a.jsonl", "x\n")
+    both = [str(tmp_path / name / "a.jsonl") for name in ("c1", "c2")]
+    assert files_in([str(tmp_path / "c*")]) == both
+    assert files_in([str(tmp_path / "c1"), both[0], str(tmp_path / "nowhere")]) == both[:1]
+
+
+def test_new_surveys_are_noticed(tmp_path: Path) -> None:
+    before = survey_state([str(tmp_path)])
+    (tmp_path / ".s1").mkdir()
+    (tmp_path / ".s1" / "survey.json").write_text("{}")
+    assert survey_state([str(tmp_path)]) == before
+    (tmp_path / ".s1").rename(tmp_path / "s1")
+    kept = survey_state([str(tmp_path)])
+    assert kept != before
+    (tmp_path / "s1" / "znodes.jsonl").write_text("{}\n")
+    assert survey_state([str(tmp_path)]) not in (before, kept)
