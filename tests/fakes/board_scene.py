@@ -127,8 +127,10 @@ async def busy_scene(extra: Sequence[str] = ()) -> AsyncIterator[Scene]:
         await reach(lambda: not context.deletions and len(context.topics) == 988, 30)
         scene.brokers[2].acts.extend([Act.HOLD] * 4)
         held = await scene.create(12, 1, data=b"{not json")
-        for names in (held, started, acknowledged, [*extra, *waiting]):
+        for names in (held, started[:3], extra, waiting[:40], started[3:], acknowledged, waiting[40:]):
+            before = len(context.deletions) + len(context.marks)
             await scene.mark(names)
+            await reach(lambda: len(context.deletions) + len(context.marks) == before + len(names), 30)  # noqa: B023
         await reach(lambda: len(context.deletions) == 988 and len(context.marks) == 12, 30)
         await reach(lambda: sum(each.all_acknowledged for each in context.deletions.values()) == 548, 30)
         yield scene

@@ -1,5 +1,5 @@
 // Why one topic is not gone yet: asks /explain/TOPIC, and again while the answer is looked at.
-import { age, clock, duration, make, nowMs, number, some } from "./parts.js";
+import { age, brief, clock, duration, make, nowMs, number, some } from "./parts.js";
 
 const ROWS_SHOWN = 200;
 const AGAIN_MS = 2000;
@@ -39,7 +39,7 @@ function unexplained(status, said) {
   const { phase, row } = asked;
   if (status !== 404) return [make("p", "lead", said.error ?? `The controller answered ${status}.`)];
   if (phase === "done") {
-    const took = duration(row.phase_ms - row.since_ms);
+    const took = brief(row.phase_ms - row.since_ms);
     return [
       make("p", "lead", `It was deleted at ${clock(row.phase_ms)}, after ${took}: ${some(row.partitions, "partition")}, ${some(row.replicas, "replica")}.`),
       said.exists ? make("p", "lead", "A topic of that name exists again.") : make("p", "calm", "There is no such topic any more. Brokers remove its bytes when their delay is over."),
@@ -79,11 +79,11 @@ function cause(row) {
 function replicas(topic) {
   const rows = topic.replicas.slice(0, ROWS_SHOWN).map((row) => make(
     "tr", null,
-    make("td", "number", row.partition ?? "–"), make("td", "number", row.broker ?? "–"),
+    make("td", null, row.partition ?? "–"), make("td", null, row.broker ?? "–"),
     make("td", null, (row.state ?? "metadata cache").toLowerCase().replaceAll("_", " ")),
     make("td", null, row.waiting_for.toLowerCase().replaceAll("_", " ")),
   ));
-  const head = make("tr", null, ...["partition", "broker", "state", "waits for"].map((name, n) => make("th", n < 2 ? "number" : null, name)));
+  const head = make("tr", null, ...["partition", "broker", "state", "waits for"].map((name) => make("th", null, name)));
   const found = [
     make("h3", null, "Replicas"),
     make("div", "scroll", make("table", null, make("thead", null, head), make("tbody", null, ...rows))),

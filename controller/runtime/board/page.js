@@ -191,13 +191,14 @@ function showController(controller) {
   const before = at("notices").textContent;
   at("notices").replaceChildren(...notices);
   if (before !== at("notices").textContent && notices.length) announce(at("notices").textContent);
+  at("waiting").textContent = controller.waiting ? `${number(controller.waiting)} ${controller.waiting === 1 ? "waits" : "wait"} for something that is not there` : "";
   at("deletions").hidden = at("brokers").hidden = !controller.leads;
 }
 
 function showBrokers(list) {
   at("broker-rows").replaceChildren(...list.order.map((id) => brokerRow(id, list.rows[id])));
   const rows = Object.values(list.rows);
-  const bad = rows.filter((row) => row.status === "unreachable" || row.status === "gone").length;
+  const bad = rows.filter((row) => row.status === "unreachable" || row.status === "not registered").length;
   at("brokers-tally").textContent = bad ? `${number(bad)} of ${number(list.count)} cannot be asked` : number(list.count);
   at("brokers-tally").classList.toggle("loud", bad > 0);
   at("brokers-calm").hidden = rows.length > 0 && list.count === rows.length;

@@ -34,6 +34,8 @@ export function duration(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
+export const brief = (ms) => (ms < 100 ? "under 0.1 s" : ms < 10000 ? `${(ms / 1000).toFixed(1)} s` : duration(ms));
+
 export function clock(ms) {
   const at = new Date(ms);
   const time = at.toTimeString().slice(0, 8);
@@ -67,17 +69,17 @@ export function tick() {
 
 export function fillCard(card, phase, row) {
   const isDone = phase === "done";
-  const size = isDone || row.done === undefined
+  const size = !row.replicas ? "size unknown" : isDone || row.done === undefined
     ? some(row.replicas, "replica")
     : `${number(row.done)} of ${some(row.replicas, "replica")}`;
-  const time = isDone ? make("span", "age", `took ${duration(row.phase_ms - row.since_ms)}`) : age(row.since_ms);
+  const time = isDone ? make("span", "age", `took ${brief(row.phase_ms - row.since_ms)}`) : age(row.since_ms);
   if (isDone) time.title = `done ${clock(row.phase_ms)}`;
   const share = row.replicas ? (isDone ? 1 : (row.done ?? 0) / row.replicas) : 0;
   const name = make("span", "topic", card.dataset.topic);
   name.title = card.dataset.topic;
   const parts = [name, make("span", "meta", make("span", "size", size), time)];
   const note = row.note && row.broker !== null && row.broker !== undefined ? `broker ${row.broker}: ${row.note}` : row.note;
-  if (note || row.waits) parts.push(make("span", "note", note || "waits"));
+  if (note || row.waits) parts.push(make("span", row.waits ? "note" : "note soft", note || "waits"));
   const bar = make("i", "share");
   bar.style.setProperty("--share", share);
   if (share > 0 && share < 1) parts.push(bar);
@@ -87,12 +89,12 @@ export function fillCard(card, phase, row) {
 
 // --- brokers, tenures, queue, history --------------------------------------------------------------------------------
 
-const LEVELS = { registered: "quiet", "shutting down": "attention", unreachable: "bad", gone: "bad" };
+const LEVELS = { registered: "quiet", "shutting down": "attention", unreachable: "bad", "not registered": "bad" };
 
 export function brokerRow(id, row) {
   const label = make("span", `label ${LEVELS[row.status] ?? "quiet"}`, row.status);
   const status = make("td", null, label);
-  if (row.status === "gone" && row.gone_ms !== null) status.append(" ", age(row.gone_ms));
+  if (row.status === "not registered" && row.gone_ms !== null) status.append(" ", age(row.gone_ms));
   if (row.problem) { status.append(make("span", "why", row.problem)); }
   if (row.failed_dirs) status.append(make("span", "why", "a log directory has failed"));
   const name = make("th", null, id);
@@ -109,7 +111,7 @@ export function tenureRow(row, myId) {
   const who = make("span", "who", `controller ${row.controller}${row.controller === myId ? " (this one)" : ""}`);
   const until = row.until_ms === null ? age(row.since_ms) : make("span", "age", duration(row.until_ms - row.since_ms));
   const facts = [row.epoch === null ? null : `epoch ${row.epoch}`, `from ${clock(row.since_ms)}`];
-  if (row.active_ms !== null) facts.push(`loaded in ${duration(row.active_ms - row.since_ms)}`);
+  if (row.active_ms !== null) facts.push(`loaded in ${brief(row.active_ms - row.since_ms)}`);
   if (row.reason) facts.push(row.reason);
   const item = make("li", row.until_ms === null ? "now" : null, who, until);
   item.append(make("span", "why", facts.filter(Boolean).join(" · ")));
@@ -119,9 +121,11 @@ export function tenureRow(row, myId) {
 export function historyRow(row) {
   const item = make("li", `kind-${row.kind.replace(/[^a-z]/g, "-")}`);
   const at = make("time", "at", clock(row.at_ms));
-  const subject = row.count > 1 ? `${number(row.count)} × ${row.what}` : row.what;
-  const text = make("span", "said", make("b", null, row.subject.replace(/^topic\//, "")), ` ${subject}`);
-  if (row.count > 1) text.replaceChildren(make("b", null, subject), ` · last ${row.subject.replace(/^topic\//, "")}`);
+  const [, sort, name] = row.subject.match(/^(topic|broker|controller)\/(.*)$/s) ?? [null, "topic", row.subject];
+  const subject = sort === "topic" ? name : `${sort} ${name}`;
+  const text = row.count > 1
+    ? make("span", "said", make("b", null, `${number(row.count)} × ${row.what}`), ` · last ${subject}`)
+    : make("span", "said", make("b", null, subject), ` ${row.what}`);
   if (row.why) text.append(make("span", "why", row.why));
   item.append(at, text);
   return item;

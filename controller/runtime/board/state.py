@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from controller.core.deletion_memory import HeldBy
 from protocol.journal import Fact, FactType, JsonValue
 from protocol.vocabulary import NO_BROKER
 
@@ -27,6 +28,15 @@ MAX_TENURES: Final = 20
 MAX_TEXT: Final = 300
 MERGE_WITHIN_MS: Final = 60_000
 """A line of history takes in what is like it for so long after the last one."""
+
+
+_HELD_WORDS: Final = {each.name: each.value for each in HeldBy}
+_TENURE_WORDS: Final = {
+    "taken": "took control from another one",
+    "elected": "was elected",
+    "active": "has loaded everything and is active",
+    "resigned": "resigned",
+}
 
 
 class Phase(enum.StrEnum):
@@ -163,7 +173,7 @@ class BoardState:
         match fact.data.get("phase"):
             case "held":
                 self._enter(topic, Phase.HELD, fact, now_ms)
-                self._line("held", fact.subject, "held back", _text(fact, "held_by"), now_ms)
+                self._line("held", fact.subject, "held back", _HELD_WORDS.get(_text(fact, "held_by")), now_ms)
             case "queued":
                 self._enter(topic, Phase.QUEUED, fact, now_ms)
             case "started":
@@ -233,7 +243,8 @@ class BoardState:
             if self.active_controller == self.controller_id:
                 self._end_tenure(now_ms, _text(fact, "reason"))
                 self.active_controller = NO_BROKER
-        self._line("tenure", fact.subject, str(what), _text(fact, "reason") or None, now_ms)
+        said = _TENURE_WORDS.get(str(what), str(what)[:MAX_TEXT])
+        self._line("tenure", fact.subject, said, _text(fact, "reason") or None, now_ms)
 
     def _note_event(self, fact: Fact, now_ms: int) -> None:
         what = fact.data.get("what")

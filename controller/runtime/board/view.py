@@ -13,6 +13,7 @@ from typing import Final
 
 from adapters.clock import Clock
 from controller.core.context import Context
+from controller.core.deletion_memory import Stage
 from controller.core.transitions import ReplicaState
 from controller.runtime.board.document import Document, Row, Rows
 from controller.runtime.board.state import GOING_ON, MAX_TEXT, BoardState, Going, Phase
@@ -92,6 +93,7 @@ class BoardView:
             "delete_topic_enable": context.delete_topic_enable,
             "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],
             "topics": len(context.topics),
+            "waiting": context.topics_in_stage.get(Stage.WAITING, 0),
             "stepping": stepping and self._loop.handling_s >= 1,
         }
 
@@ -156,6 +158,10 @@ class BoardView:
             if found["note"] is None and deletion.problems:
                 (_, broker), problem = next(reversed(deletion.problems.items()))
                 found |= {"note": problem.what[:MAX_TEXT], "broker": broker}
+        elif deletion.acknowledged_at_ms is not None:
+            owing = next((broker for broker, sent in deletion.tombstones.items() if not sent.acknowledged), None)
+            if owing is not None:
+                found |= {"note": "its metadata cache may still show it", "broker": owing}
         return found
 
     # --- brokers ------------------------------------------------------------------------------------------------------
@@ -170,14 +176,14 @@ class BoardView:
             channel, problem = channels.get(broker), problems.get(broker)
             status = "registered"
             if broker not in context.brokers:
-                status = "gone"
+                status = "not registered"
             elif broker in context.shutting_down:
                 status = "shutting down"
             elif problem is not None:
                 status = "unreachable"
             rows[str(broker)] = {
                 "status": status,
-                "gone_ms": context.gone_since_ms.get(broker) if status == "gone" else None,
+                "gone_ms": context.gone_since_ms.get(broker) if status == "not registered" else None,
                 "problem": None if problem is None else f"{problem.reason}: {problem.what}"[:MAX_TEXT],
                 "failing_s": None if problem is None else problem.lasts_ms // 1000,
                 "requests": 0 if channel is None else channel.counts.queue_size,
@@ -195,7 +201,7 @@ def _in_the_way(context: Context, topic: str) -> dict[str, JsonValue]:
         if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
             continue
         if replica.broker not in context.brokers:
-            return {"note": "its broker is not registered", "broker": replica.broker}
+            return {"note": "not registered in ZooKeeper", "broker": replica.broker}
         if _on_failed_directory(context, replica):
             return {"note": "its log directory has failed", "broker": replica.broker}
     return {}
