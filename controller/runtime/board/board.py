@@ -22,6 +22,7 @@ from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Data, GetData
 from protocol.zookeeper.znodes import MalformedZnode
 
+_MASSES: Final = frozenset({FactType.TRANSITION, FactType.REQUEST, FactType.ACK, FactType.ZNODE_WRITE})
 _SCHEMES: Final = ("http://", "https://")
 _LOOK_LIMIT_S: Final = 0.2
 """The board does not wait longer for ZooKeeper than this: it shows what it knows."""
@@ -37,7 +38,10 @@ class BoardMemory:
         self._clock = clock
 
     def note_fact(self, fact: Fact) -> None:
-        """Facts come between steps, on the event loop."""
+        """Facts come between steps, on the event loop; what comes in masses is of no interest but as a change."""
+        if fact.type in _MASSES:
+            self.state.changes += 1
+            return
         now_ms = self._clock.now_ms()
         self.state.note(fact, now_ms)
         if fact.type is FactType.EVENT:
