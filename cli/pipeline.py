@@ -19,7 +19,7 @@ from cli.answer import Answer, Exit, Refusal, Table
 from cli.options import AsJson
 from cli.render import note
 from cli.running import finish_sync
-from cli.stale_rule import Force, Protect, UnwrittenDays, stale_rule
+from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, stale_rule
 
 if TYPE_CHECKING:
     from pipeline.jobs.report import DayRange, RunReport
@@ -90,6 +90,7 @@ def run_command(
     unwritten_days: UnwrittenDays = 30,
     protect: Protect = None,
     force: Force = False,
+    stuck_after: StuckAfter = 300,
     master: Master = "local[*]",
     conf: Conf = None,
     as_json: AsJson = False,
@@ -109,6 +110,7 @@ def run_command(
             settings(conf or []),
             as_json,
             stale_rule(unwritten_days, protect or (), force=force),
+            stuck_after,
         ),
         as_json=as_json,
     )
@@ -195,6 +197,7 @@ def run(
     conf: Mapping[str, str],
     quiet: bool,
     rule: StaleRule | None = None,
+    stuck_after_s: float = 300,
 ) -> Answer:
     """One run of the batch job. Raises Refusal, ValueError and OSError."""
     if not (journals or surveys):
@@ -216,7 +219,11 @@ def run(
             try:
                 target = TheLake(spark, lake)
                 report = batch.run(
-                    spark, target, journals, surveys, wanted, now, batch_id=batch_id, stage=stage, rule=rule
+                    *(spark, target, journals, surveys, wanted, now),
+                    batch_id=batch_id,
+                    stage=stage,
+                    rule=rule,
+                    stuck_after_ms=round(stuck_after_s * 1000),
                 )
             finally:
                 spark.stop()

@@ -1,4 +1,4 @@
-"""Options that say which topics count as unused, in the pipeline's table stale_topic_candidates."""
+"""Options that say which topics count as unused (stale_topic_candidates), and which deletions as stuck (stuck_now)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ Protect = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Allow --unwritten-days of less than 1.")]
+
+StuckAfter = Annotated[
+    float,
+    typer.Option(
+        "--stuck-after",
+        metavar="SECONDS",
+        min=0,
+        help="How long a deletion has waited that stuck_now names.",
+    ),
+]
 
 
 def stale_rule(unwritten_days: float, protect: Sequence[str], *, force: bool) -> StaleRule:

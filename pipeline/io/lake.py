@@ -35,6 +35,8 @@ PENDING: Final = "_pending"
 KEPT: Final = "kept"
 ROWS_PER_FILE: Final = 4_000_000
 DAY: Final = "day"
+EMPTY: Final = "_EMPTY"
+"""A file in a partition that is kept though it has no rows; no reader takes it for rows, as of all with this mark."""
 
 
 class LakeUnusable(Exception):
@@ -138,7 +140,7 @@ class Lake:
         return frame.select(*table.schema.names)
 
     def days(self, table: Table) -> list[datetime.date]:
-        """The days of which it has rows."""
+        """The days of which it has rows, or was told to keep that there are none."""
         return _days(self._files, f"{self.root}/{table.path}")
 
     def files_of(self, table: Table, day: datetime.date) -> int:
@@ -196,8 +198,13 @@ class Lake:
         """Adds the rows to a table. Every task writes a file for each day that it has rows of."""
         self.staged(table, frame).keep()
 
-    def replace_partitions(self, table: Table, frame: DataFrame, days: Collection[datetime.date]) -> None:
-        """The table's rows of these days are those of the frame, which has rows of no other day. Raises ValueError."""
+    def replace_partitions(
+        self, table: Table, frame: DataFrame, days: Collection[datetime.date], *, keep_empty: bool = False
+    ) -> None:
+        """The table's rows of these days are those of the frame, which has rows of no other day. Raises ValueError.
+
+        A day without rows goes from the table; with `keep_empty` it stays as a partition that has none.
+        """
         staging, path = self._stage(table, frame.hint("rebalance", F.col(DAY)))
         written = {item.name for item in self._files.items(path) if item.is_directory}
         names = [f"{DAY}={day}" for day in sorted(days)]
@@ -206,6 +213,12 @@ class Lake:
             raise ValueError(
                 f"rows of {', '.join(strange)} among those that are to replace {', '.join(names) or 'none'}"
             )
+        for name in names if keep_empty else ():
+            if name not in written:
+                # A file, because a store of objects has no empty directories.
+                self._files.make_directory(f"{path}/{name}")
+                self._files.write_text(f"{path}/{name}/{EMPTY}", "")
+                written.add(name)
         staging.carry_out(
             [Move(f"{table.name}/{name}" if name in written else None, f"{table.path}/{name}") for name in names]
         )

@@ -10,10 +10,12 @@ from pyspark.sql import functions as F
 
 from pipeline.io.lake import Lake
 from pipeline.jobs.refresh import refresh
+from pipeline.jobs.refresh_audit import refresh_audit
 from pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
 from pipeline.jobs.take_in import take_in_journal
 from pipeline.jobs.take_in_surveys import take_in_surveys
 from pipeline.transforms.candidates import StaleRule
+from pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
 
 
 def run(
@@ -27,11 +29,12 @@ def run(
     batch_id: str,
     stage: Stage = lambda _: None,
     rule: StaleRule | None = None,
+    stuck_after_ms: int = DEFAULT_THRESHOLD_MS,
 ) -> RunReport:
     """Takes in journals and surveys of these days and makes the tables anew that depend on them.
 
     `now` (with a zone) is the moment that the tables speak of; `batch_id` tells the run from all others; `rule`
-    says which topics count as unused. Raises
+    says which topics count as unused, and a deletion is stuck that has waited for `stuck_after_ms`. Raises
     NothingToRead, Locked, LakeUnusable, FileTrouble.
     """
     ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
@@ -52,6 +55,16 @@ def run(
             taken += all_counts
             concerned.update(found)
         owed = lake.owed()
-        made = refresh(lake, concerned | set(owed), now, stage, rule)
+        made = refresh(lake, concerned | set(owed), now, stage, rule, stuck_after_ms=stuck_after_ms)
+        stage("auditing")
+        violations = refresh_audit(lake, made.days)
         lake.settle(owed)
-    return RunReport(batch_id, tuple(taken), tuple(refused), tuple(made.days), made.rows)
+    return RunReport(
+        batch_id,
+        tuple(taken),
+        tuple(refused),
+        tuple(made.days),
+        made.rows,
+        errors=violations.errors,
+        warnings=violations.warnings,
+    )

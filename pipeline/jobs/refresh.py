@@ -33,6 +33,7 @@ from pipeline.transforms.leftovers import leftovers
 from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
+from pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
 from protocol.journal import FactType
 
 
@@ -50,15 +51,16 @@ def refresh(
     stage: Stage,
     rule: StaleRule | None = None,
     only: Only | None = None,
+    stuck_after_ms: int = DEFAULT_THRESHOLD_MS,
 ) -> Refreshed:
     """Makes the tables anew for the journal's lines and the surveys of these days, or for `only` some of them. Inside
-    `lake.writer`. `rule` says which topics count as unused."""
+    `lake.writer`. `rule` says which topics count as unused; what waits for `stuck_after_ms` is stuck."""
     only = only or Only()
     surveyed = days if only.surveyed is None else only.surveyed
     written = set(days)
     written |= refresh_deletions(lake, sorted(days), stage, only.lines)
     refresh_surveys(lake, sorted(surveyed), stage)
-    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rule, only)
+    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rule, only, stuck_after_ms)
     return Refreshed(sorted(written), rows)
 
 

@@ -12,7 +12,7 @@ from pipeline.transforms.candidates import StaleRule, stale_topic_candidates
 from pipeline.transforms.reclaim import daily_reclaim
 from pipeline.transforms.slo import deletion_slo
 from pipeline.transforms.slow_brokers import slow_brokers
-from pipeline.transforms.stuck import Surveyed, stuck_now
+from pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS, Surveyed, stuck_now
 from pipeline.transforms.tenures import controller_tenures
 
 
@@ -24,6 +24,7 @@ def refresh_gold(
     stage: Stage,
     rule: StaleRule | None = None,
     only: Only | None = None,
+    stuck_after_ms: int = DEFAULT_THRESHOLD_MS,
 ) -> dict[str, int]:
     """Makes the gold tables anew but for what is said of single surveys; rows of those that have no days, by name.
 
@@ -48,6 +49,7 @@ def refresh_gold(
         lake.read(tables.DELETION_SPANS),
         lake.read(tables.REPLICA_DELETIONS),
         now=now,
+        threshold_ms=stuck_after_ms,
         surveyed=surveyed if lake.days(tables.SURVEYS) else None,
     )
     lake.write_whole(tables.STUCK_NOW, stuck)

@@ -74,10 +74,10 @@ def second_outcomes(_: Evidence, digest: Digest) -> DataFrame:
 
 def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
     """Deletions that a later controller knows nothing of, and that nobody ended."""
-    newest = (
+    taken_over = (
         rare_facts(digest.rare, FactType.ELECTION, _ELECTION)
         .where(F.col("what") == "active")
-        .agg(F.max_by(F.struct("time", "subject", line_name().alias("line")), "time").alias("newest"))
+        .select(F.struct("time", "subject", line_name().alias("line")).alias("active"))
     )
     said = digest.deleted.select("topic", F.col("topic_id").alias("said_id"), "last")
     return (
@@ -85,18 +85,19 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
         .select("topic", "topic_id", "phase")
         .join(said, "topic", "inner")
         .where(F.col("topic_id").eqNullSafe(F.col("said_id")))
-        .crossJoin(F.broadcast(newest))
-        .where(F.col("last.time") + skew() < F.col("newest.time"))
+        .join(F.broadcast(taken_over), F.col("last.time") + skew() < F.col("active.time"), "inner")
+        .groupBy("topic", "topic_id", "phase", "last.line")
+        .agg(F.min_by("active", "active.time").alias("active"))
         .select(
             F.format_string("topic/%s", "topic").alias("subject"),
-            F.col("last.time").alias("time"),
+            F.col("active.time").alias("time"),
             F.format_string(
                 "its deletion came as far as %s, and %s, active since %s, says nothing of it",
                 "phase",
-                "newest.subject",
-                F.col("newest.time").cast("string"),
+                "active.subject",
+                F.col("active.time").cast("string"),
             ).alias("detail"),
-            F.array("last.line", "newest.line").alias("event_ids"),
+            F.array("line", "active.line").alias("event_ids"),
         )
     )
 

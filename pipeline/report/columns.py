@@ -87,6 +87,9 @@ class Days:
                 wanted = holds if wanted is None else wanted & holds
         return wanted
 
+    def __contains__(self, day: date) -> bool:
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
 
 class LakeReader:
     """Reads tables of one lake. Raises LakeUnreadable where it is not one."""
@@ -111,6 +114,14 @@ class LakeReader:
     def has(self, table: Table) -> bool:
         """Whether anything was ever written to it."""
         return bool(self._files.get_file_info(f"{self._path}/{table.path}").type == pafs.FileType.Directory)
+
+    def days(self, table: Table) -> list[date]:
+        """The days of which it has partitions; one may have no rows."""
+        if not self.has(table):
+            return []
+        found = self._files.get_file_info(pafs.FileSelector(f"{self._path}/{table.path}"))
+        names = [one.base_name for one in found if one.type == pafs.FileType.Directory]
+        return sorted(date.fromisoformat(name.removeprefix("day=")) for name in names if name.startswith("day="))
 
     def batches(self, table: Table, columns: Sequence[str], where: Any = None) -> Iterator[pa.Table]:
         """These columns of all rows that the filter lets through, some ten thousand rows at a time."""

@@ -104,6 +104,7 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
         ),
         violations=violations,
         violations_by_rule=by_rule,
+        audited_days=sum(day in days for day in lake.days(tables.VIOLATIONS)),
         bad_lines=bad_lines,
         bad_by_reason=bad_by_reason,
     )

@@ -153,7 +153,10 @@ def audit(report: Report) -> Section:
     rows = report.violations
     errors = sum(many for (severity, _), many in report.violations_by_rule.items() if severity != "warning")
     if not rows.total:
-        return Section("audit", "Audit", None, calm("No violation of the audit's rules is recorded."), number(0))
+        said = "Nothing of these days was audited: lethe pipeline run does it for the days whose lines it reads."
+        if report.audited_days:
+            said = f"{count(report.audited_days, 'day')} audited: no rule is violated."
+        return Section("audit", "Audit", None, calm(said), number(0) if report.audited_days else "")
     by_rule = table(
         "Violations by rule",
         [Column("Rule", "name"), Column("Severity"), Column("Violations", "number")],

@@ -274,6 +274,8 @@ class Report:
     tenures: Rows[Tenure] = field(default_factory=Rows)
     violations: Rows[Violation] = field(default_factory=Rows)
     violations_by_rule: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    audited_days: int = 0
+    """How many of the days were audited, whatever was found."""
     bad_lines: Rows[BadLine] = field(default_factory=Rows)
     bad_by_reason: Mapping[str, int] = field(default_factory=dict)
     """How many lines, copies included."""

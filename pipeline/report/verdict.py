@@ -54,13 +54,14 @@ def verdict(report: Report) -> Verdict:
     sentence = ", ".join(parts)
     errors = _errors(report)
     warnings = report.violations.total - errors
-    rules = "no audit violations"
+    rules = "no audit violations" if report.audited_days else "not audited"
     if errors:
         rules = f"the audit found {count(errors, 'error')}"
     elif warnings:
         rules = f"the audit found {count(warnings, 'warning')}"
     sentence = f"{sentence}; {_reclaimed(report)}{rules}."
     needs = report.stuck.total or report.deletions.open or warnings or _count_found(report) or report.bad_by_reason
+    needs = needs or not report.audited_days
     level = Level.BAD if errors else Level.ATTENTION if needs else Level.GOOD
     return Verdict(level, sentence[0].upper() + sentence[1:])
 
@@ -84,9 +85,15 @@ def figures(report: Report) -> tuple[Figure, ...]:
             f"{number(pending)} pending" if report.surveys.total else "no survey yet",
             "leftovers",
         ),
-        Figure(
-            "Audit", number(errors), f"{'error' if errors == 1 else 'errors'}, {count(warnings, 'warning')}", "audit"
-        ),
+        _audit_figure(report, errors, warnings),
+    )
+
+
+def _audit_figure(report: Report, errors: int, warnings: int) -> Figure:
+    if not (report.audited_days or report.violations.total):
+        return Figure("Audit", NONE, "not audited", "audit")
+    return Figure(
+        "Audit", number(errors), f"{'error' if errors == 1 else 'errors'}, {count(warnings, 'warning')}", "audit"
     )
 
 

@@ -140,6 +140,21 @@ def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path, journal
     assert run(spark, tmp_path, surveys=[str(journal)]).days == ()
 
 
+def test_every_run_audits_its_days(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
+    file = journal / "a.jsonl"
+    file.write_bytes(b"".join(FIRST))
+    clean = run(spark, tmp_path)
+    assert (clean.errors, clean.warnings) == (0, 0)
+    lake = Lake(spark, str(tmp_path / "lake"))
+    assert lake.days(tables.VIOLATIONS) == [day(5)], "audited, and clean"
+    file.write_bytes(b"".join([*FIRST, *SECOND]))
+    for _ in range(2):
+        assert run(spark, tmp_path).errors == 1
+        (found,) = Lake(spark, str(tmp_path / "lake")).read(tables.VIOLATIONS).collect()
+        assert (found.rule, found.subject, found.day) == ("all-acknowledged", "topic/orders", day(6))
+    assert lake.days(tables.VIOLATIONS) == [day(5), day(6)]
+
+
 # --- crashes ------------------------------------------------------------------------------------------------------
 
 
@@ -216,7 +231,10 @@ def keep_survey(place: Path, at: str, cluster: str | None = CLUSTER, directories
             ),
             row(ZNODES, survey, kind="broker", broker=1, broker_epoch=7),
         ],
-        METADATA: [row(METADATA, survey, kind="broker", broker=1, answered=True, told_log_dirs=True, controller=1)],
+        METADATA: [
+            row(METADATA, survey, kind="broker", broker=1, answered=True, told_log_dirs=True, controller=1),
+            row(METADATA, survey, kind="topic", broker=1, topic="orders", partitions=[0]),
+        ],
         DIRECTORIES: [
             row(DIRECTORIES, survey, broker=1, log_dir="/data", source="local", kind="log-dir"),
             *(
@@ -265,7 +283,7 @@ def test_a_survey_is_taken_in_once_with_all_its_rows(spark: SparkSession, tmp_pa
     assert {taken.table: taken.new for taken in report.taken} == {
         "surveys": 1,
         "znode_snapshot": 3,
-        "broker_metadata": 1,
+        "broker_metadata": 2,
         "agent_inventory": 3,
     }
     lake = Lake(spark, str(tmp_path / "lake"))
@@ -277,6 +295,7 @@ def test_a_survey_is_taken_in_once_with_all_its_rows(spark: SparkSession, tmp_pa
     later = run(spark, tmp_path)
     assert {taken.table: taken.new for taken in later.taken}["agent_inventory"] == 2
     assert lake.days(tables.LEFTOVERS) == [day(6)]
+    assert lake.days(tables.VIOLATIONS) == [day(6), day(7)]
 
 
 def test_surveys_that_cannot_be_used_are_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pipeline.io.files import Files, FileTrouble
 from pipeline.io.lake import Lake, LakeUnusable, WrongColumns
 from pipeline.io.lock import LOCK, Locked, hold
+from pipeline.report.columns import Days, LakeReader
 from pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
 
 MONDAY, TUESDAY, WEDNESDAY = (datetime.date(2026, 1, day) for day in (5, 6, 7))
@@ -58,6 +59,12 @@ def test_partitions_are_replaced_and_others_stay(spark: SparkSession, tmp_path: 
         kept = lake.read(DAILY_RECLAIM, [MONDAY]).unionByName(reclaim(spark, (8, MONDAY)))
         lake.replace_partitions(DAILY_RECLAIM, kept, [MONDAY])
         assert brokers(lake) == [(3, WEDNESDAY), (8, MONDAY), (9, MONDAY)]
+        lake.replace_partitions(DAILY_RECLAIM, reclaim(spark).limit(0), [MONDAY, WEDNESDAY], keep_empty=True)
+        assert (brokers(lake), lake.days(DAILY_RECLAIM)) == ([], [MONDAY, WEDNESDAY])
+        assert LakeReader(str(tmp_path)).days(DAILY_RECLAIM) == [MONDAY, WEDNESDAY]
+        lake.replace_partitions(DAILY_RECLAIM, reclaim(spark, (5, MONDAY)), [MONDAY], keep_empty=True)
+        assert (brokers(lake), lake.days(DAILY_RECLAIM)) == ([(5, MONDAY)], [MONDAY, WEDNESDAY])
+        assert not list(LakeReader(str(tmp_path)).batches(DAILY_RECLAIM, ["broker"], Days(TUESDAY).filter()))
         lake.write_whole(DAILY_RECLAIM, reclaim(spark, (4, TUESDAY)))
         assert brokers(lake) == [(4, TUESDAY)]
         with pytest.raises(ValueError, match=r"day=2026-01-06 among"):

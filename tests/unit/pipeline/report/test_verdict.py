@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.report.values import Deletions, FindingCount, Report, Rows, Stuck, SurveyRow, Violation
@@ -16,7 +18,7 @@ def counted(standing: str, many: int) -> FindingCount:
     return FindingCount("s1", 5, 1, "disk", standing, "reason", many, 0)
 
 
-DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surveys=Rows((_SURVEY,), 1))
+DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surveys=Rows((_SURVEY,), 1), audited_days=1)
 
 
 @pytest.mark.parametrize(
@@ -25,19 +27,24 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surve
         (Report(), Level.EMPTY, "Nothing is recorded in this lake yet."),
         (DONE, Level.GOOD, "3 deletions, all done, nothing left over; 4.20 MB reclaimed, no audit violations."),
         (
-            Report(deletions=Deletions(total=2, done=1, open=1), stuck=Rows((_STUCK,), 1)),
+            replace(DONE, audited_days=0),
+            Level.ATTENTION,
+            "3 deletions, all done, nothing left over; 4.20 MB reclaimed, not audited.",
+        ),
+        (
+            Report(deletions=Deletions(total=2, done=1, open=1), stuck=Rows((_STUCK,), 1), audited_days=1),
             Level.ATTENTION,
             "2 deletions, 1 done, 1 stuck; no audit violations.",
         ),
         (
             Report(stuck=Rows((_STUCK,), 1), surveys=Rows((_SURVEY,), 1), counts=(counted("pending", 4),)),
             Level.ATTENTION,
-            "No deletions, 1 topic stuck, nothing left over; no audit violations.",
+            "No deletions, 1 topic stuck, nothing left over; not audited.",
         ),
         (
             Report(surveys=Rows((_SURVEY,), 1), counts=(counted("left_over", 2), counted("missing", 1))),
             Level.ATTENTION,
-            "No deletions, 2 left over, 1 missing; no audit violations.",
+            "No deletions, 2 left over, 1 missing; not audited.",
         ),
         (
             Report(violations=Rows((_BROKEN,), 2), violations_by_rule={("error", "acks"): 1, ("warning", "b"): 1}),
@@ -54,3 +61,10 @@ def test_verdicts(report: Report, level: Level, sentence: str) -> None:
 def test_without_a_survey_nothing_is_said_to_be_clean() -> None:
     assert "left over" not in verdict(Report(deletions=Deletions(total=1, done=1))).sentence
     assert {figure.name: figure.value for figure in figures(Report())}["Left over"] == "–"
+
+
+def test_what_nobody_audited_is_told_from_what_is_clean() -> None:
+    shown = [
+        {figure.name: figure for figure in figures(report)}["Audit"] for report in (replace(DONE, audited_days=0), DONE)
+    ]
+    assert [(figure.value, figure.note) for figure in shown] == [("–", "not audited"), ("0", "errors, 0 warnings")]
