@@ -14,6 +14,7 @@ from protocol.journal import time_from_text
 from protocol.survey_records import DIRECTORIES, METADATA, ZNODES
 from survey.records import manifest, rows_of
 from survey.views import Survey
+from tests.fakes.spark_frames import frame_of
 
 Row = dict[str, Any]
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +31,7 @@ def frame(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, A
             return EPOCH + timedelta(milliseconds=time_from_text(found))
         return found
 
-    return spark.createDataFrame([tuple(value(row, name) for name in names) for row in rows], schema)
+    return frame_of(spark, schema, (tuple(value(row, name) for name in names) for row in rows))
 
 
 def frames(spark: SparkSession, surveys: Iterable[Survey]) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame]:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from pipeline import schemas
 from protocol.journal import partition_ranges, time_from_text
+from tests.fakes.spark_frames import frame_of
 
 START: Final = time_from_text("2026-01-02T10:00:00Z")
 """Times in these tests are milliseconds since then."""
@@ -91,7 +92,7 @@ def events(spark: SparkSession, lines: Iterable[Line]) -> DataFrame:
         time = _EPOCH + datetime.timedelta(milliseconds=line.time_ms)
         said = (line.source, line.id, time, line.type, line.subject, line.data)
         rows.append((*said, time, "journal.jsonl", "batch", time.date()))
-    return spark.createDataFrame(rows, schemas.CONTROLLER_EVENTS)
+    return frame_of(spark, schemas.CONTROLLER_EVENTS, rows)
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:

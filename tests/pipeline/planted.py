@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import schemas
 from pipeline.quality.evidence import Evidence
+from tests.fakes.spark_frames import frame_of
 
 START: Final = datetime.datetime(2026, 1, 2, 10, tzinfo=datetime.UTC)
 SECOND: Final = 1000
@@ -106,7 +107,7 @@ class Plants:
 
     def evidence(self, spark: SparkSession) -> Evidence:
         return Evidence(
-            spark.createDataFrame(self.lines, schemas.CONTROLLER_EVENTS),
+            frame_of(spark, schemas.CONTROLLER_EVENTS, self.lines),
             _frame(spark, self.spans, schemas.DELETION_SPANS),
             _frame(spark, self.inventory, schemas.AGENT_INVENTORY),
             _frame(spark, self.znodes, schemas.ZNODE_SNAPSHOT),
@@ -114,7 +115,7 @@ class Plants:
 
 
 def _frame(spark: SparkSession, rows: Iterable[dict[str, Any]], schema: Any) -> DataFrame:
-    return spark.createDataFrame([tuple(row.get(name) for name in schema.fieldNames()) for row in rows], schema)
+    return frame_of(spark, schema, (tuple(row.get(name) for name in schema.fieldNames()) for row in rows))
 
 
 # --- what is wrong ------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from pipeline.transforms.stuck_causes import Cause
 from protocol.findings import Reason
 from protocol.journal import time_to_text
 from survey.causes import Kind
+from tests.fakes.spark_frames import frame_of
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -62,7 +63,7 @@ def _journal() -> Journal:
 def _survey(spark: SparkSession, *, complete: bool = True, has_controller: bool = True) -> Surveyed:
     def rows(schema: Any, *said: Row) -> Any:
         common = {"survey_id": SURVEY, "taken_at": SURVEYED_AT}
-        return spark.createDataFrame([tuple((common | row).get(name) for name in schema.names) for row in said], schema)
+        return frame_of(spark, schema, (tuple((common | row).get(name) for name in schema.names) for row in said))
 
     def finding(topic: str, reason: Reason, detail: str = "") -> Row:
         said = {"topic": topic, "reason": reason.code, "place": "zookeeper", "standing": reason.standing.code}
