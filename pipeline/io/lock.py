@@ -30,7 +30,7 @@ def hold(files: Files, what: str, place: str = "lake") -> contextlib.AbstractCon
 
 
 @contextlib.contextmanager
-def _hold_locally(root: Path, what: str, place: str) -> Iterator[None]:
+def _hold_locally(root: Path, what: str, place: str = "lake") -> Iterator[None]:
     with (root / LOCK).open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +43,7 @@ def _hold_locally(root: Path, what: str, place: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _hold_remotely(files: Files, what: str, place: str) -> Iterator[None]:
+def _hold_remotely(files: Files, what: str, place: str = "lake") -> Iterator[None]:
     path = f"{files.root}/{LOCK}"
     try:
         files.write_text(path, _identity(what), new=True)
