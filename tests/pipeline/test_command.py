@@ -9,15 +9,14 @@ import sys
 from pathlib import Path
 
 from cli import pipeline
-from protocol.journal import Entry, Fact, FactType, encode
+from protocol.journal import Entry, Fact, FactType, JsonValue, encode
 
 
 def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     journal.mkdir()
-    fact = Fact(
-        FactType.DELETION_PHASE, "topic/orders", {"phase": "queued", "took_ms": 1, "partitions": 1, "replicas": 2}
-    )
+    said: dict[str, JsonValue] = {"phase": "queued", "took_ms": 1, "topic_id": None, "partitions": 1, "replicas": 2}
+    fact = Fact(FactType.DELETION_PHASE, "topic/orders", said)
     (journal / "a.jsonl").write_bytes(encode(Entry("a-1", "/lethe/controller/1", 1767323045678, fact)) + b"{")
     command = [
         sys.executable,
