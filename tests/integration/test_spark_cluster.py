@@ -31,4 +31,4 @@ def test_master_and_workers_come_and_go(tmp_path: Path) -> None:
 
 def test_a_worker_that_cannot_start_is_told_of_with_its_output(tmp_path: Path) -> None:
     with pytest.raises(SparkStartFailed, match=r"spark-worker-1 ended while starting; its output is in"):
-        SparkCluster(tmp_path, SparkSettings(workers=1, cores_per_worker=0)).__enter__()
+        SparkCluster(tmp_path, SparkSettings(workers=1, memory_per_worker_mb=0)).__enter__()
