@@ -6,11 +6,14 @@ rests on, so a rename that did not happen raises instead of returning false.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+_QUOTED: Final = re.compile(r'[\x00-\x20%"<>\\^`{|}#?\[\]\x7f]')
 
 
 class FileTrouble(OSError):
@@ -25,6 +28,11 @@ class Item(NamedTuple):
     is_directory: bool
     size_bytes: int
     modified_ms: int
+
+
+def quoted(path: str) -> str:
+    """A path with its scheme as Spark's file sources name it in `_metadata.file_path`: as a URI."""
+    return _QUOTED.sub(lambda found: f"%{ord(found.group()):02X}", path)
 
 
 class Files:

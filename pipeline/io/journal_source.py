@@ -16,7 +16,6 @@ name. A file that ends in `.gz` does not grow: `lethe pipeline run` reads those.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,13 +25,13 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from pipeline.io.files import quoted
 from pipeline.io.following import Follower, Gone, Lines, Mark, Range, ahead, pieces, ranges, read, survey_state
 
 NAME: Final = "lethe-journal"
 SCHEMA: Final = "value binary, file string, position long, lost long"
 MAX_BYTES: Final = 256 * 1024 * 1024
 PARTITION_BYTES: Final = 32 * 1024 * 1024
-_QUOTED: Final = re.compile(r'[\x00-\x20%"<>\\^`{|}#?\[\]\x7f]')
 _ARROW: Final = pa.schema(
     [("value", pa.binary()), ("file", pa.string()), ("position", pa.int64()), ("lost", pa.int64())]
 )
@@ -113,11 +112,6 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._follower.look(), survey_state(self._surveys)
 
 
-def file_name(path: str) -> str:
-    """A local path as Spark's file sources name it."""
-    return "file:" + _QUOTED.sub(lambda found: f"%{ord(found.group()):02X}", path)
-
-
 def _offset(marks: Mapping[str, Mark], surveyed: str) -> dict[str, Any]:
     return {"files": {path: list(marks[path]) for path in sorted(marks)}, "surveys": surveyed}
 
@@ -132,7 +126,7 @@ def _rows(path: str, found: Lines | Gone) -> pa.RecordBatch:
             positions, lost = [first], [last - first]
     columns = [
         pa.array(values, pa.binary()),
-        pa.array([file_name(path)] * len(values), pa.string()),
+        pa.array([quoted(f"file:{path}")] * len(values), pa.string()),
         pa.array(positions, pa.int64()),
         pa.array(lost, pa.int64()),
     ]

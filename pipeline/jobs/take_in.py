@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from pipeline.io.files import quoted
 from pipeline.io.journal import journal_files, read_lines
 from pipeline.io.lake import Lake, StagedRows
 from pipeline.jobs.report import DayRange, Taken
@@ -67,7 +68,7 @@ def keep_aside(lake: Lake, aside: DataFrame, files: Collection[str]) -> int:
     is_late = F.col("reason") == bronze_events.LATE
     old = whole.where(~is_late)
     count = aside.agg(F.coalesce(F.sum("copies"), F.lit(0))).collect()[0][0]
-    read = old.sparkSession.createDataFrame([(file,) for file in files], "_source_file string")
+    read = old.sparkSession.createDataFrame([(quoted(file),) for file in files], "_source_file string")
     if count or old.join(read, "_source_file", "left_semi").limit(1).count():
         others = old.join(read, "_source_file", "left_anti").unionByName(whole.where(is_late))
         lake.write_whole(QUARANTINE, others.unionByName(aside))

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline import tables
-from pipeline.io.files import Files
+from pipeline.io.files import Files, quoted
 from pipeline.io.journal import read_lines
 from pipeline.io.lake import Lake
 from pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
@@ -153,7 +153,7 @@ def _problems(value: JsonValue) -> list[tuple[str, str]] | None:
 
 def _refused_manifests(spark: SparkSession, unusable: Sequence[RefusedSurvey]) -> DataFrame:
     """The rows of QUARANTINE for manifests."""
-    rows = [(f"{one.path}/{MANIFEST_NAME}", one.manifest, one.why) for one in unusable]
+    rows = [(quoted(f"{one.path}/{MANIFEST_NAME}"), one.manifest, one.why) for one in unusable]
     frame = spark.createDataFrame(rows, "_source_file string, line string, detail string")
     return frame.select(
         "_source_file",

@@ -45,13 +45,15 @@ def phase(number: int, at: str, name: str, topic: str = "orders") -> bytes:
     return encode(Entry(f"a-{number}", "/lethe/controller/1", time_from_text(f"2026-01-{at}Z"), fact))
 
 
+JOURNAL: Final = "a journal"
+"""Its name has a blank, which Spark writes otherwise."""
 FIRST: Final = [phase(1, "05T23:59:00", "queued"), phase(2, "05T23:59:01", "started")]
 SECOND: Final = [phase(3, "06T00:00:10", "done"), phase(4, "06T08:00:00", "queued", "users")]
 
 
 def run(spark: SparkSession, root: Path, days: DayRange | None = None, **places: Any) -> RunReport:
     lake = places.pop("lake", None) or Lake(spark, str(root / "lake"))
-    journals = places.get("journals", [str(root / "journal")] if (root / "journal").exists() else [])
+    journals = places.get("journals", [str(root / JOURNAL)] if (root / JOURNAL).exists() else [])
     surveys = places.get("surveys", [str(root / "surveys")] if (root / "surveys").exists() else [])
     run.count += 1  # type: ignore[attr-defined]
     name = f"run-{run.count:03}"  # type: ignore[attr-defined]
@@ -80,7 +82,7 @@ def spans(spark: SparkSession, root: Path) -> dict[str, tuple[str, datetime.date
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    path = tmp_path / "journal"
+    path = tmp_path / JOURNAL
     path.mkdir()
     return path
 
