@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cli.answer import Answer, Exit, Refusal, Table
+from cli.lake_options import Conf, Lake, Master, Surveys, day, need_java, plain, settings, the_extra
 from cli.options import AsJson
 from cli.render import note
 from cli.running import finish_sync
@@ -28,33 +29,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
 
-EXTRA: Final = "pip install 'lethe-kafka[pipeline]'"
 SHOWN_REFUSALS: Final = 20
 
-Lake = Annotated[
-    str,
-    typer.Option(
-        "--lake",
-        metavar="DIR",
-        help="Where the tables are: a directory, or a URI of a file system that Spark knows. Made where it is missing.",
-        show_default=False,
-    ),
-]
 Journals = Annotated[
     list[str] | None,
     typer.Option(
         "--journal",
         metavar="DIR",
         help="A journal: a directory of *.jsonl or *.jsonl.gz, a file or a pattern; may be repeated.",
-        show_default=False,
-    ),
-]
-Surveys = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--surveys",
-        metavar="DIR",
-        help="What `lethe survey --out DIR` keeps: that directory, or a survey in it; may be repeated.",
         show_default=False,
     ),
 ]
@@ -70,11 +52,6 @@ AsOf = Annotated[
     typer.Option(
         "--as-of", metavar="TIME", help="The moment that tables speak of, in RFC 3339; now without.", show_default=False
     ),
-]
-Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://host:7077, yarn, k8s://...")]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.", show_default=False),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many rows to show at most.")]
 
@@ -143,9 +120,9 @@ def tables_command(
 
 def days(first: str | None, last: str | None) -> DayRange:
     """Raises ValueError naming a text that is no day, and for a range that ends before it begins."""
-    with _the_extra():
+    with the_extra():
         from pipeline.jobs.report import DayRange
-    found = DayRange(_day("--from", first), _day("--to", last))
+    found = DayRange(day("--from", first), day("--to", last))
     if found.first is not None and found.last is not None and found.first > found.last:
         raise ValueError(f"--from {found.first} is after --to {found.last}")
     return found
@@ -162,26 +139,6 @@ def moment(text: str | None) -> datetime.datetime:
     if found.tzinfo is None:
         raise ValueError(f"--as-of {text!r} has no time zone: write {text}Z for UTC")
     return found
-
-
-def settings(texts: Sequence[str]) -> dict[str, str]:
-    """Spark's settings from KEY=VALUE texts. Raises ValueError."""
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (equals and key.startswith("spark.")):
-            raise ValueError(f"--conf {text!r} is not of the form spark.KEY=VALUE")
-        found[key] = value
-    return found
-
-
-def _day(option: str, text: str | None) -> datetime.date | None:
-    if text is None:
-        return None
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError as error:
-        raise ValueError(f"{option} {text!r} is no day, such as 2026-01-31") from error
 
 
 # --- commands -----------------------------------------------------------------------------------------------------
@@ -202,13 +159,13 @@ def run(
     """One run of the batch job. Raises Refusal, ValueError and OSError."""
     if not (journals or surveys):
         raise ValueError("nothing to read: name a journal (--journal DIR), surveys (--surveys DIR) or both")
-    with _the_extra():
+    with the_extra():
         from pipeline import session
         from pipeline.io.lake import Lake as TheLake
         from pipeline.io.lake import LakeUnusable
         from pipeline.io.lock import Locked
         from pipeline.jobs import batch
-    _need_java()
+    need_java()
     batch_id = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
     began = time.monotonic()
@@ -275,7 +232,7 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
 
 def show(name: str, lake: str, limit: int, first: str | None, last: str | None) -> Answer:
     """The newest rows of a table. Raises ValueError and Refusal."""
-    with _the_extra():
+    with the_extra():
         import pyarrow as pa
 
         from pipeline.report.columns import Days, LakeReader, Order
@@ -285,7 +242,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
     if table is None:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
     reader = LakeReader(lake)
-    wanted = Days(_day("--from", first), _day("--to", last))
+    wanted = Days(day("--from", first), day("--to", last))
     if not table.is_partitioned and (first or last):
         raise ValueError(f"{name} is not by days: leave --from and --to out")
     order = [Order(column, column == "day") for column in _order(table.key, table.schema.names)]
@@ -298,7 +255,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
     data: JsonValue = {
         "table": name,
         "total": total,
-        "rows": [{column: _plain(value) for column, value in row.items()} for row in rows],
+        "rows": [{column: plain(value) for column, value in row.items()} for row in rows],
     }
     line = f"{name}: {len(rows):,} of {total:,} rows"
     return Answer(data, (line,), (Table(tuple(table.schema.names), cells),) if rows else ())
@@ -306,7 +263,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
 
 def list_tables(lake: str | None) -> Answer:
     """All tables; with a lake, how many rows they have there."""
-    with _the_extra():
+    with the_extra():
         from pipeline.report.columns import LakeReader
         from pipeline.tables import TABLES
     reader = None if lake is None else LakeReader(lake)
@@ -324,27 +281,6 @@ def list_tables(lake: str | None) -> Answer:
 
 
 # --- helpers ------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _the_extra() -> Iterator[None]:
-    """Turns a package that is not installed into a message that says how to install it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in ("pyspark", "py4j", "pyarrow"):
-            raise
-        raise Refusal(f"{package} is not installed, and lethe pipeline needs it: {EXTRA}", Exit.USAGE) from error
-
-
-def _need_java() -> None:
-    from cluster.java import JavaUnusable, java_executable
-
-    try:
-        java_executable("lethe pipeline")
-    except JavaUnusable as error:
-        raise Refusal(str(error), Exit.USAGE) from error
 
 
 @contextmanager
@@ -376,24 +312,7 @@ def _order(key: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def _text(value: object) -> str:
-    plain = _plain(value)
-    if plain is None:
+    shown = plain(value)
+    if shown is None:
         return ""
-    return plain if isinstance(plain, str) else str(plain)
-
-
-def _plain(value: object) -> JsonValue:
-    """A cell as JSON has it: instants in RFC 3339 with milliseconds."""
-    match value:
-        case datetime.datetime():
-            return value.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        case datetime.date():
-            return value.isoformat()
-        case list() | tuple():
-            return [_plain(one) for one in value]
-        case dict():
-            return {str(name): _plain(one) for name, one in value.items()}
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            return str(value)
+    return shown if isinstance(shown, str) else str(shown)

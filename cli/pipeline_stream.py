@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cli.answer import Answer, Exit, Refusal
-from cli.pipeline import Conf, Lake, Master, Surveys, _need_java, _plain, _the_extra, settings
+from cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
 from cli.render import note
 from cli.running import finish_sync
 from cli.stale_rule import Force, Protect, UnwrittenDays, stale_rule
+from protocol.journal import DEFAULT_TOPIC
 
 if TYPE_CHECKING:
     from pipeline.jobs.stream import Plan, Progress
@@ -69,7 +70,7 @@ def stream_command(
     ] = None,
     kafka_topic: Annotated[
         str, typer.Option("--kafka-topic", metavar="TOPIC", help="Which topic holds the journal.")
-    ] = "__lethe_journal",
+    ] = DEFAULT_TOPIC,
     unwritten_days: UnwrittenDays = 30,
     protect: Protect = None,
     force: Force = False,
@@ -84,7 +85,7 @@ def stream_command(
     """
 
     def command() -> Answer:
-        with _the_extra():
+        with the_extra():
             from pipeline.jobs.stream import Kafka, Plan
         plan = Plan(
             tuple(journal or ()),
@@ -113,7 +114,7 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
     """Runs until it is stopped, or with no `every_s` until nothing is left. Raises Refusal, ValueError and OSError."""
     if not (plan.journals or plan.surveys or plan.kafka):
         raise ValueError("nothing to follow: name a journal (--journal DIR), surveys (--surveys DIR) or --kafka")
-    with _the_extra():
+    with the_extra():
         from pyspark import __version__ as version
 
         from pipeline import session
@@ -121,7 +122,7 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
         from pipeline.io.lake import LakeUnusable
         from pipeline.io.lock import Locked
         from pipeline.jobs.stream import KAFKA_PACKAGE, Stream, StreamFailed
-    _need_java()
+    need_java()
     log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
     if plan.kafka:
         wanted = [one for one in (conf.get("spark.jars.packages"), f"{KAFKA_PACKAGE}:{version}") if one]
@@ -173,7 +174,7 @@ def as_data(progress: Progress) -> dict[str, JsonValue]:
         **done.counts._asdict(),
         "surveys": done.surveys,
         "surveys_refused": done.refused,
-        "watermark": _plain(done.watermark),
+        "watermark": plain(done.watermark),
         "days": [str(day) for day in done.days],
         "took_ms": progress.took_ms,
         "behind_bytes": progress.behind_bytes,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.answer import Answer, Exit, Refusal
+from cli.lake_options import day, the_extra
 from cli.options import AsJson
 from cli.running import finish_sync
 
@@ -55,15 +55,11 @@ def report(
 
 def write_report(lake: str, out: Path, title: str = "", first: str | None = None, last: str | None = None) -> Answer:
     """Reads the lake, writes the page. Raises Refusal and ValueError."""
-    try:
+    with the_extra("lethe report"):
         from pipeline.report.columns import Days
         from pipeline.report.page import page
         from pipeline.report.read import read_report
-    except ModuleNotFoundError as error:
-        raise Refusal(
-            f"{error.name} is not installed, and lethe report needs it: pip install 'lethe-kafka[pipeline]'", Exit.USAGE
-        ) from error
-    found = read_report(lake, title, Days(_day("--from", first), _day("--to", last)))
+    found = read_report(lake, title, Days(day("--from", first), day("--to", last)))
     text = page(found)
     try:
         out.write_text(text, encoding="utf-8")
@@ -93,12 +89,3 @@ def _answer(report: Report, out: Path, size_bytes: int) -> Answer:
         "quarantined_lines": sum(report.bad_by_reason.values()),
     }
     return Answer(data, (said.sentence, f"{out.absolute()} ({size_bytes:,} bytes)"))
-
-
-def _day(option: str, text: str | None) -> date | None:
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{option} {text!r} is not a day such as 2026-01-31") from None

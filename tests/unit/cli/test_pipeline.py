@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli import pipeline
+from cli import lake_options, pipeline
 from cli.answer import Exit, Refusal
 from pipeline.jobs.report import DayRange, Refused, RunReport, Taken
 from pipeline.report.columns import LakeUnreadable, arrow_schema
@@ -38,10 +38,10 @@ def test_days_and_moments_are_read_or_named() -> None:
 
 
 def test_settings_of_spark_are_read_or_named() -> None:
-    assert pipeline.settings(["spark.a=b=c"]) == {"spark.a": "b=c"}
+    assert lake_options.settings(["spark.a=b=c"]) == {"spark.a": "b=c"}
     for text in ("spark.a", "a=b"):
         with pytest.raises(ValueError, match="spark.KEY=VALUE"):
-            pipeline.settings([text])
+            lake_options.settings([text])
 
 
 def test_a_run_over_nothing_is_refused() -> None:
@@ -104,14 +104,14 @@ def test_what_cannot_be_shown_is_named(tmp_path: Path) -> None:
 
 
 def test_a_package_that_is_missing_is_named_with_the_extra() -> None:
-    with pytest.raises(Refusal, match=r"pyspark is not installed.*lethe-kafka\[pipeline\]"), pipeline._the_extra():
+    with pytest.raises(Refusal, match=r"pyspark is not installed.*lethe-kafka\[pipeline\]"), lake_options.the_extra():
         raise ModuleNotFoundError("no pyspark", name="pyspark.sql")
-    with pytest.raises(ModuleNotFoundError), pipeline._the_extra():
+    with pytest.raises(ModuleNotFoundError), lake_options.the_extra():
         raise ModuleNotFoundError("a fault of ours", name="pipeline.nothing")
 
 
 def test_a_missing_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(Refusal, match="lethe pipeline needs Java 17") as refusal:
-        pipeline._need_java()
+        lake_options.need_java()
     assert refusal.value.exit is Exit.USAGE

@@ -1,0 +1,101 @@
+"""What the commands about lakes share: their options, what they need, and values as JSON has them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from cli.answer import Exit, Refusal
+
+if TYPE_CHECKING:
+    from protocol.journal import JsonValue
+
+EXTRA: Final = "pip install 'lethe-kafka[pipeline]'"
+
+Lake = Annotated[
+    str,
+    typer.Option(
+        "--lake",
+        metavar="DIR",
+        help="Where the tables are: a directory, or a URI of a file system that Spark knows. Made where it is missing.",
+        show_default=False,
+    ),
+]
+Surveys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--surveys",
+        metavar="DIR",
+        help="What `lethe survey --out DIR` keeps: that directory, or a survey in it; may be repeated.",
+        show_default=False,
+    ),
+]
+Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://host:7077, yarn, k8s://...")]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.", show_default=False),
+]
+
+
+def settings(texts: Sequence[str]) -> dict[str, str]:
+    """Spark's settings from KEY=VALUE texts. Raises ValueError."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (equals and key.startswith("spark.")):
+            raise ValueError(f"--conf {text!r} is not of the form spark.KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def day(option: str, text: str | None) -> datetime.date | None:
+    """Of `2026-01-31`; None where there is no text. Raises ValueError naming the option."""
+    if text is None:
+        return None
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{option} {text!r} is not a day such as 2026-01-31") from error
+
+
+@contextmanager
+def the_extra(command: str = "lethe pipeline") -> Iterator[None]:
+    """Turns a package that is not installed into a message that says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("pyspark", "py4j", "pyarrow"):
+            raise
+        raise Refusal(f"{package} is not installed, and {command} needs it: {EXTRA}", Exit.USAGE) from error
+
+
+def need_java() -> None:
+    """Raises Refusal where Spark would find no Java."""
+    from cluster.java import JavaUnusable, java_executable
+
+    try:
+        java_executable("lethe pipeline")
+    except JavaUnusable as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+
+
+def plain(value: object) -> JsonValue:
+    """A cell as JSON has it: instants in RFC 3339 with milliseconds."""
+    match value:
+        case datetime.datetime():
+            return value.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case datetime.date():
+            return value.isoformat()
+        case list() | tuple():
+            return [plain(one) for one in value]
+        case dict():
+            return {str(name): plain(one) for name, one in value.items()}
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
