@@ -33,6 +33,7 @@ from adapters.journal_open import open_journal
 from adapters.kafka.server import ListenFailed
 from adapters.logs import fields
 from adapters.registration import cluster_id, ensure_roots
+from adapters.service_manager import ServiceManager, service_manager
 from adapters.signals import stop_on_signals
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from adapters.zookeeper.session import open_session
@@ -88,8 +89,15 @@ class AgentApp:
     """One agent. `run` once; everything else may be used while it runs. It is the hands of its own loop."""
 
     def __init__(
-        self, config: BrokerConfig, open_session: OpenSession, *, clock: Clock | None = None, disk: Disk | None = None
+        self,
+        config: BrokerConfig,
+        open_session: OpenSession,
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        manager: ServiceManager | None = None,
     ) -> None:
+        """`manager` is told how the agent is."""
         self.started = asyncio.Event()
         """Set when the agent is registered and serves."""
         self.endpoints: tuple[Endpoint, ...] = ()
@@ -98,6 +106,7 @@ class AgentApp:
         self.metrics = AgentMetrics()
         self._config = config
         self._clock = SystemClock() if clock is None else clock
+        self._manager = ServiceManager() if manager is None else manager
         self._log_dirs = LogDirs(
             config.log_dirs,
             broker_id=config.broker_id,
@@ -173,6 +182,9 @@ class AgentApp:
         async with serve_http(http.host, http.port, pages.routes()) as self.http, asyncio.TaskGroup() as self._tasks:
             keeper = self._tasks.create_task(self._sessions.run(), name="agent-zookeeper-sessions")
             ticker = self._tasks.create_task(self._tick(), name="agent-ticker")
+            reporting = self._tasks.create_task(
+                self._manager.report(pages.health, pages.readiness), name="agent-report"
+            )
             await self._stopping.wait()
             level = logging.INFO if self._exit_code is ExitCode.STOPPED else logging.CRITICAL
             logger.log(level, "stopping: %s", self._stop_reason)
@@ -180,6 +192,7 @@ class AgentApp:
                 await self._leave_in_order(self._tasks)
             keeper.cancel()
             ticker.cancel()
+            reporting.cancel()
             if self._listeners is not None:
                 await self._listeners.stop(STOP_GRACE_MS)
             if self._loop is not None:
@@ -316,7 +329,8 @@ async def run(config: BrokerConfig) -> int:
     """Run an agent until SIGTERM or SIGINT; an ExitCode. Tunes the process's garbage collector."""
     gc.set_threshold(*GC_THRESHOLDS)
     session_config = config.zookeeper.session()
-    return await AgentApp(config, lambda on_watch: open_session(session_config, on_watch)).run()
+    manager = service_manager(os.environ)
+    return await AgentApp(config, lambda on_watch: open_session(session_config, on_watch), manager=manager).run()
 
 
 def _new_cluster_id() -> str:

@@ -28,18 +28,19 @@ class AgentPages:
         self._loop = loop
 
     def routes(self) -> tuple[Route, ...]:
-        return (*standard_routes(self._text, self._health, self._ready), Route("/state", self._state))
+        return (*standard_routes(self._text, self.health, self.readiness), Route("/state", self._state))
 
     def _text(self) -> bytes:
         self._metrics.registered = self._sessions.session is not None
         return self._metrics.text()
 
-    def _health(self) -> Health:
+    def health(self) -> Health:
         """The process works as long as it answers; failed log directories are shown, they do not make it unhealthy."""
         loop = self._loop()
         return Health(True, () if loop is None else _failures(loop.state), {"broker": self._broker_id})
 
-    def _ready(self) -> Health:
+    def readiness(self) -> Health:
+        """Whether the agent is registered and serves."""
         reasons: list[str] = []
         loop = self._loop()
         if loop is None:

@@ -31,6 +31,7 @@ from adapters.journal_open import open_journal
 from adapters.kafka.client import ConnectionFailed, KafkaConnection
 from adapters.kafka.server import ListenFailed, ServerLimits
 from adapters.logs import fields
+from adapters.service_manager import ServiceManager, service_manager
 from adapters.signals import stop_on_signals
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
@@ -126,8 +127,9 @@ class ControllerApp:
         clock: Clock | None = None,
         *,
         only_topics: frozenset[str] | None = None,
+        manager: ServiceManager | None = None,
     ) -> None:
-        """`only_topics`: of the marked topics only these are deleted; None: all."""
+        """`only_topics`: of the marked topics only these are deleted; None: all. `manager` is told how it is."""
         self.started = asyncio.Event()
         """Set when the HTTP server listens and the tasks run; a ZooKeeper session may still be missing."""
         self.http: HttpServer | None = None
@@ -138,6 +140,7 @@ class ControllerApp:
         self._open_session = open_session
         self._connect = connect
         self._clock = SystemClock() if clock is None else clock
+        self._manager = ServiceManager() if manager is None else manager
         self._stopping = asyncio.Event()
         self._stop_reason = ""
         self._patience: asyncio.Timeout | None = None
@@ -228,6 +231,7 @@ class ControllerApp:
                 consumer = tasks.create_task(loop.run(), name="controller-loop")
                 keeper = tasks.create_task(sessions.run(), name="zookeeper-sessions")
                 watching = tasks.create_task(board.run(), name="board")
+                reporting = tasks.create_task(self._manager.report(pages.health, pages.readiness), name="report")
                 self._loop = loop
                 self.started.set()
                 self._announce(recorder, "process started")
@@ -236,6 +240,7 @@ class ControllerApp:
                 keeper.cancel()
                 consumer.cancel()
                 watching.cancel()
+                reporting.cancel()
                 performer.drop_everything()
                 channels.end()
                 if listener is not None:
@@ -298,7 +303,9 @@ class ControllerApp:
         return open_journal("controller", config.controller_id, config.journal, config.journal_topic, self._clock)
 
 
-def application(config: ControllerConfig, *, only_topics: frozenset[str] | None = None) -> ControllerApp:
+def application(
+    config: ControllerConfig, *, only_topics: frozenset[str] | None = None, manager: ServiceManager | None = None
+) -> ControllerApp:
     """A controller over real ZooKeeper and real brokers. Raises ValueError for a contradictory one."""
     zookeeper = config.zookeeper
     session_config = ZooKeeperConfig(
@@ -324,7 +331,8 @@ def application(config: ControllerConfig, *, only_topics: frozenset[str] | None 
             max_response_bytes=config.max_frame_bytes,
         )
 
-    return ControllerApp(config, functools.partial(open_session, session_config), connect, only_topics=only_topics)
+    opening = functools.partial(open_session, session_config)
+    return ControllerApp(config, opening, connect, only_topics=only_topics, manager=manager)
 
 
 async def run(config: ControllerConfig) -> int:
@@ -332,7 +340,7 @@ async def run(config: ControllerConfig) -> int:
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        app = application(config)
+        app = application(config, manager=service_manager(os.environ))
     except ValueError as error:
         logger.critical("%s", error)
         return ExitCode.CANNOT_START

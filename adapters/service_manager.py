@@ -1,0 +1,87 @@
+"""Telling systemd how a daemon is: that it is up, what it is at, that it is not stuck (`sd_notify`, `Type=notify`).
+
+The protocol is a datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names. READY=1 goes out once, as
+soon as the daemon answers over HTTP: a ZooKeeper that is down must not keep a machine from starting up. STATUS= is what
+`systemctl status` shows, and follows what /readyz says. WATCHDOG=1 goes out at a third of `WATCHDOG_USEC` for as long
+as /healthz would say that all is well: a daemon that hangs, or whose event has not ended for minutes, is restarted, as
+a liveness probe does it elsewhere. Without `NOTIFY_SOCKET` nothing happens; where nobody listens there it is logged,
+once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from adapters.http import Health
+
+logger = logging.getLogger(__name__)
+
+STATUS_INTERVAL_S: Final = 5.0
+"""How old a status may be."""
+_MAX_STATUS: Final = 1_000
+
+
+class ServiceManager:
+    """Who has started this process, where it wants to be told how it is."""
+
+    def __init__(self, address: str | None = None, watchdog_s: float | None = None) -> None:
+        """`address` is a path, or a name in the abstract space that begins with @; None: there is nobody to tell.
+        `watchdog_s`: after so long without a sign of life the process is restarted; None: it is not."""
+        self._address = address
+        self._interval_s = STATUS_INTERVAL_S if watchdog_s is None else min(STATUS_INTERVAL_S, watchdog_s / 3)
+        self._has_watchdog = watchdog_s is not None
+        self._failed = False
+
+    async def report(self, health: Callable[[], Health], ready: Callable[[], Health]) -> None:
+        """Says that the process is up, and then how it is, until cancelled."""
+        if self._address is None:
+            return
+        told = ""
+        lines = ["READY=1"]
+        while True:
+            status = status_line(ready())
+            if status != told:
+                lines.append(f"STATUS={status}")
+                told = status
+            if self._has_watchdog and health().ok:
+                lines.append("WATCHDOG=1")
+            if lines:
+                self._tell("\n".join(lines))
+            lines = []
+            await asyncio.sleep(self._interval_s)
+
+    def _tell(self, message: str) -> None:
+        assert self._address is not None
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifying:
+                notifying.setblocking(False)
+                notifying.sendto(message.encode(), address)
+        except OSError as error:
+            if not self._failed:
+                logger.warning(
+                    "the service manager cannot be told how this process is: NOTIFY_SOCKET=%s: %s", self._address, error
+                )
+            self._failed = True
+        else:
+            self._failed = False
+
+
+def service_manager(environ: Mapping[str, str]) -> ServiceManager:
+    """The one that the environment names; WATCHDOG_USEC counts only where it is meant for this process."""
+    usec, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
+    is_ours = not pid or pid == str(os.getpid())
+    watchdog_s = int(usec) / 1e6 if is_ours and usec.isascii() and usec.isdigit() and int(usec) > 0 else None
+    return ServiceManager(environ.get("NOTIFY_SOCKET") or None, watchdog_s)
+
+
+def status_line(ready: Health) -> str:
+    """What /readyz says, in a line."""
+    told = [f"{name} {value}" for name, value in ready.details.items()]
+    text = ", ".join(["ready" if ready.ok else "not ready", *told]) + ("" if ready.ok else ": ")
+    return " ".join((text + "; ".join(ready.reasons)).split())[:_MAX_STATUS]

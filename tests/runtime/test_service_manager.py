@@ -1,0 +1,183 @@
+"""What systemd would be told, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from adapters.http import Health
+from adapters.kafka.client import ConnectionFailed
+from adapters.service_manager import ServiceManager, service_manager, status_line
+from broker.runtime.app import AgentApp
+from controller.runtime.app import ControllerApp
+from controller.runtime.brokers import Wire
+from protocol.vocabulary import Endpoint
+from tests.fakes.agents import agent_config
+from tests.fakes.runtime import controller_config, reach
+from tests.fakes.zookeeper import FakeZooKeeper
+
+WELL = Health(True, (), {"role": "active"})
+
+
+async def connect(endpoint: Endpoint) -> Wire:
+    raise ConnectionFailed(f"there is no broker at {endpoint}")
+
+
+class Manager:
+    """Systemd's end of the socket."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self.told: list[str] = []
+
+    def lines(self) -> list[str]:
+        """Everything that has been told so far, line by line."""
+        while True:
+            try:
+                self.told += self._listening.recv(10_000).decode().split("\n")
+            except BlockingIOError:
+                return self.told
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[Manager]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.setblocking(False)
+        yield Manager(listening)
+
+
+@asynccontextmanager
+async def reporting(
+    service: ServiceManager, health: Callable[[], Health], ready: Callable[[], Health]
+) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(service.report(health, ready))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_it_is_ready_once_and_says_what_it_is_at_when_that_changes(manager: Manager, tmp_path: Path) -> None:
+    ready = Health(False, ("no ZooKeeper session: refused",), {"role": "starting"})
+    service = ServiceManager(str(tmp_path / "notify"), watchdog_s=0.03)
+    async with reporting(service, lambda: WELL, lambda: ready):
+        await reach(lambda: manager.lines().count("WATCHDOG=1") > 2)
+        ready = WELL
+        await reach(lambda: "STATUS=ready, role active" in manager.lines())
+    assert manager.told[:2] == ["READY=1", "STATUS=not ready, role starting: no ZooKeeper session: refused"]
+    assert manager.told.count("READY=1") == 1
+    assert sum(line.startswith("STATUS=") for line in manager.told) == 2
+
+
+async def test_who_is_not_well_gives_no_sign_of_life(manager: Manager, tmp_path: Path) -> None:
+    looked = 0
+
+    def stuck() -> Health:
+        nonlocal looked
+        looked += 1
+        return Health(False, ("the event in progress has taken 301 s",))
+
+    async with reporting(ServiceManager(str(tmp_path / "notify"), watchdog_s=0.03), stuck, lambda: WELL):
+        await reach(lambda: looked > 3)
+    assert manager.lines() == ["READY=1", "STATUS=ready, role active"]
+
+
+async def test_without_a_watchdog_there_are_no_signs_of_life(manager: Manager, tmp_path: Path) -> None:
+    async with reporting(ServiceManager(str(tmp_path / "notify")), lambda: WELL, lambda: WELL):
+        await reach(lambda: bool(manager.lines()))
+    assert manager.told == ["READY=1", "STATUS=ready, role active"]
+
+
+async def test_names_in_the_abstract_space_are_reached() -> None:
+    name = f"lethe-test-{os.getpid()}-{id(object())}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind("\0" + name)
+        listening.setblocking(False)
+        manager = Manager(listening)
+        async with reporting(ServiceManager("@" + name), lambda: WELL, lambda: WELL):
+            await reach(lambda: "READY=1" in manager.lines())
+
+
+async def test_where_nobody_listens_it_is_logged_once_and_it_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked = 0
+
+    def health() -> Health:
+        nonlocal looked
+        looked += 1
+        return WELL
+
+    with caplog.at_level(logging.WARNING):
+        async with reporting(ServiceManager(str(tmp_path / "nobody"), watchdog_s=0.03), health, lambda: WELL) as task:
+            await reach(lambda: looked > 3)
+            assert not task.done()
+    (line,) = caplog.messages
+    assert f"NOTIFY_SOCKET={tmp_path / 'nobody'}" in line
+
+
+async def test_without_a_service_manager_it_ends_at_once() -> None:
+    await ServiceManager().report(lambda: WELL, lambda: WELL)
+
+
+@pytest.mark.parametrize(
+    "environ,watchdog_s",
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "60000000"}, 60.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": str(os.getpid())}, 60.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+        ({"WATCHDOG_USEC": "-5"}, None),
+    ],
+)
+def test_the_environment_says_where_and_how_often(environ: dict[str, str], watchdog_s: float | None) -> None:
+    expected = ServiceManager("/run/notify", watchdog_s)
+    assert vars(service_manager({"NOTIFY_SOCKET": "/run/notify", **environ})) == vars(expected)
+
+
+def test_a_status_is_one_line() -> None:
+    assert status_line(Health(False, ("first\nline", "second"), {})) == "not ready: first line; second"
+    assert status_line(Health(True, (), {"broker": 1})) == "ready, broker 1"
+    assert len(status_line(Health(False, ("x" * 5_000,), {}))) == 1_000
+
+
+async def test_a_controller_tells_its_role(manager: Manager, tmp_path: Path) -> None:
+    zookeeper = FakeZooKeeper()
+    service = ServiceManager(str(tmp_path / "notify"), watchdog_s=0.03)
+    app = ControllerApp(controller_config(1001), zookeeper.open_session, connect, manager=service)
+    task = asyncio.create_task(app.run())
+    try:
+        await reach(lambda: "STATUS=ready, role active" in manager.lines())
+    finally:
+        app.stop("the test is over")
+        await asyncio.wait([task], timeout=10)
+    assert task.result() == 0
+    assert manager.lines()[0] == "READY=1"
+    assert "WATCHDOG=1" in manager.told
+
+
+async def test_an_agent_is_up_before_zookeeper_is(manager: Manager, tmp_path: Path) -> None:
+    zookeeper = FakeZooKeeper()
+    zookeeper.unavailable = "the test wants it so"
+    service = ServiceManager(str(tmp_path / "notify"))
+    app = AgentApp(agent_config(tmp_path / "data"), zookeeper.open_session, manager=service)
+    task = asyncio.create_task(app.run())
+    try:
+        await reach(lambda: bool(manager.lines()))
+    finally:
+        app.stop("the test is over")
+        await asyncio.wait([task], timeout=10)
+    assert task.result() == 0
+    assert manager.told[0] == "READY=1"
+    assert manager.told[1].startswith("STATUS=not ready, broker 1: ")
