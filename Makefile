@@ -119,7 +119,7 @@ bench-parts: $(STAMP) ## micro benchmarks of the core and the wire (BENCH=core)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 .PHONY: deploy-check
-deploy-check: ## alerts, their unit tests and Prometheus' configuration; needs promtool (apt-get install -y prometheus)
+deploy-check: ## alerts with their unit tests, Prometheus' configuration, systemd's units; needs promtool (apt-get install -y prometheus)
 	@tools/check_deploy.sh
 
 .PHONY: alerts
