@@ -115,6 +115,7 @@ BROKER: Final = (
         Kind.INTEGER,
         "3",
         "How often the controller is asked before the agent stops anyway.",
+        unit="tries",
         minimum=1,
         maximum=MAX_INT,
     ),

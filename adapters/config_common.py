@@ -42,7 +42,9 @@ COMMON: Final = (
         "zookeeper.session.timeout.ms",
         Kind.INTEGER,
         "18000",
-        "After so long without contact ZooKeeper ends the session, and with it the registration.",
+        "After so long without contact ZooKeeper ends the session, and with it the registration. ZooKeeper keeps it "
+        "between 2 and 20 of its ticks, unless told otherwise. The shorter it is, the smaller the pause of the process "
+        "or the network that costs control; the longer, the later a process that died is missed.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,
@@ -72,7 +74,8 @@ COMMON: Final = (
         "lethe.http.host",
         Kind.TEXT,
         "127.0.0.1",
-        "Address of the HTTP server with /metrics, /healthz and /readyz.",
+        "Address of the HTTP server with /metrics, /healthz and /readyz, and a controller's board. It changes nothing, "
+        "and asks nobody for a password: let no more people reach it than are to see it.",
     ),
     Property(
         "lethe.http.port",
@@ -101,6 +104,7 @@ COMMON: Final = (
         Kind.INTEGER,
         "8",
         "Journal files that are kept.",
+        unit="files",
         minimum=1,
         maximum=100_000,
     ),

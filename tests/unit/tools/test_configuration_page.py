@@ -1,0 +1,50 @@
+"""The reference of the configuration: units, defaults, variables, and what a wrong file is answered with."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters.config_broker import BROKER_SCHEMA
+from adapters.config_controller import CONTROLLER_SCHEMA
+from adapters.properties import Kind, Property, environment_settings
+from tools.configuration_page import WRONG, page, readable, refusal, variable
+
+SCHEMAS = (CONTROLLER_SCHEMA, BROKER_SCHEMA)
+PROPERTIES = list({(prop.name, prop.doc): prop for schema in SCHEMAS for prop in schema.values()}.values())
+WITHOUT_UNIT = {"broker.id", "lethe.http.port"}
+
+
+@pytest.mark.parametrize("prop", PROPERTIES, ids=lambda prop: prop.name)
+def test_a_property_says_what_it_is_and_in_which_unit_and_its_variable_sets_it(prop: Property) -> None:
+    assert prop.doc.endswith((".", ")"))
+    assert (prop.kind is Kind.INTEGER) == bool(prop.unit) or prop.name in WITHOUT_UNIT
+    if prop.kind is Kind.INTEGER:
+        assert prop.minimum is not None, "a number without a lower bound takes nonsense"
+    assert list(environment_settings({variable(prop.name): "x"}, [prop.name])) == [prop.name]
+    assert f"### `{prop.name}`\n\n{prop.doc}\n" in page()
+
+
+@pytest.mark.parametrize(
+    "default,unit,expected",
+    [
+        ("18000", "milliseconds", "`18000` (18 s)"),
+        ("3600000", "milliseconds", "`3600000` (1 h)"),
+        ("300", "seconds", "`300` (5 min)"),
+        ("1500", "milliseconds", "`1500`"),
+        ("67108864", "bytes", "`67108864` (64 MiB)"),
+        ("0", "bytes", "`0`"),
+        ("true", "", "`true`"),
+    ],
+)
+def test_defaults_are_said_as_people_say_them(default: str, unit: str, expected: str) -> None:
+    assert readable(default, unit) == expected
+
+
+def test_the_example_of_a_wrong_file_names_every_fault_of_it() -> None:
+    told = refusal(WRONG)
+    for number, line in enumerate(WRONG.splitlines()[1:], 2):
+        assert f"controller.properties:{number}: " in told
+        assert line.partition("=")[0] in told
+    assert "zookeeper.connect: is missing" in told
+    with pytest.raises(ValueError, match="a right one"):
+        refusal("broker.id=1\nzookeeper.connect=localhost\n")
