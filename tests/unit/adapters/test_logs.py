@@ -94,4 +94,4 @@ def test_a_message_that_cannot_be_formatted_does_not_raise() -> None:
     handler = QueuedStreamHandler(stream)
     handler.emit(logging.LogRecord("x", logging.INFO, "some/file.py", 12, "%d", ("no number",), None))
     handler.close()
-    assert "some/file.py:12 could not be formatted" in stream.getvalue()
+    assert "a log message of x could not be formatted: '%d'" in stream.getvalue()
