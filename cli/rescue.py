@@ -107,19 +107,35 @@ def rescue(
     async def command(session: ZooKeeperSession) -> Answer:
         return await rescued(session, wish, confirm=None if yes else ask_user, say=note)
 
-    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+    async def checked() -> Answer:
+        check(wish)
+        return await with_session(zookeeper, command)
+
+    finish(checked, as_json=as_json)
+
+
+def check(wish: Wish) -> None:
+    """What can be seen without the cluster. Raises Refusal and ValueError."""
+    for name in wish.topics:
+        problem = topic_name_problem(name)
+        if problem is not None:
+            raise Refusal(f"topic {name!r}: {problem}", Exit.USAGE)
+    if wish.even_if_disabled and not wish.topics:
+        raise Refusal("--even-if-disabled deletes what the cluster keeps: name each topic with --topic", Exit.USAGE)
+    if wish.ibp is not None:
+        InterBrokerProtocol.parse(wish.ibp)
 
 
 async def rescued(
     session: ZooKeeperSession, wish: Wish, *, confirm: Confirm | None, say: Callable[[str], None]
 ) -> Answer:
-    """Looks, asks (None: it is agreed to), does it. Raises Refusal for what must not be, NoCluster, SessionLost."""
+    """Looks, asks (None: it is agreed to), does what was checked. Raises Refusal for what must not be, NoCluster,
+    SessionLost."""
     from cli import rescue_show
     from cli.rescue_look import look
     from cli.rescue_plan import Outlook, outlook
     from cli.rescue_run import carry_out
 
-    _check(wish)
     seen = await look(session, wish.topics or None, wish.broker_timeout_ms)
     lines = rescue_show.before(seen, even_if_disabled=wish.even_if_disabled)
     answer = rescue_show.plan(seen, even_if_disabled=wish.even_if_disabled, lines=lines)
@@ -164,14 +180,3 @@ def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook]
             f"delete.topic.enable is false in {seen.disabled_in_zookeeper}, which a rescue obeys: change it there",
             data=data,
         )
-
-
-def _check(wish: Wish) -> None:
-    for name in wish.topics:
-        problem = topic_name_problem(name)
-        if problem is not None:
-            raise Refusal(f"topic {name!r}: {problem}", Exit.USAGE)
-    if wish.even_if_disabled and not wish.topics:
-        raise Refusal("--even-if-disabled deletes what the cluster keeps: name each topic with --topic", Exit.USAGE)
-    if wish.ibp is not None:
-        InterBrokerProtocol.parse(wish.ibp)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from adapters.broker_settings import BrokerSettings
 from cli.answer import Exit, Refusal
+from cli.main import app
 from cli.rescue_look import Look, Turns
 from cli.rescue_run import Wish, chosen_topics, means_for
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
@@ -57,3 +59,17 @@ def test_where_deletion_is_switched_off_nothing_is_deleted_but_what_was_seen() -
     assert chosen_topics(Wish("zk:1"), seen) == frozenset({"half"})
     assert chosen_topics(Wish("zk:1"), replace(seen, settings=())) is None
     assert chosen_topics(Wish("zk:1", ("orders",)), replace(seen, settings=())) == frozenset({"orders"})
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (["--topic", "a/b"], "topic 'a/b'"),
+        (["--even-if-disabled"], "name each topic with --topic"),
+        (["--inter-broker-protocol", "nine"], "nine"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_connected_to(given: list[str], said: str) -> None:
+    answer = CliRunner().invoke(app, ["rescue", "--zookeeper", "127.0.0.1:1", *given])
+    assert answer.exit_code == Exit.USAGE
+    assert said in answer.stderr
