@@ -157,13 +157,16 @@ def _versions(kafka: str) -> dict[str, str]:
 
 
 def _commit() -> str:
+    """What was measured; the pages that a run writes, which lie in docs/, are no change of it."""
+    git = ["git", "-C", str(_ROOT)]
     try:
-        said = subprocess.run(
-            ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=True
+        name, changed = (
+            subprocess.run([*git, *asked], capture_output=True, text=True, check=True).stdout.strip()
+            for asked in (["describe", "--always"], ["status", "--porcelain", "--", ":/", ":(top,exclude)docs"])
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return said.stdout.strip()
+    return f"{name}-dirty" if changed else name
 
 
 def _text(path: str) -> str:
