@@ -124,7 +124,7 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
         from pipeline.jobs.stream import KAFKA_PACKAGE, Stream, StreamFailed
     need_java()
     log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
-    if plan.kafka:
+    if plan.kafka and KAFKA_PACKAGE.partition(":")[2] not in conf.get("spark.jars", ""):
         wanted = [one for one in (conf.get("spark.jars.packages"), f"{KAFKA_PACKAGE}:{version}") if one]
         conf = {**conf, "spark.jars.packages": ",".join(wanted)}
     stopping = threading.Event()
@@ -208,7 +208,8 @@ def _package_words(plan: Plan) -> str:
         return ""
     return (
         "; --kafka needs Spark's package for Kafka, which is fetched from Maven Central: where that cannot be reached, "
-        "name a mirror (--conf spark.jars.ivySettings=FILE) or follow the files (--journal DIR)"
+        "name a mirror (--conf spark.jars.ivySettings=FILE), give the jars (--conf spark.jars=A.jar,B.jar) or follow "
+        "the files (--journal DIR)"
     )
 
 

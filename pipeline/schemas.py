@@ -236,7 +236,11 @@ QUARANTINE: Final = _table(
     ("_source_file", TEXT, "where it was read"),
     ("line_hash", TEXT, "SHA-256 of the line"),
     ("line", TEXT, "the line, its first 10,000 characters; whole where it only came late"),
-    ("reason", TEXT, "cut off, not JSON, unknown type, later than the watermark, lost to rotation, ..."),
+    (
+        "reason",
+        TEXT,
+        "cut off, not JSON, unknown type, later than the watermark, lost to rotation, a damaged file, ...",
+    ),
     ("detail", TEXT, "what exactly"),
     ("copies", LONG, "how often that line stands in the file"),
 )

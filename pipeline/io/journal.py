@@ -2,23 +2,43 @@
 
 Directories are looked through for `*.jsonl` and `*.jsonl.gz`, not for what lies in directories below them. A line ends
 with a newline and nothing else; the last one of a file may be cut off, and is a line all the same.
+
+A compressed file may be damaged, or cut off while it was copied. Spark then ends the whole query with an error that
+names it; once it is known to be damaged, it is read as far as it goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import re
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.io.files import Files
+from pipeline.io.files import Files, quoted
+from pipeline.io.frames import empty
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
+_LINES: Final = StructType([StructField("value", StringType()), StructField("file", StringType())])
+
+
+_COMPRESSED: Final = ".gz"
+_NOT_READ: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
+_WHY: Final = re.compile(r"Caused by: (java\.(?:io|util\.zip)\.\w+(?:: [^\n]*)?)")
+_SLASHES: Final = re.compile(r"^(\w+):/+")
 
 
 class NothingToRead(ValueError):
     """A place that was named does not exist or holds nothing of the kind; says which and what was looked for."""
+
+
+class Damage(NamedTuple):
+    """A file that cannot be read to its end, and why, in Java's words."""
+
+    file: str
+    why: str
 
 
 def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
@@ -36,13 +56,34 @@ def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def read_lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """(value, file): the lines of these files. `value` may be no UTF-8."""
+def read_lines(spark: SparkSession, files: Sequence[str], damaged: Collection[str] = ()) -> DataFrame:
+    """(value, file): the lines of these files, of `damaged` ones as far as they go. `value` may be no UTF-8."""
+    lines = _text(spark, [path for path in files if path not in damaged], are_damaged=False)
+    return lines.unionByName(_text(spark, list(damaged), are_damaged=True)) if damaged else lines
+
+
+def damage(error: Exception, files: Collection[str]) -> Damage | None:
+    """Which of these files is damaged, if that is what an error says that came of reading them."""
+    text = str(error)
+    found, why = _NOT_READ.search(text), _WHY.search(text)
+    if found is None or why is None:
+        return None
+    by_name = {_plain(quoted(path)): path for path in files if path.endswith(_COMPRESSED)}
+    named = by_name.get(_plain(found[1]))
+    return None if named is None else Damage(named, why[1])
+
+
+def _text(spark: SparkSession, files: Sequence[str], *, are_damaged: bool) -> DataFrame:
     if not files:
-        return spark.createDataFrame([], "value string, file string")
+        return empty(spark, _LINES)
     # A text source takes {, }, [, ], * and ? in paths for patterns.
-    text = spark.read.option("lineSep", "\n").text([escaped(path) for path in files])
+    text = spark.read.options(lineSep="\n", ignoreCorruptFiles=are_damaged).text([escaped(path) for path in files])
     return text.select("value", F.col("_metadata.file_path").alias("file"))
+
+
+def _plain(uri: str) -> str:
+    """`file:/a` and `file:///a` are the same."""
+    return _SLASHES.sub(r"\1:/", uri)
 
 
 def escaped(path: str) -> str:

@@ -20,11 +20,14 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from pipeline.io.files import Files
+from pipeline.io.frames import empty
 from pipeline.io.lock import hold
 from pipeline.io.moves import Move, Staging, settle_all
 from pipeline.tables import TABLES, Table
@@ -56,22 +59,30 @@ class StagedRows:
         self._table = table
         self._staging = staging
         self._path = path
+        self._aside = f"{path.removesuffix(f'/{KEPT}=true')}/{KEPT}=false"
         self._with: list[Move] = []
 
     def read(self) -> DataFrame:
         """The rows, with the table's columns in order."""
         if not self._files.exists(self._path):
-            return self._spark.createDataFrame([], self._table.schema)
+            return empty(self._spark, self._table.schema)
         return self._spark.read.schema(self._table.schema).parquet(self._path).select(*self._table.schema.names)
+
+    def has_aside(self) -> bool:
+        """Whether anything was staged beside the rows."""
+        return self._path.endswith(f"/{KEPT}=true") and self._files.exists(self._aside)
 
     def aside(self) -> DataFrame:
         """What was staged beside the rows, with `kept` false; only of frames that have that column."""
-        path = f"{self._path.removesuffix(f'/{KEPT}=true')}/{KEPT}=false"
         schema = self._table.schema
-        if self._path == path or not self._files.exists(path):
-            return self._spark.createDataFrame([], schema).withColumn(KEPT, F.lit(False))
-        frame = self._spark.read.schema(schema).parquet(path)
+        if not self.has_aside():
+            return empty(self._spark, schema).withColumn(KEPT, F.lit(False))
+        frame = self._spark.read.schema(schema).parquet(self._aside)
         return frame.select(*schema.names).withColumn(KEPT, F.lit(False))
+
+    def rows_by_day(self) -> dict[datetime.date, int]:
+        """How many rows there are of each day."""
+        return {row[DAY]: int(row["count"]) for row in self.read().groupBy(DAY).count().collect()}
 
     def days(self) -> list[datetime.date]:
         """The days of which there are rows."""
@@ -79,7 +90,7 @@ class StagedRows:
 
     def with_whole(self, table: Table, frame: DataFrame) -> None:
         """In the same change, another table's rows will be those of the frame; of a table without days."""
-        _write(in_order(table, frame.hint("rebalance")), f"{self._staging.new}/{table.name}", [])
+        _write(in_order(table, frame.hint("rebalance")), self._staging, f"{self._staging.new}/{table.name}", [])
         self._with.append(Move(table.name, table.path))
 
     def with_note(self, path: str) -> None:
@@ -131,9 +142,9 @@ class Lake:
 
     def read(self, table: Table, days: Collection[datetime.date] | None = None) -> DataFrame:
         """The table with its columns in order, of these days or of all; empty where nothing is there yet."""
+        if not self.has(table):
+            return empty(self._spark, table.schema)
         path = f"{self.root}/{table.path}"
-        if not self._files.exists(path):
-            return self._spark.createDataFrame([], table.schema)
         frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(path)
         if days is not None:
             frame = frame.where(F.col(DAY).isin(sorted(days)))
@@ -148,9 +159,13 @@ class Lake:
         found = self._files.items(f"{self.root}/{table.path}/{DAY}={day}")
         return sum(item.name.endswith(".parquet") for item in found)
 
+    def has(self, table: Table) -> bool:
+        """Whether it has been written."""
+        return self._files.exists(f"{self.root}/{table.path}")
+
     def made(self) -> list[Table]:
         """The tables that have been written."""
-        return [table for table in TABLES.values() if self._files.exists(f"{self.root}/{table.path}")]
+        return [table for table in TABLES.values() if self.has(table)]
 
     # --- writing --------------------------------------------------------------------------------------------------
 
@@ -191,7 +206,7 @@ class Lake:
             return StagedRows(self._spark, self._files, table, staging, path)
         staging, path = self._new_staging(table)
         rows = in_order(table, frame.drop(KEPT)).columns
-        _write(frame.select(*rows, KEPT), path, [KEPT, DAY])
+        _write(frame.select(*rows, KEPT), staging, path, [KEPT, DAY])
         return StagedRows(self._spark, self._files, table, staging, f"{path}/{KEPT}=true")
 
     def append(self, table: Table, frame: DataFrame) -> None:
@@ -252,7 +267,7 @@ class Lake:
 
     def _stage(self, table: Table, frame: DataFrame) -> tuple[Staging, str]:
         staging, path = self._new_staging(table)
-        _write(in_order(table, frame), path, [DAY] if table.is_partitioned else [])
+        _write(in_order(table, frame), staging, path, [DAY] if table.is_partitioned else [])
         if self._files.exists(f"{path}/{DAY}=__HIVE_DEFAULT_PARTITION__"):
             staging.forget()
             raise ValueError(f"rows for {table.name} without a day")
@@ -291,9 +306,13 @@ class Lake:
         return None if cluster_id is None else str(cluster_id)
 
 
-def _write(frame: DataFrame, path: str, partitions: list[str]) -> None:
+def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str]) -> None:
     writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
-    (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
+    try:
+        (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
+    except (PySparkException, Py4JJavaError):
+        staging.forget()
+        raise
 
 
 def in_order(table: Table, frame: DataFrame) -> DataFrame:

@@ -118,9 +118,8 @@ class MicroBatches:
             parsed = bronze_events.late(parsed, F.lit(watermark.isoformat()).cast("timestamp"))
         staged = lake.staged(CONTROLLER_EVENTS, bronze_events.to_stage(parsed, ingested_at=ingested_at, batch_id=name))
         lake.owe(staged.days())
-        aside = {row["type"]: int(row["count"]) for row in staged.aside().groupBy("type").count().collect()}
-        is_election = (F.col("type") == FactType.ELECTION.value).cast("int")
-        facts, elections = staged.read().agg(F.count(F.lit(1)), F.coalesce(F.sum(is_election), F.lit(0))).collect()[0]
+        aside = _by_type(staged.aside()) if staged.has_aside() else {}
+        elections = staged.read().where(F.col("type") == FactType.ELECTION.value).count()
 
         def together(kept: StagedRows) -> None:
             if aside:
@@ -128,7 +127,7 @@ class MicroBatches:
                 kept.with_whole(QUARANTINE, bronze_events.with_more(lake.read(QUARANTINE), more))
             kept.with_note(note)
 
-        new, _ = add_new(lake, staged, lake.days(CONTROLLER_EVENTS), together)
+        facts, new, _ = add_new(lake, staged, lake.days(CONTROLLER_EVENTS), together)
         late, lost = aside.pop(bronze_events.LATE, 0), aside.pop(bronze_events.LOST, 0)
         bad = sum(aside.values())
         return Counts(facts + late + bad, new, facts - new, late, bad, lost, elections)
@@ -165,6 +164,11 @@ class MicroBatches:
         for day in days:
             if self.lake.files_of(CONTROLLER_EVENTS, day) > self.most_files:
                 self.lake.replace_partitions(CONTROLLER_EVENTS, self.lake.read(CONTROLLER_EVENTS, [day]), [day])
+
+
+def _by_type(staged: DataFrame) -> dict[str, int]:
+    """How many rows there are of each type."""
+    return {row["type"]: int(row["count"]) for row in staged.groupBy("type").count().collect()}
 
 
 def newest(lake: Lake) -> datetime.datetime | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -84,33 +85,43 @@ def refresh_deletions(
 
 
 def _respan(lake: Lake, days: Sequence[datetime.date], affected: DataFrame, stage: Stage) -> set[datetime.date]:
-    events = _history(lake, days, affected)
+    known = _known_days(lake, affected)
+    events = _history(lake, min(known | set(days)), affected)
     heads = span_heads(events).persist()
     try:
         stage("making replica_deletions")
         replicas = lake.staged(tables.REPLICA_DELETIONS, replica_deletions(events, heads))
         stage("making deletion_spans")
         spans = lake.staged(tables.DELETION_SPANS, deletion_spans(events, heads, replicas.read()))
-        written = _replace_rows(lake, tables.REPLICA_DELETIONS, replicas, affected)
-        return written | _replace_rows(lake, tables.DELETION_SPANS, spans, affected)
+        written = _replace_rows(lake, tables.REPLICA_DELETIONS, replicas, affected, known)
+        return written | _replace_rows(lake, tables.DELETION_SPANS, spans, affected, known)
     finally:
         heads.unpersist()
 
 
-def _history(lake: Lake, days: Sequence[datetime.date], affected: DataFrame) -> DataFrame:
-    """All lines about these topics, from the day on which their first span began; of brokers, all lines."""
-    known = rows_of(lake.read(tables.DELETION_SPANS).select("topic", "day"), affected)
-    first = min([day for day in (known.agg(F.min("day")).collect()[0][0],) if day is not None] + list(days))
+def _known_days(lake: Lake, affected: DataFrame) -> set[datetime.date]:
+    """The days of which the tables say anything of these topics."""
+    made = [table for table in (tables.DELETION_SPANS, tables.REPLICA_DELETIONS) if lake.has(table)]
+    if not made:
+        return set()
+    whole = reduce(DataFrame.union, (lake.read(table).select("topic", "day") for table in made))
+    return {row["day"] for row in rows_of(whole, affected).select("day").distinct().collect()}
+
+
+def _history(lake: Lake, first: datetime.date, affected: DataFrame) -> DataFrame:
+    """All lines about these topics from that day on, on or before which their first span began; of brokers, all."""
     had = lake.days(tables.CONTROLLER_EVENTS)
     since = lines_about(lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day >= first]), affected)
     before = lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day < first])
     return since.unionByName(before.where(F.col("type") == FactType.BROKER.value))
 
 
-def _replace_rows(lake: Lake, table: Table, staged: StagedRows, affected: DataFrame) -> set[datetime.date]:
-    """Puts the staged rows in the place of all that the table says of these topics; the days that were rewritten."""
-    was = rows_of(lake.read(table).select("topic", "day"), affected).select("day").distinct().collect()
-    written = {row["day"] for row in was} | set(staged.days())
+def _replace_rows(
+    lake: Lake, table: Table, staged: StagedRows, affected: DataFrame, known: set[datetime.date]
+) -> set[datetime.date]:
+    """Puts the staged rows in the place of all that the table says of these topics, which is of the `known` days; the
+    days that were rewritten."""
+    written = known | set(staged.days())
     if written.isdisjoint(lake.days(table)):
         staged.keep()
         return written

@@ -8,19 +8,35 @@ they are. Only otherwise are the new ones picked out.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Collection, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.io.files import quoted
-from pipeline.io.journal import journal_files, read_lines
+from pipeline.io.frames import frame_of
+from pipeline.io.journal import damage, journal_files, read_lines
 from pipeline.io.lake import Lake, StagedRows
 from pipeline.jobs.report import DayRange, Taken
 from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
 from pipeline.transforms import bronze_events
 
 KEY = ("source", "id")
+_SOURCE_FILE: Final = StructType([StructField("_source_file", StringType())])
+
+
+class Added(NamedTuple):
+    """What became of staged rows."""
+
+    read: int
+    new: int
+    late: int
+    """Of the new ones, those of days before the newest that bronze had."""
 
 
 def take_in_journal(
@@ -28,26 +44,54 @@ def take_in_journal(
 ) -> tuple[Taken, list[datetime.date]]:
     """Adds the journal's new lines of these days; what became of them, and the days that have lines in the journal."""
     files = journal_files(spark, places)
+    damaged: dict[str, str] = {}
     late_before = lake.read(QUARANTINE).where(F.col("reason") == bronze_events.LATE)
-    had_late = bool(late_before.limit(1).count())
-    lines = read_lines(spark, files)
-    if had_late:
-        lines = lines.unionByName(late_before.select(F.col("line").alias("value"), F.col("_source_file").alias("file")))
-    parsed = bronze_events.parse(lines)
-    staged = lake.staged(
-        CONTROLLER_EVENTS,
-        bronze_events.to_stage(parsed, ingested_at=ingested_at, batch_id=batch_id).where(within(days)),
-    )
+    had_late = lake.has(QUARANTINE) and bool(late_before.limit(1).count())
+
+    def stage() -> StagedRows:
+        lines = read_lines(spark, files, damaged)
+        if had_late:
+            late = late_before.select(F.col("line").alias("value"), F.col("_source_file").alias("file"))
+            lines = lines.unionByName(late)
+        rows = bronze_events.to_stage(bronze_events.parse(lines), ingested_at=ingested_at, batch_id=batch_id)
+        return lake.staged(CONTROLLER_EVENTS, rows.where(within(days)))
+
+    staged = _past_damage(stage, files, damaged)
     touched = staged.days()
     had = lake.days(CONTROLLER_EVENTS)
     aside = bronze_events.set_aside(staged.aside())
-    quarantined = keep_aside(lake, aside, files)
-    read = staged.read().count()
+    quarantined = staged.aside().count() if staged.has_aside() else 0
+    if damaged:
+        aside = aside.unionByName(_damaged_files(spark, damaged))
+        quarantined += len(damaged)
+    keep_aside(lake, aside, quarantined, files)
     lake.owe(touched)
-    new, late = add_new(lake, staged, had)
+    read, new, late = add_new(lake, staged, had)
     if had_late:
         _release_late(lake, days)
     return Taken(CONTROLLER_EVENTS.name, read + quarantined, new, read - new, late, quarantined), touched
+
+
+def _past_damage(stage: Callable[[], StagedRows], files: Collection[str], damaged: dict[str, str]) -> StagedRows:
+    """What `stage` gives once `damaged` names every file that is, with the reason. Spark tells of one at a time."""
+    while True:
+        try:
+            return stage()
+        except (PySparkException, Py4JJavaError) as error:
+            found = damage(error, files)
+            if found is None or found.file in damaged:
+                raise
+            damaged[found.file] = found.why
+
+
+def _damaged_files(spark: SparkSession, damaged: Mapping[str, str]) -> DataFrame:
+    """Rows of QUARANTINE."""
+    nothing = hashlib.sha256().hexdigest()
+    rows = (
+        (quoted(file), nothing, "", bronze_events.DAMAGED, f"{why}: read as far as it goes", 1)
+        for file, why in damaged.items()
+    )
+    return frame_of(spark, QUARANTINE.schema, rows)
 
 
 def within(days: DayRange, day: Column | None = None) -> Column:
@@ -61,18 +105,20 @@ def within(days: DayRange, day: Column | None = None) -> Column:
     return day.isNull() | inside
 
 
-def keep_aside(lake: Lake, aside: DataFrame, files: Collection[str]) -> int:
-    """Lines of these files that are set aside take the place of those that were before; how many they are. Lines that
+def keep_aside(lake: Lake, aside: DataFrame, count: int, files: Collection[str]) -> None:
+    """Lines of these files that are set aside, `count` of them, take the place of those that were before. Lines that
     the stream found late stay until they are in bronze."""
+    if not lake.has(QUARANTINE):
+        if count:
+            lake.write_whole(QUARANTINE, aside)
+        return
     whole = lake.read(QUARANTINE)
     is_late = F.col("reason") == bronze_events.LATE
     old = whole.where(~is_late)
-    count = aside.agg(F.coalesce(F.sum("copies"), F.lit(0))).collect()[0][0]
-    read = old.sparkSession.createDataFrame([(quoted(file),) for file in files], "_source_file string")
+    read = frame_of(aside.sparkSession, _SOURCE_FILE, ((quoted(file),) for file in files))
     if count or old.join(read, "_source_file", "left_semi").limit(1).count():
         others = old.join(read, "_source_file", "left_anti").unionByName(whole.where(is_late))
-        lake.write_whole(QUARANTINE, others.unionByName(aside))
-    return int(count)
+        lake.write_whole(QUARANTINE, others.unionByName(aside) if count else others)
 
 
 def _release_late(lake: Lake, days: DayRange) -> None:
@@ -87,24 +133,24 @@ def add_new(
     staged: StagedRows,
     had: Sequence[datetime.date],
     together: Callable[[StagedRows], None] = lambda _: None,
-) -> tuple[int, int]:
-    """Adds what is new of the staged rows; how many rows that is, and how many of them are of days before the newest of
-    `had`. `together` adds to the change what is to happen with it."""
+) -> Added:
+    """Adds what is new of the staged rows. `had` are the days that bronze has; `together` adds to the change what is to
+    happen with it."""
     bronze = lake.read(CONTROLLER_EVENTS, staged.days())
-    is_late = F.col("day") < F.lit(max(had)) if had else F.lit(False)
+    by_day = staged.rows_by_day()
+    read = sum(by_day.values())
     if not _any_twice(staged.read(), bronze):
-        new, late = _counts(staged.read(), is_late)
         together(staged)
         staged.keep()
-        return new, late
+        return Added(read, read, _late(by_day, had))
     once = Window.partitionBy(*KEY).orderBy("time", "_source_file", "type", "subject", "data")
     first = staged.read().withColumn("copy", F.row_number().over(once)).where("copy = 1").drop("copy")
     picked = lake.staged(CONTROLLER_EVENTS, first.join(bronze.select(*KEY), list(KEY), "left_anti"))
-    new, late = _counts(picked.read(), is_late)
+    by_day = picked.rows_by_day()
     together(picked)
     picked.keep()
     staged.forget()
-    return new, late
+    return Added(read, sum(by_day.values()), _late(by_day, had))
 
 
 def _any_twice(staged: DataFrame, bronze: DataFrame) -> bool:
@@ -113,6 +159,6 @@ def _any_twice(staged: DataFrame, bronze: DataFrame) -> bool:
     return bool(keys.groupBy("key").count().where("count > 1").limit(1).collect())
 
 
-def _counts(rows: DataFrame, is_late: Column) -> tuple[int, int]:
-    row = rows.agg(F.count(F.lit(1)), F.coalesce(F.sum(is_late.cast("int")), F.lit(0))).collect()[0]
-    return int(row[0]), int(row[1])
+def _late(by_day: Mapping[datetime.date, int], had: Sequence[datetime.date]) -> int:
+    """Rows of days before the newest of `had`."""
+    return sum(count for day, count in by_day.items() if had and day < max(had))

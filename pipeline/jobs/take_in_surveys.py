@@ -13,14 +13,17 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from pipeline import tables
 from pipeline.io.files import Files, quoted
+from pipeline.io.frames import frame_of
 from pipeline.io.journal import read_lines
 from pipeline.io.lake import Lake
 from pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
 from pipeline.jobs.report import DayRange, Refused, Taken
 from pipeline.jobs.take_in import keep_aside
+from pipeline.schemas import TEXT
 from pipeline.tables import Table
 from pipeline.transforms import bronze_surveys
 from pipeline.transforms.bronze_events import KEPT
@@ -34,6 +37,17 @@ TABLES: Final[Mapping[str, Table]] = {
     DIRECTORIES.name: tables.AGENT_INVENTORY,
 }
 _NO_SURVEY: Final = "not a survey of this form"
+_REFUSALS: Final = StructType([StructField(name, TEXT) for name in ("_source_file", "line", "detail")])
+_MANIFESTS: Final = StructType(
+    [
+        StructField(name, TEXT if name in ("taken_at", "_source_file") else tables.SURVEYS.schema[name].dataType)
+        for name in (
+            *("survey_id", "taken_at", "took_ms", "cluster_id", "complete", "in_motion", "problems"),
+            "_source_file",
+        )
+    ]
+)
+"""As JSON has them: `taken_at` is a text."""
 
 
 def take_in_surveys(
@@ -58,7 +72,8 @@ def take_in_surveys(
         _take_in_file(spark, lake, list(new.values()), file, ingested_at=ingested_at, batch_id=batch_id)
         for file in ROW_FILES
     ]
-    keep_aside(lake, _refused_manifests(spark, unusable), [f"{survey.path}/{MANIFEST_NAME}" for survey in unusable])
+    names = [f"{survey.path}/{MANIFEST_NAME}" for survey in unusable]
+    keep_aside(lake, _refused_manifests(spark, unusable), len(unusable), names)
     if new:
         rows = _survey_rows(spark, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
         lake.append(tables.SURVEYS, rows)
@@ -113,22 +128,26 @@ def _take_in_file(
     # A row of another survey would be of a directory that holds two.
     staged = lake.staged(table, rows.where(F.col("survey_id").isin([survey.survey_id for survey in to_do])))
     count = staged.read().count()
-    paths = [f"{survey.path}/{file.name}" for survey in to_do]
-    aside = keep_aside(lake, bronze_surveys.set_aside(parsed), paths)
+    aside = bronze_surveys.set_aside(parsed)
+    # All lines of these files have been counted: where as many are rows, none has to be looked for.
+    is_whole = count == sum(survey.rows(file) for survey in to_do)
+    wrong = 0 if is_whole else int(aside.agg(F.coalesce(F.sum("copies"), F.lit(0))).collect()[0][0])
+    keep_aside(lake, aside, wrong, [f"{survey.path}/{file.name}" for survey in to_do])
     staged.keep()
-    return Taken(table.name, count + aside, count, 0, 0, aside)
+    return Taken(table.name, count + wrong, count, 0, 0, wrong)
 
 
 def _known(lake: Lake, table: Table, surveys: Sequence[KeptSurvey]) -> set[str]:
     """Which of these surveys the table has."""
-    rows = lake.read(table, {_day(survey) for survey in surveys})
+    days = {_day(survey) for survey in surveys}
+    if days.isdisjoint(lake.days(table)):
+        return set()
+    rows = lake.read(table, days)
     return {row["survey_id"] for row in rows.select("survey_id").distinct().collect()}
 
 
 def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str) -> DataFrame:
     """The rows of SURVEYS, from manifests."""
-    schema = "survey_id string, taken_at string, took_ms long, cluster_id string, complete boolean, "
-    schema += "in_motion array<string>, problems array<struct<where: string, what: string>>, _source_file string"
     names = ("survey_id", "taken_at", "took_ms", "cluster_id", "complete", "in_motion")
     rows = [
         (
@@ -138,23 +157,23 @@ def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], *, ingested_at:
         )
         for survey in new
     ]
-    frame = spark.createDataFrame(rows, schema).withColumn("taken_at", F.col("taken_at").cast("timestamp"))
+    frame = frame_of(spark, _MANIFESTS, rows).withColumn("taken_at", F.col("taken_at").cast("timestamp"))
     stamped = frame.withColumns(
         {"_ingested_at": ingested_at, "_batch_id": F.lit(batch_id), "day": F.to_date("taken_at")}
     )
     return to_schema(stamped, tables.SURVEYS.schema)
 
 
-def _problems(value: JsonValue) -> list[tuple[str, str]] | None:
+def _problems(value: JsonValue) -> list[dict[str, str]] | None:
     if not isinstance(value, list):
         return None
-    return [(str(one["where"]), str(one["what"])) for one in value if isinstance(one, dict)]
+    return [{"where": str(one["where"]), "what": str(one["what"])} for one in value if isinstance(one, dict)]
 
 
 def _refused_manifests(spark: SparkSession, unusable: Sequence[RefusedSurvey]) -> DataFrame:
     """The rows of QUARANTINE for manifests."""
     rows = [(quoted(f"{one.path}/{MANIFEST_NAME}"), one.manifest, one.why) for one in unusable]
-    frame = spark.createDataFrame(rows, "_source_file string, line string, detail string")
+    frame = frame_of(spark, _REFUSALS, rows)
     return frame.select(
         "_source_file",
         F.sha2("line", 256).alias("line_hash"),

@@ -14,7 +14,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from typing import Final, NamedTuple, cast
 
 from pyspark import StorageLevel
@@ -24,6 +23,7 @@ from pyspark.sql import functions as F
 from pipeline.quality import deletions, lines, surveys, tenures, transitions
 from pipeline.quality.evidence import CLOCK_SKEW_S, Digest, Evidence, line_name, rare_lines
 from pipeline.quality.ranges import MOST_PARTITIONS
+from pipeline.transforms.contract import union_of
 
 
 class Severity(enum.StrEnum):
@@ -170,7 +170,7 @@ def audit(evidence: Evidence, digest: Digest, rules: Sequence[Rule] = RULES) -> 
     found = [_applied(rule, evidence, digest) for rule in rules if not rule.on_lines]
     if on_lines:
         found.insert(0, _on_lines(on_lines, evidence.controller_events))
-    return reduce(DataFrame.unionByName, found)
+    return union_of(found)
 
 
 def _applied(rule: Rule, evidence: Evidence, digest: Digest) -> DataFrame:

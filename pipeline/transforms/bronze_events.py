@@ -26,6 +26,8 @@ LATE: Final = "later than the watermark"
 """Why the stream sets a good line aside, until the batch job takes it in."""
 LOST: Final = "lost to rotation"
 """Why bytes that the stream knew of are in no table."""
+DAMAGED: Final = "a damaged file"
+"""Why a compressed file was read in part only."""
 TAKES_IT_IN: Final = ": `lethe pipeline run` takes it in"
 
 _BLANK: Final = r"\A[ \t\n\r\x0B\x0C]*\z"

@@ -1,6 +1,8 @@
-"""The last step of every transform: exactly the columns of its table."""
+"""What transforms share: the last step of each, exactly the columns of its table; rows of many frames; time."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,6 +19,12 @@ def _column(field: StructField) -> Column:
     # Spark does not see by itself that an array holds no nulls, and then refuses to say so.
     whole = F.array_compact(column) if isinstance(kind, ArrayType) and not kind.containsNull else column
     return whole.cast(kind).alias(field.name, metadata=field.metadata)
+
+
+def union_of(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all frames, which have the same columns. By halves: Spark analyses every union with all below it."""
+    middle = len(frames) // 2
+    return union_of(frames[:middle]).unionByName(union_of(frames[middle:])) if middle else frames[0]
 
 
 def ms_between(earlier: Column, later: Column) -> Column:

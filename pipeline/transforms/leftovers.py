@@ -13,13 +13,11 @@ begin with it stand together when names are sorted, so that looking at the next 
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline import schemas
-from pipeline.transforms.contract import to_schema
+from pipeline.transforms.contract import to_schema, union_of
 from pipeline.transforms.directories import LOG_DIR
 from pipeline.transforms.survey_topics import (
     PARTITION,
@@ -54,7 +52,7 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
     moving = surveys.select("survey_id", F.explode("in_motion").alias("topic"))
     days = surveys.select("survey_id", "taken_at", F.to_date("taken_at").alias("day"))
     return (
-        reduce(DataFrame.unionByName, found)
+        union_of(found)
         .join(F.broadcast(moving), [*TOPIC], "left_anti")
         .join(F.broadcast(days), ["survey_id"], "inner")
         .transform(to_schema, schemas.LEFTOVERS)

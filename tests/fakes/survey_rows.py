@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from pipeline import schemas
+from pipeline.io.frames import frame_of
 from protocol.journal import time_from_text
 from protocol.survey_records import DIRECTORIES, METADATA, ZNODES
 from survey.records import manifest, rows_of
 from survey.views import Survey
-from tests.fakes.spark_frames import frame_of
 
 Row = dict[str, Any]
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline import schemas
+from pipeline.io.frames import frame_of
 from protocol.journal import partition_ranges, time_from_text
-from tests.fakes.spark_frames import frame_of
 
 START: Final = time_from_text("2026-01-02T10:00:00Z")
 """Times in these tests are milliseconds since then."""

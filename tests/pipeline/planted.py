@@ -15,8 +15,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import schemas
+from pipeline.io.frames import frame_of
 from pipeline.quality.evidence import Evidence
-from tests.fakes.spark_frames import frame_of
 
 START: Final = datetime.datetime(2026, 1, 2, 10, tzinfo=datetime.UTC)
 SECOND: Final = 1000

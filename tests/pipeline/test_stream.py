@@ -28,8 +28,8 @@ COMPARED: Final = (
 )
 
 
-def all_rows(spark: SparkSession, root: Path) -> dict[str, list[str]]:
-    return {table.name: rows(spark, root, table) for table in COMPARED}
+def all_rows(root: Path) -> dict[str, list[str]]:
+    return {table.name: rows(root, table) for table in COMPARED}
 
 
 def run_batch(spark: SparkSession, lake: Path, journal: Path, name: str = "batch") -> None:
@@ -37,10 +37,10 @@ def run_batch(spark: SparkSession, lake: Path, journal: Path, name: str = "batch
 
 
 def assert_like_batch(spark: SparkSession, root: Path, growing: Growing) -> None:
-    streamed = all_rows(spark, root)
+    streamed = all_rows(root)
     growing.restore()
     run_batch(spark, root / "batch" / "lake", growing.journal)
-    expected = all_rows(spark, root / "batch")
+    expected = all_rows(root / "batch")
     assert all(expected[table.name] for table in COMPARED if table is not tables.SLOW_BROKERS)
     assert streamed == expected
 
@@ -91,13 +91,13 @@ def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: Spar
     hour, surveys = datetime.timedelta(hours=1), (str(tmp_path / "surveys"),)
     (first,) = follow(spark, lake, journal, delay=hour, surveys=surveys)
     assert (first.done.counts.new, first.done.surveys, first.done.watermark, first.behind_bytes) == (4, 1, None, 0)
-    before = spans(spark, tmp_path)
+    before = spans(tmp_path)
     with file.open("ab") as appended:
         appended.write(phase(9, "05T12:00:00", "queued", "late") + phase(10, "06T08:10:00", "started", "users"))
     (second,) = follow(spark, lake, journal, delay=hour, most_files=1)
     assert (second.done.counts.new, second.done.counts.late) == (1, 1)
     assert second.done.watermark == datetime.datetime(2026, 1, 6, 7, tzinfo=datetime.UTC)
-    assert spans(spark, tmp_path) == before
+    assert spans(tmp_path) == before
     assert Lake(spark, str(lake)).files_of(tables.CONTROLLER_EVENTS, datetime.date(2026, 1, 6)) == 1
     aside = Lake(spark, str(lake)).read(tables.QUARANTINE)
     (late,) = aside.collect()
@@ -107,9 +107,9 @@ def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: Spar
     other = tmp_path / "other"
     other.mkdir()
     run_batch(spark, lake, other)
-    assert spans(spark, tmp_path) == {**before, "late": ("open", datetime.date(2026, 1, 5))}
-    assert rows(spark, tmp_path, tables.QUARANTINE) == []
-    assert len(rows(spark, tmp_path, tables.LEFTOVERS)) > 0
+    assert spans(tmp_path) == {**before, "late": ("open", datetime.date(2026, 1, 5))}
+    assert rows(tmp_path, tables.QUARANTINE) == []
+    assert len(rows(tmp_path, tables.LEFTOVERS)) > 0
 
 
 def test_what_a_stream_cannot_go_on_with_is_said(spark: SparkSession, tmp_path: Path) -> None:

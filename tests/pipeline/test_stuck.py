@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import schemas
+from pipeline.io.frames import frame_of
 from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
@@ -18,7 +19,6 @@ from pipeline.transforms.stuck_causes import Cause
 from protocol.findings import Reason
 from protocol.journal import time_to_text
 from survey.causes import Kind
-from tests.fakes.spark_frames import frame_of
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 pytestmark = pytest.mark.timeout(600)
