@@ -144,7 +144,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
             ),
         ),
         FactType.ACK: Schema(
-            "The deletion of replicas was answered.",
+            "The deletion of replicas was answered, or needs no answer.",
             (
                 Form(
                     "controller",
@@ -156,6 +156,16 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                         _REQUEST_ID,
                         _PARTITIONS,
                         Key("result", Kind.TEXT, "`NONE`, or why it does not count"),
+                    ),
+                ),
+                Form(
+                    "controller, for replicas that nobody holds",
+                    _TOPIC,
+                    (
+                        _TOPIC_ID,
+                        Key("broker", Kind.ID, "the id under which they were placed"),
+                        _PARTITIONS,
+                        Key("why", Kind.TEXT, "why nobody was asked"),
                     ),
                 ),
                 Form(

@@ -40,7 +40,7 @@ from controller.core.topic import Hosting
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
-from protocol.journal import FactType, JsonValue
+from protocol.journal import FactType, JsonValue, partition_ranges
 from protocol.vocabulary import BrokerId, PartitionReplica
 
 _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
@@ -126,25 +126,44 @@ def _start(turn: Turn, names: list[str]) -> None:
     _send_tombstones(turn, names)
     alive: list[PartitionReplica] = []
     dead: list[PartitionReplica] = []
+    on_no_disk: list[PartitionReplica] = []
     for name in names:
         deletion = context.deletions[name]
         deletion.attempts += 1
         deletion.round_is_due = False
         deletion.asked_at_ms = turn.now_ms
         for replica in context.replicas_of(name):
-            if context.residents and context.is_resident(replica.broker):
-                # What was placed on a controller is on no disk: nobody is to be asked for it.
-                set_replica_state(context, replica, ReplicaState.DELETION_SUCCESSFUL)
             if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
                 continue
-            if context.is_replica_reachable(replica):
+            if context.residents and context.is_resident(replica.broker):
+                on_no_disk.append(replica)
+            elif context.is_replica_reachable(replica):
                 alive.append(replica)
             else:
                 dead.append(replica)
                 set_ineligible(context, deletion, True)
+    _confirm_unasked(turn, on_no_disk)
     move(turn, MoveReplicas(_in_states(context, dead, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_INELIGIBLE))
     move(turn, MoveReplicas(tuple(alive), ReplicaState.OFFLINE))
     move(turn, MoveReplicas(_in_states(context, alive, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_STARTED))
+
+
+def _confirm_unasked(turn: Turn, replicas: list[PartitionReplica]) -> None:
+    """What was placed on a controller is on no disk: nobody is to be asked for it. A line for each topic and
+    controller."""
+    partitions: dict[tuple[str, int], list[int]] = {}
+    for replica in replicas:
+        set_replica_state(turn.context, replica, ReplicaState.DELETION_SUCCESSFUL)
+        partitions.setdefault((replica.topic, replica.broker), []).append(replica.partition)
+    for (name, controller), numbers in partitions.items():
+        turn.record(
+            FactType.ACK,
+            f"topic/{name}",
+            topic_id=turn.id_of(name),
+            broker=controller,
+            partitions=partition_ranges(numbers),
+            why="placed on a controller, which has no disk",
+        )
 
 
 def _leave_service(turn: Turn, names: list[str]) -> None:

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.quality.evidence import Digest, Evidence, facts, line_name, rare_facts, skew, topic
+from pipeline.quality.evidence import Digest, Evidence, facts, line_name, rare_facts, skew, topic, unasked
+from pipeline.quality.ranges import are_sane, numbers_in
 from protocol.journal import FactType
 
 _PHASE: Final = StructType([StructField("phase", StringType()), StructField("topic_id", StringType())])
@@ -106,23 +107,42 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
 
 
 def missing_acks(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Deletions that were done though not every replica had acknowledged; not where a controller says it has gaps."""
+    """Deletions that were done though not every replica had acknowledged; not where a controller says it has gaps.
+    Replicas that were placed on a controller are on no disk, and nobody is asked for them."""
     gaps = rare_facts(digest.rare, FactType.GAP, _GAP).where(F.col("source").startswith("/lethe/controller/"))
     lost = gaps.select(F.try_to_timestamp("first").alias("lost_from"), F.try_to_timestamp("last").alias("lost_until"))
+    acked = F.coalesce("acked_replicas", F.lit(0))
+    wanted = F.col("replicas") - F.coalesce("on_no_disk", F.lit(0))
     in_gap = (F.col("lost_from") <= F.col("done_at") + skew()) & (F.col("lost_until") >= F.col("marked_at") - skew())
     return (
-        evidence.deletion_spans.where(
-            (F.col("outcome") == "done") & (F.coalesce("acked_replicas", F.lit(0)) != F.col("replicas"))
-        )
+        evidence.deletion_spans.where((F.col("outcome") == "done") & (acked != F.col("replicas")))
+        .withColumn("id_key", F.coalesce("topic_id", F.lit("")))
+        .join(_on_no_disk(digest), ["topic", "id_key"], "left")
+        .where(~acked.between(wanted, F.col("replicas")))
         .join(F.broadcast(lost), in_gap, "left_anti")
         .select(
             F.format_string("topic/%s", "topic").alias("subject"),
             F.col("done_at").alias("time"),
-            F.format_string("%d of %d replicas acknowledged", F.coalesce("acked_replicas", F.lit(0)), "replicas").alias(
-                "detail"
-            ),
+            F.format_string("%d of %d replicas acknowledged", acked, wanted).alias("detail"),
             F.array().cast("array<string>").alias("event_ids"),
         )
+    )
+
+
+def _on_no_disk(digest: Digest) -> DataFrame:
+    """topic, id_key, on_no_disk: how many replicas of a deleted topic nobody holds. After a failover they are told
+    of again."""
+    return (
+        unasked(digest.rare)
+        .where(are_sane("partitions"))
+        .select(
+            "topic",
+            F.coalesce("topic_id", F.lit("")).alias("id_key"),
+            "broker",
+            F.explode(numbers_in("partitions")).alias("partition"),
+        )
+        .groupBy("topic", "id_key")
+        .agg(F.count_distinct("broker", "partition").alias("on_no_disk"))
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from protocol.journal import FactType
 
@@ -27,6 +27,14 @@ RARE: Final = (
     FactType.ZNODE_WRITE,
 )
 """Lines of these types are few, however large the journal: rules read them from a frame of their own."""
+_UNASKED: Final = StructType(
+    [
+        StructField("topic_id", StringType()),
+        StructField("broker", IntegerType()),
+        StructField("partitions", StringType()),
+        StructField("why", StringType()),
+    ]
+)
 CLOCK_SKEW_S: Final = 5
 """By so much the clocks of two machines may disagree, or be set back, before a rule takes it for a wrong order."""
 LOST_SLACK: Final = 1_100
@@ -46,7 +54,8 @@ class Digest(NamedTuple):
     """What several rules need of the journal, read once: the journal is large and these are small."""
 
     rare: DataFrame
-    """Lines of the types in RARE, and the first line of each run: `source, run, seq, id, time, type, subject, data`."""
+    """Lines of the types in RARE, those about replicas that nobody holds, and the first line of each run:
+    `source, run, seq, id, time, type, subject, data`."""
     deleted: DataFrame
     """What is said of the deletion of each topic and id: `topic, topic_id, first_at, first_line, dones, done, last`;
     `done` and `last` are (time, source, run, seq, phase, line) of the first that says done, and of the last line."""
@@ -89,10 +98,18 @@ def rare_facts(rare: DataFrame, kind: FactType, data: StructType) -> DataFrame:
     )
 
 
+def unasked(rare: DataFrame) -> DataFrame:
+    """What controllers say of replicas that nobody holds, which therefore nobody was asked to delete:
+    `source, run, seq, topic, topic_id, broker, partitions`."""
+    said = rare_facts(rare, FactType.ACK, _UNASKED).where(F.col("why").isNotNull())
+    return said.select("source", "run", "seq", topic().alias("topic"), "topic_id", "broker", "partitions")
+
+
 def rare_lines(events: DataFrame) -> DataFrame:
     """The frame `Digest.rare`."""
-    wanted = F.col("type").isin(*(kind.value for kind in RARE)) | F.col("id").endswith("-1")
-    return events.where(wanted).select(
+    is_rare = F.col("type").isin(*(kind.value for kind in RARE)) | F.col("id").endswith("-1")
+    is_unasked = (F.col("type") == FactType.ACK.value) & F.col("data").contains('"why"')
+    return events.where(is_rare | is_unasked).select(
         "source", run().alias("run"), number().alias("seq"), "id", "time", "type", "subject", "data"
     )
 

@@ -8,7 +8,8 @@ in a few places, and there a history begins anew:
   its znode says;
 * a topic is forgotten (its deletion is done, or its znode was removed by somebody else): all is NonExistent;
 * a topic that cannot be read is deleted all the same: as when a tenure begins;
-* a replica that nobody was told about, or that its broker was told to give up, is New when it is to be deleted.
+* a replica that nobody was told about, or that its broker was told to give up, is New when it is to be deleted;
+* one that was placed on a controller is on no disk, and counts as deleted: of that there is a line, but no transition.
 
 Histories are compared per run of a process. To move little data, a history is known by a hash of what it is of, and the
 lines themselves are looked up only for the few histories that look broken.
@@ -26,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
-from pipeline.quality.evidence import LOST_SLACK, Digest, Evidence, facts, run, topic
+from pipeline.quality.evidence import LOST_SLACK, Digest, Evidence, facts, run, topic, unasked
 from pipeline.quality.ranges import are_sane, numbers_in
 from protocol.journal import FactType
 
@@ -51,6 +52,8 @@ _FIRST: Final[Mapping[str, tuple[IntEnum, ...]]] = {
     ),
     "partition": tuple(PartitionState),
 }
+
+_DELETED: Final = f"replica {ReplicaState.DELETION_SUCCESSFUL.name}"
 
 
 def transitions(events: DataFrame) -> DataFrame:
@@ -223,19 +226,22 @@ def _but_for_gaps(suspects: DataFrame, rare: DataFrame) -> DataFrame:
 def _but_for_new_beginnings(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
     """Without those whose history began anew in between, in one of the states in which it may begin."""
     first = [f"{machine} {state.name}" for machine, states in _FIRST.items() for state in states]
+    begins_in = F.concat_ws(" ", "machine", "before")
+    is_unasked = (F.col("begun_broker") == F.col("broker")) & (begins_in == _DELETED)
     anew = (
         (F.col("source") == F.col("begun_source"))
         & (F.col("run") == F.col("begun_run"))
-        & (F.col("begun_seq") > F.col("seq_before"))
+        & (F.col("begun_seq") > F.coalesce("seq_before", F.lit(0)))
         & (F.col("begun_seq") < F.col("seq"))
         & (F.col("begun_topic").isNull() | (F.col("begun_topic") == F.col("topic")))
-        & F.concat_ws(" ", "machine", "before").isin(first)
+        & F.when(F.col("begun_broker").isNotNull(), is_unasked).otherwise(begins_in.isin(first))
     )
     return suspects.join(beginnings, anew, "left_anti")
 
 
 def _beginnings(digest: Digest) -> DataFrame:
-    """Where memory begins anew: `begun_source, begun_run, begun_seq, begun_topic`; of all topics where that is null."""
+    """Where memory begins anew: `begun_source, begun_run, begun_seq, begun_topic, begun_broker`; of all topics where
+    the topic is null, of all replicas and partitions where the broker is."""
     what, kind = F.get_json_object("data", "$.what"), F.col("type")
     of_all = (kind == FactType.ELECTION.value) & (what == "elected")
     of_topic = ((kind == FactType.REFUSAL.value) & (what == "keeping the topic")) | (kind == FactType.SET_ASIDE.value)
@@ -245,14 +251,23 @@ def _beginnings(digest: Digest) -> DataFrame:
         F.col("run").alias("begun_run"),
         F.col("seq").alias("begun_seq"),
         F.when(~of_all, topic()).alias("begun_topic"),
+        F.lit(None).cast("int").alias("begun_broker"),
     )
     done = digest.deleted.where(F.col("done").isNotNull()).select(
         F.col("done.source").alias("begun_source"),
         F.col("done.run").alias("begun_run"),
         F.col("done.seq").alias("begun_seq"),
         F.col("topic").alias("begun_topic"),
+        F.lit(None).cast("int").alias("begun_broker"),
     )
-    return rare.unionByName(done)
+    deleted = unasked(digest.rare).select(
+        F.col("source").alias("begun_source"),
+        F.col("run").alias("begun_run"),
+        F.col("seq").alias("begun_seq"),
+        F.col("topic").alias("begun_topic"),
+        F.col("broker").alias("begun_broker"),
+    )
+    return rare.unionByName(done).unionByName(deleted)
 
 
 # --- ranges -------------------------------------------------------------------------------------------------------

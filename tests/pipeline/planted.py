@@ -71,6 +71,12 @@ class Process:
         said = {"api": "STOP_REPLICA", "controller": 1001, "controller_epoch": epoch, "topics": 1, "partitions": 1}
         self.line(ms, "request", self.source.removeprefix("/lethe/"), **said, answers=answers)
 
+    def unasked(
+        self, ms: int, topic: str, *, broker: int, partitions: str = "0-1", topic_id: str | None = None
+    ) -> None:
+        said = {"topic_id": topic_id, "broker": broker, "partitions": partitions, "why": "placed on a controller"}
+        self.line(ms, "ack", f"topic/{topic}", **said)
+
     def freed(self, ms: int, topic: str, size_bytes: int, directories: int = 1) -> None:
         said = {"log_dir": "/logs", "topic": topic, "partitions": "0", "files": 3, "error": None}
         subject = self.source.removeprefix("/lethe/")
@@ -177,6 +183,11 @@ def _beginnings(plants: Plants) -> None:
     other.election(70 * SECOND, "elected", 4)
     other.path(71_000, "never-gone", *_DELETED)
     other.path(72_000, "never-gone", "NON_EXISTENT", "NEW", "ONLINE")
+    other.path(73_000, "on-a-controller", "ONLINE", "OFFLINE", broker=2004)
+    other.unasked(74_000, "on-a-controller", broker=2004)
+    other.moved(75_000, "on-a-controller", "DELETION_SUCCESSFUL", "NON_EXISTENT", broker=2004)
+    other.unasked(76_000, "only-its-own", broker=2004)
+    other.moved(77_000, "only-its-own", "DELETION_SUCCESSFUL", "NON_EXISTENT", broker=7, partitions="0")
     rotated = plants.controller(2003, seq=500)
     rotated.path(10, "rotated", "DELETION_STARTED", "DELETION_SUCCESSFUL")
 
@@ -233,6 +244,13 @@ def _outcomes(plants: Plants) -> None:
 def _steps(plants: Plants) -> None:
     plants.span("all-well")
     plants.span("unacknowledged", acked_replicas=3)
+    told = plants.controller(2031)
+    for topic, topic_id in (("half-on-a-controller", "id"), ("too-few-on-a-controller", None)):
+        plants.span(topic, acked_replicas=2, topic_id=topic_id)
+    for _ in range(2):  # After a failover it is told again.
+        told.unasked(SECOND, "half-on-a-controller", broker=2031, topic_id="id")
+    told.unasked(SECOND, "too-few-on-a-controller", broker=2031, partitions="1")
+    told.unasked(SECOND, "too-few-on-a-controller", broker=2031, partitions="0", topic_id="of-another-life")
     plants.span("not-yet", acked_replicas=3, outcome="open", done_at=None)
     plants.span("in-a-gap", acked_replicas=3, marked_at=at(64_000), queued_at=at(64_000), done_at=at(70_000))
     plants.span("backwards", started_at=at(-8 * SECOND))

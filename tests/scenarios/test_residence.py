@@ -7,6 +7,7 @@ import pytest
 from controller.core.context import Role
 from controller.core.effects import ReadZnodes, WriteZnodes
 from controller.core.events import ResignationRequested
+from protocol.journal import FactType
 from protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import (
@@ -181,6 +182,10 @@ def test_a_deletion_does_not_wait_for_the_controller() -> None:
     world.mark("orders")
     world.run()
     assert is_gone(world, "orders")
+    (unasked,) = [fact.data for fact in world.recorded(FactType.ACK) if "why" in fact.data]
+    assert (unasked["broker"], unasked["partitions"]) == (SELF, "0")
+    asked = [fact.data["broker"] for fact in world.recorded(FactType.ACK) if "result" in fact.data]
+    assert asked == [1]
 
 
 def test_the_next_controller_knows_whose_replicas_they_are() -> None:

@@ -60,7 +60,8 @@ def test_one_of_several_forms_is_enough() -> None:
     assert schema_problems(Fact(FactType.ACK, "topic/orders", agent)) == ()
     assert schema_problems(Fact(FactType.ACK, "topic/orders", controller)) == ()
     assert schema_problems(Fact(FactType.ACK, "topic/orders", {"broker": 1})) != ()
-    for form in (agent, controller):
+    unasked: dict[str, JsonValue] = {"broker": 1001, "partitions": "0-3", "why": "placed on a controller"}
+    for form in (agent, controller, unasked):
         assert schema_problems(Fact(FactType.ACK, "topic/orders", {**form, "topic_id": None})) == ()
         assert schema_problems(Fact(FactType.ACK, "topic/orders", {**form, "topic_id": "VTu5pN0hRq6nZbPz5cyxtA"})) == ()
 
