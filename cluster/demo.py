@@ -32,6 +32,8 @@ from survey.take import take
 from survey.views import DirectoryKind, Survey
 
 POLL_S: Final = 0.1
+FACTS_LIMIT_S: Final = 2.0
+"""How long the journals may lag behind the disks."""
 MEANINGS: Final = {
     "tombstoned": "gone from all caches",
     "acknowledged": "all replicas renamed",
@@ -301,7 +303,7 @@ async def verdict(story: Story, started_s: float) -> DemoResult:
     """The last survey, and what the journals add up to."""
     story.watcher.stage("Looking at all three places")
     survey = await story.look()
-    story.follow()
+    await until_written(story.ledger, story.follow, story.before or survey, survey)
     ledger, names = story.ledger, story.names
     removed = ledger.reached("removed", names)
     return DemoResult(
@@ -322,6 +324,21 @@ async def verdict(story: Story, started_s: float) -> DemoResult:
         lost_facts=ledger.lost_facts,
         refusals=dict(ledger.refusals),
     )
+
+
+async def until_written(
+    ledger: Ledger, follow: Callable[[], None], before: Survey, now: Survey, limit_s: float = FACTS_LIMIT_S
+) -> None:
+    """Follows the journals until they tell of everything that the disks show to be gone: agents write that down a
+    moment after. What one that was killed had no time to write is waited for in vain, up to the limit."""
+    sizes, left = _sizes(before), _sizes(now)
+    limit = time.monotonic() + limit_s
+    follow()
+    while any(ledger.freed_bytes[broker] < size - left[broker] for broker, size in sizes.items()):
+        if time.monotonic() > limit:
+            return
+        await asyncio.sleep(POLL_S)
+        follow()
 
 
 def _phases(story: Story) -> list[PhaseTimes]:

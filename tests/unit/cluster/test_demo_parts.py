@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.demo import until_written
 from cluster.demo_ledger import JournalFollower, Ledger
 from cluster.demo_plan import DemoOptions, plan_topics
 from cluster.demo_real import note_freed
@@ -119,6 +120,25 @@ def test_what_real_brokers_free_is_seen_on_their_disks() -> None:
     assert ledger.last_freed_ms[3] == last
     note_freed(ledger, before, views())
     assert (ledger.freed_bytes[3], ledger.freed_files[3], ledger.freed_directories[3]) == (157, 6, 3)
+
+
+async def test_what_the_disks_show_to_be_gone_is_waited_for_in_the_journals() -> None:
+    ledger, looks = Ledger(), 0
+
+    def follow() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            ledger.note(entry(BROKER, FactType.BYTES_FREED, "broker/3", size_bytes=57, files=4, error=None))
+
+    await until_written(ledger, follow, views(100, 50, 7), views(100), limit_s=10)
+    assert (looks, ledger.freed_bytes[3]) == (3, 57)
+    await until_written(ledger, follow, views(100), views(100), limit_s=10)
+    assert looks == 4, "nothing is waited for where nothing has gone"
+
+
+async def test_what_a_killed_agent_never_wrote_is_not_waited_for_for_ever() -> None:
+    await until_written(Ledger(), lambda: None, views(100), views(), limit_s=0)
 
 
 def test_topics_have_ids_where_that_kafka_gives_them_some() -> None:
