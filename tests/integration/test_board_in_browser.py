@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.fakes.board_page import COUNTS, EXPLAINED, until
 from tests.fakes.board_scene import Scene, busy_scene, release
 from tests.fakes.runtime import reach
 from tools.browser import Browser, View, find_browser
@@ -18,21 +18,9 @@ pytestmark = [
     pytest.mark.timeout(180),
     pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed (apt-get install chromium)"),
 ]
-LIMIT_S = 20.0
 WIDE = "document.documentElement.scrollWidth - window.innerWidth"
-COUNTS = """Object.fromEntries([...document.querySelectorAll('.column')].map(column =>
-    [column.className.match(/c-(\\w+)/)[1], column.querySelector('.value').textContent]))"""
 FOCUSED = "document.activeElement.dataset.topic ?? document.activeElement.id"
-EXPLAINED = "document.getElementById('explain').open && document.getElementById('explain-body').innerText"
 ODD = ["__proto__", "constructor", "a" * 249]
-
-
-async def until(browser: Browser, expression: str) -> object:
-    """Awaits that the expression is true in the page; its value."""
-    async with asyncio.timeout(LIMIT_S):
-        while not (value := await browser.evaluate(expression)):
-            await asyncio.sleep(0.02)
-        return value
 
 
 async def press(browser: Browser, key: str) -> None:

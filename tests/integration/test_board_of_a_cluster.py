@@ -1,0 +1,65 @@
+"""The board of real processes: a broker that is gone, a controller that is killed, and nobody loads the page anew."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from adapters import topic_admin
+from cluster.local import ClusterSettings, LocalCluster
+from protocol.topic_plans import TopicPlan
+from protocol.vocabulary import TopicId
+from tests.fakes.board_page import COUNTS, EXPLAINED, until
+from tools.browser import Browser, find_browser
+
+pytestmark = [
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed (apt-get install chromium)"),
+]
+LIMIT_S = 90.0
+WITH_THREE = [f"with-{number}" for number in range(12)]
+WITHOUT = [f"without-{number}" for number in range(8)]
+BROKERS = "document.getElementById('broker-rows').innerText"
+WAITING = "document.querySelectorAll('.card.waits').length"
+
+
+def plans() -> list[TopicPlan]:
+    """Topics with replicas on brokers 1 to 3, and others that broker 3 has no part in."""
+    placed = [(name, (1, 2, 3)) for name in WITH_THREE] + [(name, (1, 2)) for name in WITHOUT]
+    return [TopicPlan(name, TopicId(uuid.uuid4()), (replicas,)) for name, replicas in placed]
+
+
+async def test_a_broker_goes_and_comes_and_the_controller_too(zookeeper_chroot: str) -> None:
+    settings = ClusterSettings(controllers=2, brokers=3, zookeeper_connect=zookeeper_chroot, session_timeout_ms=6_000)
+    async with LocalCluster(settings) as cluster, cluster.session() as session, Browser() as browser:
+        outcomes = await topic_admin.create_topics(session, plans())
+        assert [outcome.problem for outcome in outcomes] == [None] * len(outcomes)
+        first = await cluster.active_controller()
+        assert first.http_url is not None
+        view = await browser.open(first.http_url + "/", width=1440, height=900)
+        await until(browser, "document.getElementById('connection').dataset.state === 'live'", LIMIT_S)
+        await cluster.broker(3).kill()
+        outcomes = await topic_admin.mark_for_deletion(session, [*WITH_THREE, *WITHOUT])
+        assert [outcome.problem for outcome in outcomes] == [None] * 20
+        await until(browser, f"({COUNTS}).done === '8' && {WAITING} === 12", LIMIT_S)
+        await browser.evaluate("document.querySelector('.card.waits').click()")
+        await until(browser, f"/broker 3/.test({EXPLAINED})", LIMIT_S)
+
+        (second,) = (daemon for daemon in cluster.controllers if daemon is not first)
+        assert second.http_url is not None
+        await first.kill()
+        await until(browser, "document.getElementById('connection').dataset.state !== 'live'", LIMIT_S)
+        assert all("net::ERR_" in complaint for complaint in view.complaints), "of the lost connection alone"
+
+        assert await cluster.active_controller() is second
+        async with Browser() as anew:
+            view = await anew.open(second.http_url + "/", width=390, height=844, dark=True)
+            await until(anew, f"{WAITING} === 12", LIMIT_S)
+            await cluster.broker(3).start()
+            await until(anew, f"({COUNTS}).done === '12' && {WAITING} === 0", LIMIT_S)
+            assert "3" in await anew.evaluate(BROKERS)
+            assert view.complaints == []
