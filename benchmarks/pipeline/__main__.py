@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -148,6 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parse(arguments)
     if given.work_dir is not None:
         given.work_dir.mkdir(parents=True, exist_ok=True)
+    # Files of many gigabytes must not outlive us, whoever ends us.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="lethe-bench-pipeline-", dir=given.work_dir) as work:
         benchmark = Benchmark(Path(work), given)
         try:
@@ -155,6 +158,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Failed as error:
             print(f"the benchmark cannot go on: {error}", file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            print("interrupted; what was measured has been written down", file=sys.stderr)
+            return 130
     for line in benchmark.wrong:
         print(f"NOT AS PLANTED: {line}", file=sys.stderr)
     return 1 if benchmark.wrong else 0

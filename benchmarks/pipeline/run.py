@@ -64,8 +64,12 @@ def run_job(
         command = tied_to_us([sys.executable, "-m", "benchmarks.pipeline.job", str(plan_file)])
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
         with child, Watch(child.pid, *also_watched) as watch:
-            for line in child.stdout or ():
-                tell(f"  {line.rstrip()}")
+            try:
+                for line in child.stdout or ():
+                    tell(f"  {line.rstrip()}")
+            except BaseException:
+                child.terminate()
+                raise
         if child.returncode:
             raise Failed(f"the run on {master} ended with {child.returncode}; Spark said at last:\n{_tail(here)}")
         result = json.loads(plan_file.with_suffix(".result.json").read_text())
