@@ -39,6 +39,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.adaptive.enabled": "true",
+    # The JVM never compiles a method of more than 8,000 bytes of bytecode; Spark then makes smaller ones of a plan.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.cleaner.referenceTracking.cleanCheckpoints": "true",
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "1",
