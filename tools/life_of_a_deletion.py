@@ -21,7 +21,7 @@ from protocol.vocabulary import LEADER_DURING_DELETE, TopicId, topic_id_to_text
 from protocol.zookeeper import paths
 from tools.life_frames import Exchange, kafka_exchanges, zookeeper_exchanges
 from tools.life_run import BROKERS, DELETE_DELAY_MS, TOPIC, Recording, RecordingFailed, record
-from tools.life_words import AFTER, DISKS, INTRODUCTION, MARK, READ_ON, STATES, TIMES, WORDS, paragraph
+from tools.life_words import AFTER, DISKS, DRAWN, INTRODUCTION, MARK, READ_ON, STATES, TIMES, WORDS, paragraph
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "life-of-one-deletion.md"
 TOPIC_ID: Final = TopicId(uuid.UUID("6f1c2f0e-8d3a-4b57-9a3e-0c1d2e3f4a5b"))
@@ -144,7 +144,8 @@ def _picture(recording: Recording, steps: Sequence[Step]) -> list[str]:
             count = len(step.exchanges)
             answers = sorted({_answer(each) for each in step.exchanges})
             lines.append((step.began_ns, f"C->>B: {arrow} (to {count})"))
-            lines.append((step.ended_ns, f"B-->>C: {', '.join(answers)} (from {count})"))
+            asked = arrow.replace(": ", " ")
+            lines.append((step.ended_ns, f"B-->>C: {', '.join(answers)} to {asked} (from {count})"))
         elif step.key in ("noticed", "aftermath"):
             lines.append((step.began_ns, f"Z-->>C: {arrow}"))
         else:
@@ -290,6 +291,8 @@ def _states(recording: Recording) -> list[str]:
         "## The states meanwhile",
         "",
         paragraph(STATES),
+        "",
+        DRAWN,
         "",
         "| when | what | |",
         "|---|---|---|",

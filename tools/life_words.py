@@ -74,7 +74,7 @@ WORDS: Final = {
     ),
     "aftermath": Words(
         "ZooKeeper tells of the controller's own work",
-        "watches go off; read again",
+        "watches go off, and are set again",
         """The watches that the controller had on what it just deleted go off. It reads the children again, finds
         nothing that it did not know, and its watches are armed for the next topic.""",
     ),
@@ -95,14 +95,17 @@ TIMES: Final = """All times are relative to the mark. The last byte was gone aft
 The proxies, and five processes on one small machine, make the rest slower than it is without them."""
 
 READ_ON: Final = """Words in capitals are states: [state-machines.md](state-machines.md) has all of them,
-[glossary.md](glossary.md) the other words, [ARCHITECTURE.md](../ARCHITECTURE.md) the way through the code."""
+[glossary.md](glossary.md) the other words, [ARCHITECTURE.md](../ARCHITECTURE.md) the way through the code.
+[learning.md](learning.md) has questions to read this page with, and things to try."""
 
 MARK: Final = """Somebody creates `/admin/delete_topics/{topic}`, without data: `lethe topics delete`, Kafka's own
 tool through a broker, or a person by hand. That is all that asking for a deletion is. The mark is in ZooKeeper, and
 not in a request to somebody's memory, so that it outlives every process that has to do with it."""
 
 STATES: Final = """From the controller's journal, which counts whole milliseconds. The partition has no leader and no
-state any more before anything is sent; its replicas follow as the brokers answer."""
+state any more before anything is sent; its replicas follow as the brokers answer. Each goes from the green box of this
+picture through the yellow and the blue ones, and is forgotten with the topic."""
+DRAWN: Final = "![The states of a replica, and arrows between those that may follow each other](states-of-replicas.svg)"
 
 DISKS: Final = """Renamed before it is acknowledged; emptied after the delay, file by file; then removed. The
 controller sees nothing of the latter two. For it the topic is deleted; that it is *reclaimed*, too, only a look at

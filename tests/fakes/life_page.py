@@ -33,6 +33,10 @@ def problems(text: str) -> list[str]:
             found.append(f"a block is no JSON ({error}): {block[:80]}")
     if not re.search(r"^```mermaid\nsequenceDiagram\n", text, re.MULTILINE):
         found.append("there is no picture")
+    if any(
+        re.search("[;#]", drawing) for drawing in re.findall(r"^```mermaid\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ):
+        found.append("a line of the picture has a character with which Mermaid ends it")
     after = text.rpartition("## After")[2]
     if "orders" in after:
         found.append("something is left of the topic")
