@@ -5,6 +5,9 @@
     gold/stuck_now/*.parquet                        tables that are not partitioned are replaced as a whole
     _lock, _work/                                   the writer, and its unfinished change
 
+A directory is a lake where `lake.json` says so (`protocol.lake`). One that holds anything else is never written to:
+what has such names in it might be somebody else's.
+
 There is one writer at a time (`pipeline.io.lock`), and each of its changes happens whole or not at all
 (`pipeline.io.moves`); readers need no lock. A reader that lists files while a partition is replaced may find them gone:
 it reads again. Frames that were read before a table was changed know its old files: read again after a change.
@@ -16,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -28,16 +30,18 @@ from pyspark.sql.types import DataType
 
 from pipeline.io.files import Files
 from pipeline.io.frames import empty
-from pipeline.io.lock import hold
+from pipeline.io.lock import LOCK, hold, is_left_by_us
 from pipeline.io.moves import Move, Staging, settle_all
 from pipeline.tables import TABLES, Table
+from protocol.lake import IDENTITY, cluster_of, encode_identity, is_begun
 
-IDENTITY: Final = "lake.json"
-FORMAT: Final = 1
+NEXT_IDENTITY: Final = f"_{IDENTITY}"
+"""Written first, then renamed: where a crash came between, it says what the lake is."""
 PENDING: Final = "_pending"
 KEPT: Final = "kept"
 ROWS_PER_FILE: Final = 4_000_000
 DAY: Final = "day"
+SHOWN_NAMES: Final = 5
 EMPTY: Final = "_EMPTY"
 """A file in a partition that is kept though it has no rows; no reader takes it for rows, as of all with this mark."""
 
@@ -172,9 +176,12 @@ class Lake:
     @contextlib.contextmanager
     def writer(self, name: str) -> Iterator[None]:
         """Makes this process the lake's one writer, and settles what the last one left. `name` tells the run from all
-        others. Raises Locked."""
+        others. Raises Locked, and LakeUnusable where the directory holds something and is no lake."""
+        self._must_be_ours()
         self._files.make_directory(self.root)
         with hold(self._files, name):
+            # Somebody else may have written to it since it was looked at.
+            self._cluster_id = self._read_identity()
             settle_all(self._files)
             if not self._files.exists(f"{self.root}/{IDENTITY}"):
                 self._write_identity()
@@ -285,25 +292,49 @@ class Lake:
         if self._writer is None:
             raise RuntimeError("a lake is changed inside `with lake.writer(...)`")
 
+    def _must_be_ours(self) -> None:
+        """Touches nothing. Raises LakeUnusable where there is something and it is no lake."""
+        items = self._files.items(self.root)
+        names = {item.name for item in items}
+        if IDENTITY in names or (NEXT_IDENTITY in names and self._is_identity(f"{self.root}/{NEXT_IDENTITY}")):
+            return
+        if [item.path for item in items if not item.is_directory] == [self.root]:
+            raise LakeUnusable(f"{self.root} is a file: a lake is a directory")
+        # A first run that ended before it had written what the lake is leaves these two.
+        left = ((LOCK, is_left_by_us), (NEXT_IDENTITY, is_begun))
+        ours = {
+            name for name, is_ours in left if name in names and is_ours(self._files.read_text(f"{self.root}/{name}"))
+        }
+        if strange := sorted(names - ours):
+            more = f" and {len(strange) - SHOWN_NAMES} more" if len(strange) > SHOWN_NAMES else ""
+            raise LakeUnusable(
+                f"{self.root} is no lake (it has no {IDENTITY}) and holds {', '.join(strange[:SHOWN_NAMES])}{more}, "
+                "so nothing was written to it: name an empty directory, or one that does not exist"
+            )
+
     def _write_identity(self) -> None:
-        temporary, path = f"{self.root}/_{IDENTITY}", f"{self.root}/{IDENTITY}"
-        identity = {"version": FORMAT, "cluster_id": self._cluster_id}
-        self._files.write_text(temporary, json.dumps(identity) + "\n")
+        temporary, path = f"{self.root}/{NEXT_IDENTITY}", f"{self.root}/{IDENTITY}"
+        self._files.write_text(temporary, encode_identity(self._cluster_id))
         self._files.remove(path)
         self._files.rename(temporary, path)
 
     def _read_identity(self) -> str | None:
-        path = f"{self.root}/{IDENTITY}"
+        path, other = f"{self.root}/{IDENTITY}", f"{self.root}/{NEXT_IDENTITY}"
         if not self._files.exists(path):
-            return None
+            return cluster_of(self._files.read_text(other)) if self._is_identity(other) else None
         try:
-            identity = json.loads(self._files.read_text(path))
-            version, cluster_id = identity["version"], identity["cluster_id"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise LakeUnusable(f"{path} says of no lake what it is ({error})") from error
-        if version != FORMAT:
-            raise LakeUnusable(f"{path}: a lake of version {version}, and this program knows {FORMAT}: use a newer one")
-        return None if cluster_id is None else str(cluster_id)
+            return cluster_of(self._files.read_text(path))
+        except ValueError as error:
+            raise LakeUnusable(f"{path}: {error}") from error
+
+    def _is_identity(self, path: str) -> bool:
+        if not self._files.exists(path):
+            return False
+        try:
+            cluster_of(self._files.read_text(path))
+        except ValueError:
+            return False
+        return True
 
 
 def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str]) -> None:

@@ -82,6 +82,16 @@ def _writer(text: str) -> str:
         return "another process"
 
 
+def is_left_by_us(text: str) -> bool:
+    """Whether a file of the lock's name holds what a writer of a lake leaves in it."""
+    if not text:
+        return True
+    try:
+        return {"host", "pid", "what"} == set(json.loads(text))
+    except (ValueError, TypeError):
+        return False
+
+
 def _is_gone(text: str) -> bool:
     """Whether that is certain: it ran on this host and its number is free."""
     try:

@@ -129,6 +129,53 @@ def test_a_lake_is_of_one_cluster(spark: SparkSession, tmp_path: Path) -> None:
         Lake(spark, str(tmp_path))
 
 
+def contents(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["_work/precious/thesis.txt", "_work/notes.txt", "gold/stuck_now/bar.txt", "_pending/x", "_lock", "_lake.json"],
+)
+def test_a_directory_of_somebody_else_is_left_as_it_is(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    (tmp_path / "photos").mkdir()
+    before = contents(tmp_path)
+    with pytest.raises(LakeUnusable, match=r"is no lake \(it has no lake.json\) and holds .*photos"):
+        Lake(spark, str(tmp_path)).writer("a").__enter__()
+    (tmp_path / "photos").rmdir()
+    with pytest.raises(LakeUnusable, match=f"holds {name.partition('/')[0]}, so nothing was written"):
+        Lake(spark, str(tmp_path)).writer("a").__enter__()
+    assert contents(tmp_path) == before
+    with pytest.raises(LakeUnusable, match="is a file: a lake is a directory"):
+        Lake(spark, str(tmp_path / name)).writer("a").__enter__()
+
+
+def test_what_a_lake_is_outlives_a_crash_while_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "_lake.json").write_text('{"vers')
+    (tmp_path / LOCK).write_text(json.dumps({"host": "here", "pid": 1, "what": "the first run"}))
+    with Lake(spark, str(tmp_path)).writer("a"):
+        pass
+    with (lake := Lake(spark, str(tmp_path))).writer("b"):
+        lake.claim("abc")
+        (tmp_path / "bronze").mkdir()
+    (tmp_path / "lake.json").rename(tmp_path / "_lake.json")
+    other = Lake(spark, str(tmp_path))
+    assert other.cluster_id == "abc"
+    with other.writer("c"), pytest.raises(LakeUnusable, match="of the cluster abc, not of xyz"):
+        other.claim("xyz")
+    assert (tmp_path / "lake.json").exists()
+
+
+def test_a_writer_knows_what_another_has_said_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
+    early, other = Lake(spark, str(tmp_path)), Lake(spark, str(tmp_path))
+    with other.writer("a"):
+        other.claim("abc")
+    with early.writer("b"), pytest.raises(LakeUnusable, match="of the cluster abc, not of xyz"):
+        early.claim("xyz")
+
+
 # --- the lock -----------------------------------------------------------------------------------------------------
 
 HOLDER = """
