@@ -166,9 +166,12 @@ async def _run(options: DemoOptions, kafka: KafkaDistribution | None, *, keep: b
 def _where(cluster: LocalCluster) -> str:
     lines = [
         f"The cluster is left running in {cluster.work_dir}; Ctrl-C ends it.",
-        f"  lethe topics list --zookeeper {cluster.zookeeper_connect}",
-        f"  lethe survey --zookeeper {cluster.zookeeper_connect}",
-        *(f"  {daemon.name}: {daemon.http_url}/state, log {daemon.log_file}" for daemon in cluster.daemons),
+        f"  export LETHE_ZOOKEEPER_CONNECT={cluster.zookeeper_connect}",
+        "  lethe topics create --topic orders --partitions 3 --replication-factor 1",
+        "  lethe topics delete --topic orders --wait",
+        "  lethe survey",
+        *(f"  {each.name}: its board {each.http_url}/, log {each.log_file}" for each in cluster.controllers),
+        *(f"  {each.name}: {each.http_url}/state, log {each.log_file}" for each in cluster.brokers),
         *(f"  {broker.name}: {_address(broker)}, log {broker.log_file}" for broker in cluster.kafka_brokers),
     ]
     return "\n".join(lines)
