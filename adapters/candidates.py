@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import orjson
 
 from protocol.journal import time_from_text
+from protocol.lake import IDENTITY, cluster_of
 from protocol.vocabulary import TopicId, topic_id_from_text, topic_name_problem
 
 TABLE: Final = Path("gold", "stale_topic_candidates")
@@ -57,6 +58,31 @@ def read_candidates(path: Path) -> tuple[Candidate, ...]:
     if twice := sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []:
         raise ValueError(f"{path} names topic {twice[0]} twice: is it the table of one run of the pipeline?")
     return tuple(sorted(rows, key=lambda row: row.topic))
+
+
+def read_cluster_id(path: Path) -> str | None:
+    """The Kafka cluster of the lake that this is, or that the table lies in; None for a table outside of any lake, and
+    where no survey has told yet. Blocking. Raises ValueError for a lake of another version, or of none; OSError."""
+    lake = _lake_of(path.resolve())
+    if lake is None:
+        return None
+    file = lake / IDENTITY
+    try:
+        return cluster_of(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(f"{lake} is no lake: there is no {IDENTITY} in it") from error
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _lake_of(path: Path) -> Path | None:
+    if path.is_dir() and ((path / IDENTITY).exists() or (path / TABLE).is_dir()):
+        return path
+    for place in (path, *path.parents):
+        if place.parts[-2:] == TABLE.parts:
+            lake = place.parents[1]
+            return lake if (lake / IDENTITY).exists() else None
+    return None
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -8,7 +8,8 @@ into being: topics are named only in requests that create none. What cannot be a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,9 @@ from protocol.vocabulary import Broker, TopicPartition
 REQUEST_MS: Final = 20_000
 LIMIT_MS: Final = 120_000
 """For all groups, and for all offsets."""
+REBALANCE_PAUSE_S: Final = 2.0
+_REBALANCE_TRIES: Final = 3
+_STABLE: Final = "Stable"
 _AT_ONCE: Final = 16
 _CLIENT_ID: Final = "lethe-candidates"
 _NO_REPLICA: Final = -1
@@ -57,38 +61,50 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """What brokers say of these topics. `problems` says what could not be asked: then `groups` is None, or `offsets`
-    are missing."""
+    """What brokers say of these topics, and what they do not.
 
-    groups: Mapping[str, tuple[Group, ...]] | None = None
+    A group that could not be asked may read any topic: `unasked` holds for all of them. A partition of which no offsets
+    are known stands in none of `offsets`, and `unknown` may say why.
+    """
+
+    groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
     offsets: Mapping[TopicPartition, Offsets] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """All that could not be asked, each reason once."""
+        return tuple(dict.fromkeys((*self.unasked, *self.unknown.values())))
 
 
 async def ask_readers(brokers: Sequence[Broker], partitions: Mapping[TopicPartition, Asked]) -> Readers:
     """Groups by topic, and offsets of the partitions. Raises nothing for what brokers do or do not do."""
     ends = [end for end in map(plaintext_endpoint, brokers) if end is not None]
     if not ends:
-        return Readers(problems=("no broker has a listener without encryption to be asked by",))
+        return nobody_asked("no broker has a listener without encryption to be asked by", partitions)
     try:
-        import aiokafka  # noqa: F401 -- is it there?
+        from aiokafka.admin import AIOKafkaAdminClient
+        from aiokafka.client import AIOKafkaClient
     except ImportError:
-        return Readers(problems=("aiokafka is not installed: pip install 'lethe-kafka[clients]'",))
-    servers = [f"{end.host}:{end.port}" for end in ends]
-    problems: list[str] = []
-    groups: Mapping[str, tuple[Group, ...]] | None = None
-    offsets: Mapping[TopicPartition, Offsets] = {}
+        return nobody_asked("aiokafka is not installed: pip install 'lethe-kafka[clients]'", partitions)
+    about: dict[str, Any] = {
+        "bootstrap_servers": [f"{end.host}:{end.port}" for end in ends],
+        "client_id": _CLIENT_ID,
+        "request_timeout_ms": REQUEST_MS,
+    }
     try:
-        async with asyncio.timeout(LIMIT_MS / 1000):
-            groups = await _groups(servers, {partition.topic for partition in partitions})
-    except Exception as error:  # noqa: BLE001 -- a library's errors of every kind: the answer is the same
-        problems.append(f"consumer groups: {_why(error)}")
-    try:
-        async with asyncio.timeout(LIMIT_MS / 1000):
-            offsets = await _offsets(servers, partitions)
-    except Exception as error:  # noqa: BLE001
-        problems.append(f"offsets: {_why(error)}")
-    return Readers(groups, offsets, tuple(problems))
+        admin, client = AIOKafkaAdminClient(**about), AIOKafkaClient(**about)
+    except Exception as error:  # noqa: BLE001 -- addresses that it does not take
+        return nobody_asked(_why(error), partitions)
+    groups, unasked = await read_groups(admin, {partition.topic for partition in partitions})
+    offsets, unknown = await read_offsets(client, partitions)
+    return Readers(groups, offsets, unasked, unknown)
+
+
+def nobody_asked(why: str, partitions: Iterable[TopicPartition]) -> Readers:
+    """Where nothing is known of any of the partitions."""
+    return Readers(unasked=(why,), unknown=dict.fromkeys(partitions, why))
 
 
 def _why(error: BaseException) -> str:
@@ -102,25 +118,56 @@ def _why(error: BaseException) -> str:
 # --- consumer groups ----------------------------------------------------------------------------------------------
 
 
-async def _groups(servers: Sequence[str], topics: set[str]) -> dict[str, tuple[Group, ...]]:
-    from aiokafka.admin import AIOKafkaAdminClient
-
-    admin = AIOKafkaAdminClient(bootstrap_servers=list(servers), client_id=_CLIENT_ID, request_timeout_ms=REQUEST_MS)
-    await admin.start()
+async def read_groups(admin: Any, topics: set[str]) -> tuple[dict[str, tuple[Group, ...]], tuple[str, ...]]:
+    """The groups by topic, from an admin client that is not started yet and will be closed, and why some could not be
+    asked."""
+    found: dict[str, list[Group]] = {}
+    unasked: list[str] = []
     try:
-        names = sorted({group[0] for group in await admin.list_consumer_groups()})
-        limit = asyncio.Semaphore(_AT_ONCE)
-        async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(_group(admin, name, limit), name=f"group-{name}") for name in names]
-        found: dict[str, list[Group]] = {}
-        for name, task in zip(names, asked, strict=True):
-            state, members, stored = task.result()
-            for topic in sorted(topics & {*stored, *(topic for read in members.values() for topic in read)}):
-                reading = tuple(sorted(client for client, read in members.items() if topic in read))
-                found.setdefault(topic, []).append(Group(name, state, reading))
-        return {topic: tuple(groups) for topic, groups in found.items()}
+        async with asyncio.timeout(LIMIT_MS / 1000):
+            await admin.start()
+            names = sorted({group[0] for group in await admin.list_consumer_groups()})
+            limit = asyncio.Semaphore(_AT_ONCE)
+            async with asyncio.TaskGroup() as tasks:
+                asked = [tasks.create_task(_asked_group(admin, name, limit), name=f"group-{name}") for name in names]
+            for name, task in zip(names, asked, strict=True):
+                answer = task.result()
+                if isinstance(answer, str):
+                    unasked.append(f"consumer group {name}: {answer}")
+                    continue
+                state, members, stored = answer
+                for topic in sorted(topics & {*stored, *(topic for read in members.values() for topic in read)}):
+                    reading = tuple(sorted(client for client, read in members.items() if topic in read))
+                    found.setdefault(topic, []).append(Group(name, state, reading))
+    except Exception as error:  # noqa: BLE001 -- a library's errors of every kind: the answer is the same
+        unasked.append(f"consumer groups: {_why(error)}")
     finally:
-        await admin.close()
+        await _closed(admin)
+    return {topic: tuple(groups) for topic, groups in found.items()}, tuple(unasked)
+
+
+async def _asked_group(
+    admin: Any, name: str, limit: asyncio.Semaphore
+) -> tuple[str, dict[str, set[str]], set[str]] | str:
+    """As `_group`, or why not: one group that cannot be asked keeps nobody from knowing of the others."""
+    for _ in range(_REBALANCE_TRIES):
+        try:
+            return await _group(admin, name, limit)
+        except _Rebalancing:
+            await asyncio.sleep(REBALANCE_PAUSE_S)
+        except _Refused as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001
+            return _why(error)
+    return "its members are joining it, and nobody knows what they read"
+
+
+class _Refused(Exception):
+    """A broker's word about a group."""
+
+
+class _Rebalancing(Exception):
+    """As long as a group is not stable, its coordinator does not tell what members subscribe to."""
 
 
 async def _group(admin: Any, name: str, limit: asyncio.Semaphore) -> tuple[str, dict[str, set[str]], set[str]]:
@@ -135,7 +182,9 @@ async def _group(admin: Any, name: str, limit: asyncio.Semaphore) -> tuple[str, 
     for described in answer.groups:
         error, _, state, kind, _, joined, *_ = described
         if error:
-            raise RuntimeError(f"group {name} cannot be described: {error_name(error)}")
+            raise _Refused(f"it cannot be described: {error_name(error)}")
+        if joined and kind == "consumer" and state != _STABLE:
+            raise _Rebalancing
         for _, client, host, metadata, assigned in joined:
             read = _topics_of(metadata, assigned) if kind == "consumer" else set()
             members.setdefault(f"{client} ({host.lstrip('/')})", set()).update(read)
@@ -156,40 +205,71 @@ def _topics_of(metadata: bytes, assigned: bytes) -> set[str]:
 # --- offsets ------------------------------------------------------------------------------------------------------
 
 
-async def _offsets(servers: Sequence[str], partitions: Mapping[TopicPartition, Asked]) -> dict[TopicPartition, Offsets]:
-    """Those of which their leader says all three. A consumer would ask for metadata first, which may create topics."""
-    from aiokafka.client import AIOKafkaClient
-
-    client = AIOKafkaClient(bootstrap_servers=list(servers), client_id=_CLIENT_ID, request_timeout_ms=REQUEST_MS)
+async def read_offsets(
+    client: Any, partitions: Mapping[TopicPartition, Asked]
+) -> tuple[dict[TopicPartition, Offsets], dict[TopicPartition, str]]:
+    """Those of which their leader says all three, and why not of the others. The client is not started yet and will be
+    closed. A consumer would ask for metadata first, which may create topics."""
+    found: dict[TopicPartition, Offsets] = {}
+    unknown: dict[TopicPartition, str] = {}
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for partition, asked in partitions.items():
+        by_leader.setdefault(asked.leader, []).append(partition)
     try:
-        await client.bootstrap()
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition, asked in partitions.items():
-            by_leader.setdefault(asked.leader, []).append(partition)
-        found: dict[TopicPartition, Offsets] = {}
-        for leader, led in by_leader.items():
-            first = await _listed(client, leader, dict.fromkeys(led, _EARLIEST))
-            end = await _listed(client, leader, dict.fromkeys(led, _LATEST))
-            since = await _listed(client, leader, {each: partitions[each].since_ms for each in led})
-            for each in led:
-                found[each] = Offsets(first[each], end[each], since[each] if since[each] >= 0 else None)
-        return found
+        async with asyncio.timeout(LIMIT_MS / 1000):
+            await client.bootstrap()
+            for leader, led in by_leader.items():
+                try:
+                    await _offsets_of(client, leader, led, partitions, found, unknown)
+                except Exception as error:  # noqa: BLE001 -- of this leader; others may answer
+                    why = f"broker {leader} gives no offsets: {_why(error)}"
+                    unknown |= dict.fromkeys((each for each in led if each not in unknown), why)
+    except Exception as error:  # noqa: BLE001
+        why = f"offsets: {_why(error)}"
+        unknown |= dict.fromkeys((each for each in partitions if each not in found and each not in unknown), why)
     finally:
+        await _closed(client)
+    return found, unknown
+
+
+async def _offsets_of(
+    client: Any,
+    leader: int,
+    led: Sequence[TopicPartition],
+    partitions: Mapping[TopicPartition, Asked],
+    found: dict[TopicPartition, Offsets],
+    unknown: dict[TopicPartition, str],
+) -> None:
+    """Adds what one leader says of its partitions."""
+    first = await _listed(client, leader, dict.fromkeys(led, _EARLIEST))
+    end = await _listed(client, leader, dict.fromkeys(led, _LATEST))
+    since = await _listed(client, leader, {each: partitions[each].since_ms for each in led})
+    for each in led:
+        told = [answers.get(each, "it is not in the answer") for answers in (first, end, since)]
+        numbers = [one for one in told if isinstance(one, int)]
+        if len(numbers) == len(told):
+            found[each] = Offsets(numbers[0], numbers[1], numbers[2] if numbers[2] >= 0 else None)
+        else:
+            why = next(one for one in told if isinstance(one, str))
+            unknown[each] = f"broker {leader} gives no offset of {each}: {why}"
+
+
+async def _closed(client: Any) -> None:
+    """What closing says of a connection that failed is known already."""
+    with contextlib.suppress(Exception):
         await client.close()
 
 
-async def _listed(client: Any, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """ListOffsets: the offset of the first record at or after each time; -1 where there is none."""
+async def _listed(client: Any, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | str]:
+    """ListOffsets: the offset of the first record at or after each time, -1 where there is none, or the error."""
     from aiokafka.protocol.offset import OffsetRequest
 
     topics: dict[str, list[tuple[int, int]]] = {}
     for (topic, number), time in times.items():
         topics.setdefault(topic, []).append((number, time))
     answer = await client.send(leader, OffsetRequest(_NO_REPLICA, _UNCOMMITTED, list(topics.items())))
-    found = {}
+    found: dict[TopicPartition, int | str] = {}
     for topic, numbers in answer.topics:
         for number, error, _time, offset in numbers:
-            if error:
-                raise RuntimeError(f"broker {leader} gives no offset of {topic}-{number}: {error_name(error)}")
-            found[TopicPartition(topic, number)] = int(offset)
+            found[TopicPartition(topic, number)] = error_name(error) if error else int(offset)
     return found

@@ -2,7 +2,8 @@
 
 The table is of the past. What is deleted has to be the incarnation that was seen, untouched since: the same id and time
 of creation, the same bytes in every replica, no record with a time after its last write, nobody who reads it. Every
-doubt leaves a topic out, with the reason; only what nobody could be asked about is left to the person who decides.
+doubt leaves a topic out, with the reason, also that nobody could be asked about it; unless whoever decides has said
+beforehand that this is no obstacle.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 from adapters.candidates import Candidate
 from adapters.topic_readers import Group, Readers
 from cli.candidates_look import Now
-from protocol.topic_globs import matching_glob
+from protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob
 from protocol.topic_plans import TopicDescription
 from protocol.vocabulary import INTERNAL_TOPICS, TopicPartition
 
@@ -37,7 +38,7 @@ class Chosen:
     candidate: Candidate
     czxid: int
     groups: tuple[Group, ...] | None = None
-    """Those that have offsets of it; None where nobody could be asked."""
+    """Those that have offsets of it; None where not all could be asked."""
     notes: tuple[str, ...] = ()
 
 
@@ -60,17 +61,22 @@ def judge(candidate: Candidate, now: Now | None, protected: Sequence[str]) -> Ch
     return Chosen(candidate, now.czxid)
 
 
-def judge_readers(chosen: Chosen, partitions: Sequence[int], readers: Readers) -> Chosen | LeftOut:
-    """By what its readers and its offsets tell. What could not be asked is not held against it: the plan says it."""
+def judge_readers(
+    chosen: Chosen, partitions: Sequence[int], readers: Readers, *, allow_unasked: bool = False
+) -> Chosen | LeftOut:
+    """By what its readers and its offsets tell. What could not be asked is held against it, unless that is allowed."""
     candidate = chosen.candidate
     name = candidate.topic
-    groups = None if readers.groups is None else readers.groups.get(name, ())
-    if reading := [group for group in groups or () if group.members]:
+    groups = readers.groups.get(name, ())
+    if reading := [group for group in groups if group.members]:
         members = ", ".join(reading[0].members[:3])
         return LeftOut(name, f"consumer group {reading[0].name} reads it now: {members}")
-    known = [found for p in partitions if (found := readers.offsets.get(TopicPartition(name, p))) is not None]
+    wanted = [TopicPartition(name, number) for number in partitions]
+    known = [found for each in wanted if (found := readers.offsets.get(each)) is not None]
     if any(found.since is not None for found in known):
         return LeftOut(name, f"it has records with times after it was last written by the table ({candidate.evidence})")
+    if not allow_unasked and (doubt := _doubt(wanted, readers)) is not None:
+        return LeftOut(name, doubt)
     notes = []
     if known and candidate.is_empty:
         written = sum(found.end for found in known)
@@ -80,13 +86,28 @@ def judge_readers(chosen: Chosen, partitions: Sequence[int], readers: Readers) -
             return LeftOut(
                 name, "its records were deleted by retention, and sizes do not tell when it was last written"
             )
-        notes.append("its records were deleted by retention" if written else "never written")
-    return Chosen(candidate, chosen.czxid, groups, tuple(notes))
+        if written or len(known) == len(wanted):
+            notes.append("its records were deleted by retention" if written else "never written")
+    if len(known) < len(wanted):
+        notes.append("its offsets could not be asked")
+    return Chosen(candidate, chosen.czxid, None if readers.unasked else groups, tuple(notes))
+
+
+def _doubt(wanted: Sequence[TopicPartition], readers: Readers) -> str | None:
+    """What nobody could be asked about."""
+    if readers.unasked:
+        return f"nobody could be asked who reads it: {readers.unasked[0]}"
+    for each in wanted:
+        if each not in readers.offsets:
+            return f"nobody could be asked for its offsets: {readers.unknown.get(each, f'of {each} nothing was told')}"
+    return None
 
 
 def _name_problem(name: str, protected: Sequence[str]) -> str | None:
     if name in INTERNAL_TOPICS or name.startswith("__"):
         return "it is internal"
+    if (pattern := matching_glob(name, KEPT_BY_CUSTOM)) is not None:
+        return f"names like {pattern} are of what works for clients, and never deleted here"
     if (pattern := matching_glob(name, protected)) is not None:
         return f"it is protected by {pattern}"
     return None

@@ -1,13 +1,15 @@
 """Marks topics for deletion little by little, so that the cluster is never busy with many of them at once.
 
-So many are under way at the same time, and so many are begun in a second at most. Right before topics are marked they
-are looked at once more. A topic is settled when its znode is gone (or a new one stands in its place), when it was left
-out, or when its mark was refused or dropped. Ended in the middle, what was marked is deleted, and nothing else.
+So many are under way at the same time, and so many are begun in any one second at most: time in which none could be
+begun gives no credit for later. Right before topics are marked they are looked at once more. A topic is settled when
+its znode is gone (or a new one stands in its place), when it was left out, or when its mark was refused or dropped.
+Ended in the middle, what was marked is deleted, and nothing else.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,10 +25,23 @@ Recheck = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """At most `at_once` deletions under way, at most `per_s` begun in a second (None: any number)."""
+    """At most `at_once` deletions under way, at most `per_s` begun in a second (None: any number).
+
+    Of a fraction its whole part is begun in that much less time: with 0.5 one in any two seconds, with 1.5 one in any
+    two thirds of a second.
+    """
 
     at_once: int
     per_s: float | None = None
+
+    @property
+    def burst(self) -> int:
+        """So many are begun in any `window_s` at most. Not to be asked where `per_s` is None."""
+        return max(1, int(self.per_s or 0))
+
+    @property
+    def window_s(self) -> float:
+        return 0.0 if self.per_s is None else self.burst / self.per_s
 
 
 @dataclass(slots=True)
@@ -43,12 +58,11 @@ class PacedMarking:
     failed: dict[str, str] = field(default_factory=dict)
     under_way: dict[str, None] = field(default_factory=dict)
     pending: list[str] = field(init=False)
-    _began: float = field(init=False)
-    _marked: int = 0
+    _begun: deque[float] = field(default_factory=deque)
+    """When each was marked that counts for the rate now."""
 
     def __post_init__(self) -> None:
         self.pending = list(self.czxids)
-        self._began = self.clock()
 
     async def run(self, *, timeout_ms: int, quiet: bool, poll_ms: int = POLL_MS) -> bool:
         """True where all are settled, False where nothing was settled for `timeout_ms`."""
@@ -68,7 +82,10 @@ class PacedMarking:
     def _room(self) -> int:
         room = self.pace.at_once - len(self.under_way)
         if self.pace.per_s is not None:
-            room = min(room, int((self.clock() - self._began) * self.pace.per_s) + 1 - self._marked)
+            now = self.clock()
+            while self._begun and now - self._begun[0] >= self.pace.window_s:
+                self._begun.popleft()
+            room = min(room, self.pace.burst - len(self._begun))
         return max(room, 0)
 
     async def _look(self) -> None:
@@ -89,7 +106,8 @@ class PacedMarking:
     async def _mark(self, batch: Sequence[str]) -> None:
         self.left_out.update(await self.recheck(batch))
         able = [name for name in batch if name not in self.left_out]
-        self._marked += len(able)
+        if self.pace.per_s is not None:
+            self._begun.extend([self.clock()] * len(able))
         for outcome in await topic_admin.mark_for_deletion(self.session, able) if able else ():
             if outcome.problem is None:
                 self.under_way[outcome.name] = None

@@ -93,6 +93,14 @@ Rate = Annotated[
         show_default=False,
     ),
 ]
+AllowUnasked = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unasked",
+        help="With --from-candidates: delete also topics of which nobody could be asked who reads them, or when they "
+        "were last written.",
+    ),
+]
 
 Confirm = Callable[[Sequence[str]], bool]
 """Shows the topics and asks whether they may be deleted."""
@@ -111,6 +119,7 @@ def delete(
     max_age: MaxAge = MAX_AGE_DAYS,
     at_once: AtOnce = AT_ONCE,
     rate: Rate = None,
+    allow_unasked: AllowUnasked = False,
     timeout_ms: TimeoutMs = 300_000,
     as_json: AsJson = False,
 ) -> None:
@@ -124,7 +133,14 @@ def delete(
             if topic or unreadable:
                 raise ValueError("--from-candidates says which topics: give neither --topic nor --unreadable with it")
             wanted = Wanted(
-                from_candidates, tuple(protect or ()), max_age, Pace(at_once, rate), dry_run, timeout_ms, as_json
+                from_candidates,
+                tuple(protect or ()),
+                max_age,
+                Pace(at_once, rate),
+                dry_run,
+                timeout_ms,
+                as_json,
+                allow_unasked,
             )
             return await candidates_deletion(session, wanted, confirm=None if yes else ask_user)
         if not topic:

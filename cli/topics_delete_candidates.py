@@ -1,20 +1,22 @@
 """`lethe topics delete --from-candidates`: deletes the topics that the pipeline found unused, after a look of its own.
 
 The table is shown as a plan: what goes, what does not and why, who would notice. It has to be agreed to. Then topics
-are marked little by little, each batch looked at once more right before. A table that is old is refused: what it says
-was true when its survey was taken.
+are marked little by little; each batch is judged once more right before, by all that is asked for the plan. A table
+that is old is refused, because what it says was true when its survey was taken, and so is one of another cluster. A
+topic about which somebody could not be asked is left out, unless that is allowed beforehand.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from adapters.candidates import Candidate, NoPyArrow, read_candidates
+from adapters.candidates import Candidate, NoPyArrow, read_candidates, read_cluster_id
 from adapters.deletion_admin import deletions_paused
 from adapters.topic_readers import Asked, Readers, ask_readers
 from adapters.zookeeper.interface import ZooKeeperSession
@@ -27,9 +29,11 @@ from cli.paced_marking import Pace, PacedMarking
 from cli.render import note
 from protocol.journal import JsonValue, time_to_text
 from protocol.vocabulary import Broker, TopicPartition
+from survey.zookeeper import read_cluster_id as cluster_here
 
 MAX_AGE_DAYS: Final = 7
 AT_ONCE: Final = 20
+SHOWN_PROBLEMS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,19 @@ class Wanted:
     dry_run: bool = False
     timeout_ms: int = 300_000
     quiet: bool = False
+    allow_unasked: bool = False
+    """Delete also what somebody could not be asked about: who reads it, when it was last written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What would be done. `problems` says what nobody could be asked about."""
+    """What would be done. `problems` says what nobody could be asked about, and `is_strict` that this leaves topics
+    out."""
 
     chosen: tuple[Chosen, ...]
     left_out: tuple[LeftOut, ...]
     problems: tuple[str, ...] = ()
+    is_strict: bool = True
 
 
 async def candidates_deletion(
@@ -61,33 +69,46 @@ async def candidates_deletion(
     cannot be understood."""
     candidates = await _read(wanted.path)
     _demand_fresh(candidates, wanted, now_ms or time.time_ns() // 1_000_000)
-    plan = await make_plan(session, candidates, wanted.protected)
+    await _demand_this_cluster(session, wanted.path)
+    plan = await make_plan(session, candidates, wanted)
     data = plan_to_json(plan, candidates)
     if wanted.dry_run or not plan.chosen:
         return Answer(data, tuple(_summary(plan)), tuple(plan_tables(plan)))
     if (paused := await deletions_paused(session)) is not None:
         reason = f" ({paused.reason})" if paused.reason else ""
         raise Refusal(f"deletions are paused{reason}: end that first, with `lethe topics resume-deletions`", data=data)
-    if confirm is not None:
-        _show(plan)
-        demand_agreement(_summary(plan), f"Delete these {len(plan.chosen)} topics for good?", confirm, data)
+    _show(plan)
+    for line in _summary(plan):
+        note(line)
+    demand_agreement((), f"Delete these {len(plan.chosen)} topics for good?", confirm, data)
     if (await acting_controller(session)).broker_id is None:
         note("note: no controller is active; deletions begin when there is one")
     marking = await _mark(session, plan, wanted)
     return _answer(plan, data, *marking)
 
 
-async def make_plan(session: ZooKeeperSession, candidates: Sequence[Candidate], protected: Sequence[str]) -> Plan:
+async def make_plan(session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: Wanted) -> Plan:
     """Every candidate judged by what is known now."""
+    judged, problems = await _judged(session, candidates, wanted)
+    chosen = tuple(each for each in judged if isinstance(each, Chosen))
+    left_out = sorted((each for each in judged if isinstance(each, LeftOut)), key=lambda out: out.topic)
+    return Plan(chosen, tuple(left_out), problems, not wanted.allow_unasked)
+
+
+async def _judged(
+    session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: Wanted
+) -> tuple[list[Chosen | LeftOut], tuple[str, ...]]:
+    """By their znodes and sizes, and those that may go by that, by readers and offsets; what could not be asked."""
     found, brokers = await look_now(session, [candidate.topic for candidate in candidates])
-    first = [judge(candidate, found.get(candidate.topic), protected) for candidate in candidates]
-    left_out = [judged for judged in first if isinstance(judged, LeftOut)]
-    able = [judged for judged in first if isinstance(judged, Chosen)]
+    first = [judge(candidate, found.get(candidate.topic), wanted.protected) for candidate in candidates]
+    able = [each for each in first if isinstance(each, Chosen)]
     readers = await _readers(brokers, able, found) if able else Readers()
-    second = [judge_readers(each, _partitions(found[each.candidate.topic]), readers) for each in able]
-    left_out += [judged for judged in second if isinstance(judged, LeftOut)]
-    chosen = tuple(judged for judged in second if isinstance(judged, Chosen))
-    return Plan(chosen, tuple(sorted(left_out, key=lambda out: out.topic)), readers.problems)
+
+    def second(each: Chosen) -> Chosen | LeftOut:
+        partitions = [partition.partition for partition in found[each.candidate.topic].description.partitions]
+        return judge_readers(each, partitions, readers, allow_unasked=wanted.allow_unasked)
+
+    return [second(each) if isinstance(each, Chosen) else each for each in first], readers.problems
 
 
 async def _read(path: Path) -> tuple[Candidate, ...]:
@@ -97,6 +118,19 @@ async def _read(path: Path) -> tuple[Candidate, ...]:
         raise Refusal(f"{path} was not read: {problem}", Exit.USAGE) from problem
     except OSError as problem:
         raise Refusal(f"{path} cannot be read: {problem.strerror or problem}", Exit.USAGE) from problem
+
+
+async def _demand_this_cluster(session: ZooKeeperSession, path: Path) -> None:
+    """Refuses a lake of another cluster, where both say which. Raises ValueError for one that cannot be understood."""
+    try:
+        of_table = await asyncio.to_thread(read_cluster_id, path)
+    except OSError as problem:
+        raise Refusal(f"{path} cannot be read: {problem.strerror or problem}", Exit.USAGE) from problem
+    here = await cluster_here(session)
+    if of_table is not None and here is not None and of_table != here:
+        raise Refusal(
+            f"{path} is of the Kafka cluster {of_table}, and --zookeeper leads to the cluster {here}: nothing was done"
+        )
 
 
 def _demand_fresh(candidates: Sequence[Candidate], wanted: Wanted, now_ms: int) -> None:
@@ -121,16 +155,11 @@ async def _readers(brokers: Sequence[Broker], able: Sequence[Chosen], found: Map
     return await ask_readers(brokers, asked)
 
 
-def _partitions(now: Now) -> list[int]:
-    return [partition.partition for partition in now.description.partitions]
-
-
 async def _mark(session: ZooKeeperSession, plan: Plan, wanted: Wanted) -> tuple[PacedMarking, bool]:
     by_name = {each.candidate.topic: each.candidate for each in plan.chosen}
 
     async def recheck(names: Sequence[str]) -> dict[str, str]:
-        found, _ = await look_now(session, names)
-        judged = [judge(by_name[name], found.get(name), wanted.protected) for name in names]
+        judged, _ = await _judged(session, [by_name[name] for name in names], wanted)
         return {each.topic: each.why for each in judged if isinstance(each, LeftOut)}
 
     czxids = {each.candidate.topic: each.czxid for each in plan.chosen}
@@ -148,9 +177,22 @@ def _summary(plan: Plan) -> list[str]:
     lines = [
         f"{len(plan.chosen)} topics with {partitions} partitions and {size:,} bytes, {len(plan.left_out)} left out"
     ]
-    lines += [f"WARNING: could not be asked: {problem}" for problem in plan.problems]
+    lines += _warnings(plan)
     if not plan.chosen:
         lines.append("Nothing to delete.")
+    return lines
+
+
+def _warnings(plan: Plan) -> list[str]:
+    lines = [f"WARNING: could not be asked: {problem}" for problem in plan.problems[:SHOWN_PROBLEMS]]
+    if len(plan.problems) > SHOWN_PROBLEMS:
+        lines.append(f"WARNING: and {len(plan.problems) - SHOWN_PROBLEMS} more of the kind; --json names all")
+    if plan.problems:
+        lines.append(
+            "Topics concerned are left out; --allow-unasked deletes them none the less."
+            if plan.is_strict
+            else "WARNING: topics concerned go none the less, as --allow-unasked says."
+        )
     return lines
 
 
@@ -187,9 +229,10 @@ def _show(plan: Plan) -> None:
     """The plan on standard error, as the question is: the answer comes later."""
     from rich.console import Console
 
-    from cli.render import renderable
+    from cli.render import WIDTH_IN_FILES, renderable
 
-    Console(stderr=True, highlight=False).print(renderable(Answer(None, (), tuple(plan_tables(plan)))))
+    width = None if sys.stderr.isatty() else WIDTH_IN_FILES
+    Console(stderr=True, width=width, highlight=False).print(renderable(Answer(None, (), tuple(plan_tables(plan)))))
 
 
 def plan_to_json(plan: Plan, candidates: Sequence[Candidate]) -> dict[str, JsonValue]:
@@ -239,4 +282,4 @@ def _answer(plan: Plan, data: dict[str, JsonValue], marking: PacedMarking, is_se
     code = Exit.NO if marking.failed else Exit.OK if is_settled else Exit.TIMED_OUT
     line = f"{len(marking.deleted)} of {len(plan.chosen)} topics deleted"
     tables = (Table(("topic", "state", "why"), rows), *plan_tables(left_out))
-    return Answer({**data, "topics": topics}, (line,), tables, code)
+    return Answer({**data, "topics": topics}, (line, *_warnings(plan)), tables, code)

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
+
+KEPT_BY_CUSTOM: Final = (
+    "_*",
+    "connect-configs",
+    "connect-offsets",
+    "connect-status",
+    "*-connect-configs",
+    "*-connect-offsets",
+    "*-connect-status",
+    "*-changelog",
+)
+"""Topics that hold what others live by, though they may not be written to for years: of Kafka itself and of this
+program, schema registries, Kafka Connect (as its documentation names them), state stores of Kafka Streams."""
 
 
 def glob_as_regex(pattern: str) -> str:

@@ -13,7 +13,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from adapters.candidates import TABLE, Candidate, read_candidates
+from adapters.candidates import TABLE, Candidate, read_candidates, read_cluster_id
+from protocol.lake import IDENTITY, encode_identity
 from protocol.vocabulary import TopicId, topic_id_to_text
 
 ID = TopicId(uuid.UUID(int=2**100 + 1))
@@ -133,3 +134,40 @@ def test_files_that_are_no_table(tmp_path: Path) -> None:
 def test_two_rows_of_one_topic_are_no_table_of_one_run(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="names topic orders twice"):
         read_candidates(write_json(tmp_path / "t.jsonl", row(), row(survey_id="s2")))
+
+
+def identify(root: Path, text: str) -> Path:
+    (root / TABLE).mkdir(parents=True, exist_ok=True)
+    (root / IDENTITY).write_text(text)
+    return root
+
+
+def test_the_cluster_of_the_lake_that_a_table_lies_in(tmp_path: Path) -> None:
+    root = identify(tmp_path / "lake", encode_identity("c1"))
+    for path in (root, root / TABLE, root / TABLE / "part-0.parquet"):
+        assert read_cluster_id(path) == "c1"
+    assert read_cluster_id(identify(tmp_path / "new", encode_identity(None))) is None
+    assert read_cluster_id(tmp_path / "export.jsonl") is None
+    (tmp_path / "copied" / TABLE).mkdir(parents=True)
+    assert read_cluster_id(tmp_path / "copied" / TABLE) is None
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ('{"version": 9, "cluster_id": "c1"}', "a lake of version 9, and this program knows 1"),
+        ('{"version": 1, "cluster_id": 7}', "its cluster_id is no text"),
+        ("garbage", "says of no lake what it is"),
+        ('{"cluster_id": "c1"}', "says of no lake what it is"),
+        ("[]", "says of no lake what it is"),
+    ],
+)
+def test_a_lake_that_is_not_understood(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_cluster_id(identify(tmp_path, text) / TABLE)
+
+
+def test_a_directory_that_only_looks_like_a_lake(tmp_path: Path) -> None:
+    (tmp_path / TABLE).mkdir(parents=True)
+    with pytest.raises(ValueError, match="is no lake: there is no lake.json in it"):
+        read_cluster_id(tmp_path)

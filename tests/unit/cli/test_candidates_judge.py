@@ -42,6 +42,9 @@ def test_what_is_as_it_was_may_be_deleted() -> None:
         (table(topic="__consumer_offsets"), now(), "internal"),
         (table(topic="__own"), now(), "internal"),
         (table(topic="keep-me"), now(), "protected by keep-*"),
+        (table(topic="_schemas"), now(), "names like _* are of what works for clients"),
+        (table(topic="connect-configs"), now(), "names like connect-configs"),
+        (table(topic="counts-store-changelog"), now(), "names like *-changelog"),
         (table(), now(problem="it is not JSON"), "cannot be understood: it is not JSON"),
         (table(), now(topic_id=OTHER), "another topic of that name"),
         (table(), now(topic_id=None), "another topic of that name"),
@@ -91,11 +94,50 @@ def test_what_brokers_tell_against_it(seen: Candidate, told: Readers, words: str
     assert words in judged.why
 
 
+IDLE = Offsets(0, 9, None)
+SECOND = TopicPartition("orders", 1)
+
+
+@pytest.mark.parametrize(
+    "told,words",
+    [
+        (
+            Readers({}, {TopicPartition("orders", 0): IDLE}, ("consumer group billing: no answer in time",)),
+            "nobody could be asked who reads it: consumer group billing: no answer in time",
+        ),
+        (
+            Readers({}, {TopicPartition("orders", 0): IDLE}, (), {SECOND: "broker 2 gives no offset of orders-1: X"}),
+            "nobody could be asked for its offsets: broker 2 gives no offset of orders-1: X",
+        ),
+        (
+            Readers({}, {TopicPartition("orders", 0): IDLE}),
+            "nobody could be asked for its offsets: of orders-1 nothing was told",
+        ),
+    ],
+)
+def test_what_nobody_could_be_asked_leaves_a_topic_out(told: Readers, words: str) -> None:
+    chosen = Chosen(table(), 77)
+    assert judge_readers(chosen, [0, 1], told) == LeftOut("orders", words)
+    allowed = judge_readers(chosen, [0, 1], told, allow_unasked=True)
+    assert isinstance(allowed, Chosen), "unless that was said to be no obstacle"
+    assert allowed.notes == ("its offsets could not be asked",)
+    assert (allowed.groups is None) == bool(told.unasked)
+
+
+def test_what_is_allowed_unasked_is_judged_by_the_rest() -> None:
+    empty = Chosen(table(is_empty=True), 77)
+    told = Readers({}, {TopicPartition("orders", 0): Offsets(0, 0, None)})
+    allowed = judge_readers(empty, [0, 1], told, allow_unasked=True)
+    assert isinstance(allowed, Chosen)
+    assert allowed.notes == ("its offsets could not be asked",), "not: never written"
+    reading = Readers({"orders": (Group("billing", "Stable", ("app",)),)}, {}, ("consumer group other: X",))
+    assert isinstance(judge_readers(empty, [0, 1], reading, allow_unasked=True), LeftOut)
+
+
 @pytest.mark.parametrize(
     "seen,told,notes",
     [
         (table(), readers(Offsets(0, 9, None)), ()),
-        (table(), readers(), ()),
         (table(is_empty=True), readers(Offsets(9, 9, None)), ("its records were deleted by retention",)),
         (table(is_empty=True, evidence="sizes"), readers(Offsets(0, 0, None)), ("never written",)),
     ],
@@ -106,5 +148,5 @@ def test_what_is_left_to_the_person_who_decides(seen: Candidate, told: Readers, 
 
 def test_offsets_that_nobody_uses_now_are_shown() -> None:
     group = Group("nightly", "Empty")
-    judged = judge_readers(Chosen(table(), 77), [0], readers(None, group))
+    judged = judge_readers(Chosen(table(), 77), [0], readers(IDLE, group))
     assert judged == Chosen(table(), 77, (group,))

@@ -57,10 +57,36 @@ async def test_so_many_a_second(session: FakeSession, czxids: dict[str, int]) ->
     clock = Clock()
     marking = PacedMarking(session, czxids, Pace(100, 0.5), nothing_has_changed, clock)
     begun = []
-    for clock.now in (0.0, 1.9, 2.0, 2.1, 6.0, 6.1, 60.0):
+    for clock.now in (0.0, 1.9, 2.0, 2.1, 6.0, 6.1, 7.9, 8.0):
         await marking.step()
         begun.append(len(await marked(session)))
-    assert begun == [1, 1, 2, 2, 4, 4, 5]
+    assert begun == [1, 1, 2, 2, 3, 3, 3, 4]
+
+
+async def test_time_without_progress_gives_no_credit(session: FakeSession, czxids: dict[str, int]) -> None:
+    clock = Clock()
+    marking = PacedMarking(session, czxids, Pace(2, 1.0), nothing_has_changed, clock)
+    for clock.now in (0.0, 1.0):
+        await marking.step()
+    assert await marked(session) == ["a", "b"]
+    clock.now = 60.0
+    await marking.step()
+    for name in ("a", "b"):
+        await complete_deletion(session, name)
+    begun = []
+    for clock.now in (60.0, 60.2, 60.9, 61.0, 61.9):
+        await marking.step()
+        begun.append(await marked(session))
+    assert begun == [["c"], ["c"], ["c"], ["c", "d"], ["c", "d"]]
+
+
+def test_fractions_of_a_rate() -> None:
+    assert [(Pace(9, rate).burst, Pace(9, rate).window_s) for rate in (0.5, 1.0, 20.0)] == [
+        (1, 2.0),
+        (1, 1.0),
+        (20, 1.0),
+    ]
+    assert (Pace(9, 1.6).burst, Pace(9, 1.6).window_s) == (1, 0.625)
 
 
 async def test_what_has_changed_is_left_out(session: FakeSession, czxids: dict[str, int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +14,54 @@ import pytest
 from adapters import topic_admin
 from adapters.candidates import Candidate
 from adapters.deletion_admin import pause_deletions
-from adapters.topic_readers import Readers
+from adapters.topic_readers import Asked, Group, Offsets, Readers
 from cli import candidates_look, topics_delete_candidates
 from cli.answer import Exit, Refusal
 from cli.paced_marking import Pace
 from cli.topics_create import Wanted as WantedTopic
 from cli.topics_create import creation
 from cli.topics_delete_candidates import Wanted, candidates_deletion
-from protocol.vocabulary import topic_id_to_text
+from protocol.vocabulary import TopicPartition, topic_id_to_text
+from protocol.zookeeper.operations import Create
 from tests.fakes.stale_topics import DAY_MS, TAKEN_AT_MS, ToldSizes, candidate
 from tests.fakes.zookeeper import FakeSession
-from tests.fakes.zookeeper_cluster import bring_online, complete_deletion, elect
+from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect
 
 NOW_MS = TAKEN_AT_MS + DAY_MS
 NAMES = ("bills", "orders", "visits")
 
 
+class ToldReaders:
+    """What brokers tell of readers and offsets: nobody reads, nothing was written lately. `after` is told from the
+    second time on."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, tuple[Group, ...]] = {}
+        self.unasked: tuple[str, ...] = ()
+        self.unknown: dict[TopicPartition, str] = {}
+        self.after: dict[str, tuple[Group, ...]] = {}
+        self.asked = 0
+
+    async def __call__(self, _: object, partitions: Mapping[TopicPartition, Asked]) -> Readers:
+        self.asked += 1
+        groups = self.after if self.after and self.asked > 1 else self.groups
+        offsets = {each: Offsets(0, 9, None) for each in partitions if each not in self.unknown}
+        return Readers(groups, offsets, self.unasked, self.unknown)
+
+
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> ToldSizes:
-    """What brokers tell of sizes; they are asked for nothing else."""
+    """What brokers tell of sizes."""
     sizes = ToldSizes({broker: {f"{name}-0": 100 for name in NAMES} for broker in (1, 2)})
     monkeypatch.setattr(candidates_look, "broker_asker", lambda **_: sizes)
-
-    async def nobody(*_: object) -> Readers:
-        return Readers(problems=("aiokafka is not installed: pip install it",))
-
-    monkeypatch.setattr(topics_delete_candidates, "ask_readers", nobody)
     return sizes
+
+
+@pytest.fixture(autouse=True)
+def readers(monkeypatch: pytest.MonkeyPatch) -> ToldReaders:
+    found = ToldReaders()
+    monkeypatch.setattr(topics_delete_candidates, "ask_readers", found)
+    return found
 
 
 @pytest.fixture
@@ -89,10 +111,12 @@ async def marked(session: FakeSession) -> tuple[str, ...]:
 
 
 async def test_a_dry_run_shows_the_plan_and_changes_nothing(
-    cluster: FakeSession, tmp_path: Path, told: ToldSizes
+    cluster: FakeSession, tmp_path: Path, told: ToldSizes, readers: ToldReaders
 ) -> None:
     told.sizes[2]["bills-0"] = 101
-    wanted = changed(await table(cluster, tmp_path, *NAMES), dry_run=True, protected=("vis*",))
+    readers.unasked = ("aiokafka is not installed: pip install it",)
+    wanted = await table(cluster, tmp_path, *NAMES)
+    wanted = changed(wanted, dry_run=True, protected=("vis*",), allow_unasked=True)
     answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
     assert answer.exit is Exit.OK
     assert isinstance(answer.data, dict)
@@ -102,7 +126,10 @@ async def test_a_dry_run_shows_the_plan_and_changes_nothing(
         {"topic": "visits", "why": "it is protected by vis*"},
     ]
     assert answer.lines[0] == "1 topics with 1 partitions and 220 bytes, 2 left out"
-    assert "could not be asked: aiokafka is not installed" in answer.lines[1]
+    assert answer.lines[1:] == (
+        "WARNING: could not be asked: aiokafka is not installed: pip install it",
+        "WARNING: topics concerned go none the less, as --allow-unasked says.",
+    )
     assert answer.tables[0].rows[0][-1] == "could not be asked"
     assert await marked(cluster) == ()
 
@@ -150,6 +177,66 @@ async def test_what_is_written_after_the_question_stays(cluster: FakeSession, tm
     assert answer.exit is Exit.OK
     assert answer.tables[0].rows == (("orders", "left out", "it had 200 bytes and has 250 now"),)
     assert await marked(cluster) == ()
+
+
+async def test_what_is_read_after_the_question_stays(
+    cluster: FakeSession, tmp_path: Path, readers: ToldReaders
+) -> None:
+    wanted = changed(await table(cluster, tmp_path, "orders"), timeout_ms=1)
+    readers.after = {"orders": (Group("billing", "Stable", ("app",)),)}
+    answer = await candidates_deletion(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
+    assert answer.tables[0].rows == (("orders", "left out", "consumer group billing reads it now: app"),)
+    assert await marked(cluster) == ()
+
+
+async def test_what_nobody_could_be_asked_about_stays(
+    cluster: FakeSession, tmp_path: Path, readers: ToldReaders
+) -> None:
+    why = "broker 1 gives no offset of bills-0: UNKNOWN_SERVER_ERROR"
+    readers.unknown = {TopicPartition("bills", 0): why}
+    wanted = changed(await table(cluster, tmp_path, *NAMES), dry_run=True)
+    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    assert [row[0] for row in answer.tables[0].rows] == ["orders", "visits"], "one keeps no other"
+    assert isinstance(answer.data, dict)
+    assert answer.data["could_not_be_asked"] == [why]
+    assert answer.data["left_out"] == [{"topic": "bills", "why": f"nobody could be asked for its offsets: {why}"}]
+    readers.unasked = ("consumer group billing: no answer in time",)
+    blind = await candidates_deletion(cluster, changed(wanted, dry_run=False), confirm=None, now_ms=NOW_MS)
+    assert blind.lines[-1] == "Nothing to delete."
+    assert await marked(cluster) == ()
+
+
+async def test_the_plan_and_its_warnings_are_shown_though_nobody_is_asked(
+    cluster: FakeSession, tmp_path: Path, readers: ToldReaders, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readers.unasked = tuple(f"consumer group g{number}: no answer in time" for number in range(12))
+    wanted = changed(await table(cluster, tmp_path, "orders"), timeout_ms=1, allow_unasked=True)
+    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    said = capsys.readouterr().err
+    warning = "WARNING: could not be asked: consumer group g0: no answer in time"
+    assert "To be deleted" in said
+    assert "could not be asked" in said.partition(warning)[0], "in the plan's row"
+    assert said.count("WARNING: could not be asked: consumer group g") == 10
+    assert "WARNING: and 2 more of the kind" in said
+    assert warning in answer.lines
+    assert await marked(cluster) == ("orders",)
+
+
+async def test_a_lake_of_another_cluster_is_refused(cluster: FakeSession, tmp_path: Path) -> None:
+    wanted = await table(cluster, tmp_path, "orders")
+    place = tmp_path / "lake" / "gold" / "stale_topic_candidates"
+    place.mkdir(parents=True)
+    wanted = changed(wanted, path=(tmp_path / "t.jsonl").rename(place / "t.jsonl"), dry_run=True)
+    (tmp_path / "lake" / "lake.json").write_text('{"version": 1, "cluster_id": "of-the-lake"}')
+    assert (await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)).tables, "nobody knows the cluster"
+    await apply(cluster, Create("/cluster", b""), Create("/cluster/id", b'{"version": "1", "id": "of-zookeeper"}'))
+    with pytest.raises(Refusal, match="is of the Kafka cluster of-the-lake, and --zookeeper leads to .* of-zookeeper"):
+        await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    (tmp_path / "lake" / "lake.json").write_text('{"version": 1, "cluster_id": "of-zookeeper"}')
+    assert (await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)).tables
+    (tmp_path / "lake" / "lake.json").write_text('{"version": 9, "cluster_id": "of-zookeeper"}')
+    with pytest.raises(ValueError, match="version 9"):
+        await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
