@@ -13,6 +13,7 @@ from typing import Final
 from adapters.tool_writes import CONFLICTS, MAX_ATTEMPTS, Outcome, is_conflict, outcome_of
 from adapters.topic_admin import ensure_roots, optional_data
 from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.shell_words import operand, option
 from protocol.topic_changes import config_operations, notification
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
@@ -46,8 +47,8 @@ class Before:
     @property
     def undo(self) -> str:
         """The command that puts the setting back by hand."""
-        how = f"--delete-config {SETTING}" if self.value is None else f"--config {SETTING}={self.value}"
-        return f"lethe topics alter {self.topic} {how}"
+        how = f"--delete-config {SETTING}" if self.value is None else option("--config", f"{SETTING}={self.value}")
+        return f"lethe topics alter {how} {operand(self.topic)}"
 
 
 async def settings_before(session: ZooKeeperSession, topic: str) -> Before:

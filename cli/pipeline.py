@@ -21,6 +21,7 @@ from cli.options import AsJson
 from cli.render import note
 from cli.running import finish_sync
 from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, stale_rule
+from protocol.shell_words import option
 
 if TYPE_CHECKING:
     from pipeline.jobs.report import DayRange, RunReport
@@ -216,7 +217,7 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
     lines = [f"Lake {lake}: days made anew: {span}; {took_s:.1f} s"]
     if report.errors or report.warnings:
         found = f"{report.errors:,} errors, {report.warnings:,} warnings"
-        lines.append(f"The audit found {found}: lethe pipeline show violations --lake {lake}")
+        lines.append(f"The audit found {found}: lethe pipeline show violations {option('--lake', lake)}")
     data: dict[str, JsonValue] = {
         "batch_id": report.batch_id,
         "taken": [dict(one._asdict()) for one in report.taken],

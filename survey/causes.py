@@ -11,12 +11,13 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from protocol.shell_words import for_shell, operand, option
 from protocol.vocabulary import BrokerId
 
 
 class Words(NamedTuple):
     """The sentence, after the topic's name, and what would unblock it. Both may name fields of the cause; `{since}` and
-    `{detail}` are empty where nothing is known."""
+    `{detail}` are empty where nothing is known. In a command the topic is quoted for a shell."""
 
     sentence: str
     unblock: str
@@ -183,8 +184,9 @@ def sentence(cause: Cause, topic: str, now_ms: int) -> str:
 
 
 def unblock(cause: Cause, topic: str) -> str:
-    """The command or the action."""
-    return cause.kind.value.unblock.format_map(_fields(cause, topic, 0))
+    """The command or the action. Names are those of a shell's words."""
+    words = {"operand": operand(topic), "option": option("--topic", topic)}
+    return for_shell(cause.kind.value.unblock).format_map(_fields(cause, topic, 0) | words)
 
 
 def _fields(cause: Cause, topic: str, now_ms: int) -> dict[str, str]:

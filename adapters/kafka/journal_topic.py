@@ -22,6 +22,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
+from protocol.shell_words import option
+
 logger = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 30.0
@@ -195,7 +197,8 @@ class _AioKafka:
                 await receipt
                 acknowledged()
         except UnknownTopicOrPartitionError as error:
-            remedy = f"make it, with: lethe topics create --topic {self._topic} --partitions 1 --replication-factor 3"
+            topic = option("--topic", self._topic)
+            remedy = f"make it, with: lethe topics create {topic} --partitions 1 --replication-factor 3"
             raise ProducerFailed(f"there is no topic {self._topic}; {remedy}") from error
         except MessageSizeTooLargeError as error:
             raise ProducerFailed(f"a line is longer than the producer takes: {error}", is_final=True) from error

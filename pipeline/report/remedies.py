@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pipeline.report.values import Finding
 from protocol.findings import Reason
+from protocol.shell_words import operand, option
 
 
 class Remedy(NamedTuple):
@@ -25,12 +26,12 @@ _RESIGN = "lethe controller-resign"
 def remedy(finding: Finding) -> Remedy:
     """For the reason of that finding; nothing is ever removed without somebody having looked."""
     reason = {each.code: each for each in Reason}.get(finding.reason or "")
-    topic = shlex.quote(finding.topic or "")
+    topic = finding.topic or ""
     what = shlex.quote(finding.what or "")
     broker = "the broker" if finding.broker is None else f"broker {finding.broker}"
     match reason:
         case Reason.MARKED_TOPIC:
-            return Remedy("It is under way, or waits; this says for what.", f"lethe explain {topic}")
+            return Remedy("It is under way, or waits; this says for what.", f"lethe explain {operand(topic)}")
         case Reason.MARKER_WITHOUT_TOPIC:
             return Remedy("An active controller drops it by itself; if it stays, have another one look.", _RESIGN)
         case Reason.REASSIGNMENT_WITHOUT_TOPIC:
@@ -41,7 +42,9 @@ def remedy(finding: Finding) -> Remedy:
                 f'zookeeper-shell.sh "$LETHE_ZOOKEEPER_CONNECT" delete {what}',
             )
         case Reason.HALF_DELETED_TOPIC:
-            return Remedy("Mark it again, and the controller finishes it.", f"lethe topics delete --topic {topic}")
+            return Remedy(
+                "Mark it again, and the controller finishes it.", f"lethe topics delete {option('--topic', topic)}"
+            )
         case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION | Reason.IN_NO_CACHE:
             return Remedy(f"A controller that takes over tells {broker} everything anew.", _RESIGN)
         case Reason.DIRECTORY_WITHOUT_TOPIC | Reason.DIRECTORY_OF_OTHER_INCARNATION | Reason.DIRECTORY_NOT_ASSIGNED:
@@ -57,4 +60,4 @@ def remedy(finding: Finding) -> Remedy:
         case Reason.REPLICA_WITHOUT_DIRECTORY:
             return Remedy(f"A controller that takes over tells {broker} again what it is to host.", _RESIGN)
         case None:
-            return Remedy("This shows what is known of the topic.", f"lethe explain {topic}")
+            return Remedy("This shows what is known of the topic.", f"lethe explain {operand(topic)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -28,6 +27,7 @@ from pipeline.report.values import Candidate, Finding, FindingCount, Report, Stu
 from pipeline.report.verdict import findings_by_standing
 from pipeline.report.words import count, cut, minute, number, size
 from protocol.findings import Reason, Standing
+from protocol.shell_words import option
 
 _STANDINGS: Final = {each.code: each for each in Standing}
 _REASONS: Final = {each.code: each for each in Reason}
@@ -260,7 +260,7 @@ def candidates(report: Report) -> Section:
     rows = report.candidates
     title = "Stale topics"
     if not rows.total:
-        text = "No topic is empty or unwritten for so long that it is a candidate for deletion."
+        text = "No topic has been unwritten for so long that it is a candidate for deletion."
         return Section("candidates", title, None, calm(text), number(0))
     most = max((row.size_bytes or 0 for row in rows.shown), default=0)
     columns = [
@@ -276,7 +276,7 @@ def candidates(report: Report) -> Section:
         Column("Topic id", "code"),
     ]
     shown = table(
-        "Topics that are empty, or that nobody has written to for long",
+        "Topics that nobody has written to for long; that one is empty does not count",
         columns,
         [_candidate_row(row, most) for row in rows.shown],
         left_out=left_out(len(rows.shown), rows.total, "topic", "the largest"),
@@ -287,7 +287,7 @@ def candidates(report: Report) -> Section:
         "candidates",
         title,
         lead,
-        stack(command(f"lethe topics delete --from-candidates {shlex.quote(report.lake)} --dry-run"), shown),
+        stack(command(f"lethe topics delete {option('--from-candidates', report.lake)} --dry-run"), shown),
         number(rows.total),
     )
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pipeline import schemas
 from pipeline.transforms.contract import to_schema
 from pipeline.transforms.spans import OPEN
-from pipeline.transforms.stuck_causes import TYPE, Cause, cause, no_causes, only_if
+from pipeline.transforms.stuck_causes import TYPE, Cause, cause, filled, no_causes, only_if
 from pipeline.transforms.waits import BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
 from protocol.findings import Reason
 
@@ -89,7 +89,7 @@ def stuck_now(
             {
                 "reasons": F.transform("causes", lambda each: each["sentence"]),
                 "brokers": F.array_sort(F.array_distinct(brokers)),
-                "remedy": F.element_at("causes", 1)["remedy"],
+                "remedy": filled(F.element_at("causes", 1)["remedy"]),
             }
         ),
         schemas.STUCK_NOW,

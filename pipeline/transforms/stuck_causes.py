@@ -12,9 +12,12 @@ import re
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from protocol.shell_words import PLAIN, for_shell
+
 
 class Cause(enum.Enum):
-    """Sentence, after the topic's name, and the command that helps or shows more; in the order of their ranks."""
+    """Sentence, after the topic's name, and the command that helps or shows more; in the order of their ranks. In a
+    command the topic is quoted for a shell."""
 
     NO_CONTROLLER = ("waits for a controller: none is active", "start a controller: lethe controller")
     RESUMPTION = ("waits for deletions to be resumed: they are paused", "lethe topics resume-deletions")
@@ -66,17 +69,19 @@ class Cause(enum.Enum):
         return list(Cause).index(self)
 
 
+_WORDS = ("operand", "option")
 TYPE = "struct<rank:int,broker:int,sentence:string,remedy:string>"
 
 
 def cause(kind: Cause, *, broker: Column | None = None, detail: Column | None = None) -> Column:
-    """A cause of the row's `topic`."""
+    """A cause of the row's `topic`, which its remedy does not name yet: `filled` does."""
     fields = {"topic": F.col("topic")}
     if broker is not None:
         fields["broker"] = broker.cast("string")
     if detail is not None:
         fields["detail"] = F.coalesce(detail, F.lit("not told"))
-    sentence, remedy = (_filled(text, fields) for text in kind.value)
+    for_later = {word: F.lit(f"{{{word}}}") for word in _WORDS}
+    sentence, remedy = _filled(kind.value[0], fields), _filled(for_shell(kind.value[1]), fields | for_later)
     return F.struct(
         F.lit(kind.rank).alias("rank"),
         (F.lit(None) if broker is None else broker).cast("int").alias("broker"),
@@ -92,6 +97,31 @@ def no_causes() -> Column:
 def only_if(condition: Column, one: Column) -> Column:
     """An array of the one cause, or of none."""
     return F.when(condition, F.array(one)).otherwise(no_causes())
+
+
+def filled(remedy: Column) -> Column:
+    """A remedy with the words for the row's `topic`. Once for a row: quoting takes a long expression."""
+    topic = F.col("topic")
+    words = dict(zip(_WORDS, (operand(topic), option("--topic", topic)), strict=True))
+    first, second = ((F.lit(f"{{{word}}}"), column) for word, column in words.items())
+    return F.when(F.contains(remedy, first[0]), F.replace(remedy, *first)).otherwise(F.replace(remedy, *second))
+
+
+def operand(name: Column) -> Column:
+    """As `protocol.shell_words.operand`."""
+    return F.when(name.startswith("-"), F.concat(F.lit("-- "), quoted(name))).otherwise(quoted(name))
+
+
+def option(option_name: str, value: Column) -> Column:
+    """As `protocol.shell_words.option`."""
+    between = F.when(value.startswith("-"), F.lit("=")).otherwise(F.lit(" "))
+    return F.concat(F.lit(option_name), between, quoted(value))
+
+
+def quoted(word: Column) -> Column:
+    """As `shlex.quote`."""
+    inside = F.replace(word, F.lit("'"), F.lit("'\"'\"'"))
+    return F.when(word.rlike(rf"\A{PLAIN}\z"), word).otherwise(F.concat(F.lit("'"), inside, F.lit("'")))
 
 
 def _filled(text: str, fields: dict[str, Column]) -> Column:

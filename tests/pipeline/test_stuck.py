@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline import schemas
 from pipeline.io.frames import frame_of
@@ -15,9 +16,10 @@ from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import Surveyed, stuck_now
-from pipeline.transforms.stuck_causes import Cause
+from pipeline.transforms.stuck_causes import Cause, cause, filled
 from protocol.findings import Reason
 from protocol.journal import time_to_text
+from protocol.shell_words import operand, option
 from survey.causes import Kind
 from tests.pipeline.journals import START, Journal, events, rows_of
 
@@ -266,6 +268,19 @@ def test_an_incomplete_survey_proves_little(spark: SparkSession, silver: _Silver
     stuck = _Stuck(silver, _survey(spark, complete=False))
     assert stuck.rows["gone"]["seen_in"] == "journal"
     assert stuck.rows["other-life"]["topic_id"] == "id-now"
+
+
+def test_names_in_commands_are_for_a_shell(spark: SparkSession) -> None:
+    names = ("orders", "$(reboot)", "-orders", "-a b", "it's", "a\n", "{option}{operand}")
+    rescue, explain = (filled(cause(kind)["remedy"]) for kind in (Cause.MARKER_WITHOUT_TOPIC, Cause.ZNODES))
+    rows = frame_of(spark, StructType([StructField("topic", StringType())]), ((name,) for name in names))
+    said = {
+        row.topic: (row.rescue, row.explain)
+        for row in rows.select("topic", rescue.alias("rescue"), explain.alias("explain")).collect()
+    }
+    assert said == {
+        name: (f"lethe rescue {option('--topic', name)}", f"lethe explain {operand(name)}") for name in names
+    }
 
 
 @pytest.mark.parametrize(

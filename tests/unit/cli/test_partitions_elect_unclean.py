@@ -81,7 +81,7 @@ async def test_it_is_elected_and_the_settings_are_as_before(
     shown = capsys.readouterr().err
     assert "orders-1: no leader" in shown
     assert "not named, but the setting is its topic's" in shown
-    assert "lethe topics alter orders --delete-config unclean.leader.election.enable" in shown
+    assert "lethe topics alter --delete-config unclean.leader.election.enable orders" in shown
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,6 @@ async def test_a_session_that_is_lost_says_how_to_undo_it(cluster: FakeSession) 
         cluster.end("expired")
 
     session: Any = Controller(cluster, lose)
-    with pytest.raises(Refusal, match="STILL ALLOWED.*lethe topics alter orders --delete-config") as refusal:
+    with pytest.raises(Refusal, match="STILL ALLOWED.*lethe topics alter --delete-config") as refusal:
         await unclean_election(session, ORDERS, confirm=None)
     assert refusal.value.exit is Exit.UNREACHABLE

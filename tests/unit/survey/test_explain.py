@@ -329,3 +329,10 @@ def test_kafkas_controller_that_had_time_enough_is_late_where_nothing_else_is_wr
 
 def test_lethes_controller_says_itself_what_it_waits_for() -> None:
     assert kinds(explain(evidence(), "orders")) == [(Kind.IN_PROGRESS, None)]
+
+
+def test_names_in_commands_are_for_a_shell() -> None:
+    assert unblock(Cause(Kind.NOT_MARKED), "orders") == "lethe topics delete --topic orders"
+    assert unblock(Cause(Kind.NOT_MARKED), "-orders") == "lethe topics delete --topic=-orders"
+    assert unblock(Cause(Kind.READABLE_ZNODE), "$(x)").endswith("lethe topics delete --unreadable --topic '$(x)'")
+    assert "reassign --cancel -- -orders;" in unblock(Cause(Kind.REASSIGNMENT), "-orders")

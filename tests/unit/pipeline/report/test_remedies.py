@@ -37,3 +37,10 @@ def test_names_cannot_become_commands(reason: Reason) -> None:
 def test_directories_are_moved_and_never_removed() -> None:
     for reason in (Reason.DIRECTORY_WITHOUT_TOPIC, Reason.DIRECTORY_OF_OTHER_INCARNATION, Reason.STRAY_DIRECTORY):
         assert "rm " not in (remedy(finding(reason.code)).command or "")
+
+
+@pytest.mark.parametrize("reason", ["of_later", *(reason.code for reason in Reason)])
+def test_names_cannot_become_options(reason: str) -> None:
+    command = remedy(finding(reason, "/d1/-orders-0", "-orders")).command or ""
+    words = shlex.split(command)
+    assert "-orders" not in words or words[words.index("-orders") - 1] == "--"
