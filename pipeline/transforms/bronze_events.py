@@ -8,7 +8,8 @@ last one of equal keys. Spark's parser takes no notice of what follows a value, 
 elements of an array, and the second, a hash of the line that no line can hold, must come out again.
 
 Set aside where `decode` would take them: values nested more than 997 deep, numbers of 300 digits or with exponents of
-three, and times that are ISO 8601 but not RFC 3339 (`20260102T03Z`).
+three, times that are ISO 8601 but not RFC 3339 (`20260102T03Z`), and those of the first day of the year 1 and the last
+of 9999 with an offset: in UTC, they may be of years that no table has a day for.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ TAKES_IT_IN: Final = ": `lethe pipeline run` takes it in"
 _BLANK: Final = r"\A[ \t\n\r\x0B\x0C]*\z"
 _PLAIN: Final = r"\A[ !#-\[\]-~]+\z"
 """Text that stands in JSON as it is: printable ASCII without quote and backslash."""
-_INSTANT: Final = r"\A(?!0000)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\z"
+_BEYOND: Final = r"0000|(?:0001-01-01|9999-12-31).*[+-]\d\d:\d\d\z"
+_INSTANT: Final = rf"\A(?!{_BEYOND})\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\z"
 _HUGE: Final = r"[:,\[\s]-?(\d{300}|\d+(\.\d+)?[eE]\+?\d{3})"
 _TYPES: Final = tuple(kind.value for kind in FactType)
 _NAMES: Final = ("id", "source", "type", "subject", "time")

@@ -17,7 +17,7 @@ from pipeline.transforms.contract import to_schema
 from protocol.survey_records import File, Kind
 
 _CORRUPT: Final = "_corrupt"
-_INSTANT: Final = r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z"
+_INSTANT: Final = r"\A(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z"
 _OPTIONS: Final = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": _CORRUPT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,6 +26,16 @@ def union_of(frames: Sequence[DataFrame]) -> DataFrame:
     """The rows of all frames, which have the same columns. By halves: Spark analyses every union with all below it."""
     middle = len(frames) // 2
     return union_of(frames[:middle]).unionByName(union_of(frames[middle:])) if middle else frames[0]
+
+
+FIRST_MS: Final = -62_135_596_800_000
+"""The first millisecond of the year 1 in UTC: there is no earlier day."""
+
+
+def ms_before(instant: Column, ms: Column) -> Column:
+    """The instant by so many milliseconds earlier; null where there is no such day."""
+    moment = F.unix_millis(instant) - ms
+    return F.when(moment >= FIRST_MS, F.timestamp_millis(moment))
 
 
 def ms_between(earlier: Column, later: Column) -> Column:

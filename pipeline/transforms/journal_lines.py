@@ -2,7 +2,8 @@
 
 Theory of operation. `data` is text. Only lines of the kinds that matter are parsed, each once, with a schema that takes
 every value as text and is cast afterwards: a key that is missing or of another type gives null, never an error, and
-whoever needs it leaves the line out.
+whoever needs it leaves the line out. So does a number that no cluster comes to: no damaged line is to be what sums and
+times overflow by.
 
 `id_key` is the topic's id, or the empty text where the line has none: older journals, clusters without ids, topics that
 nobody can understand. Unlike null it can be grouped and joined by. `at` is the time by the writer's clock.
@@ -19,6 +20,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 MAX_PIECE: Final = 100_000
 """A range of more partitions than this is no range of a topic's partitions: it is left to the audit."""
 _PIECE: Final = r"^(\d{1,9})(?:-(\d{1,9}))?$"
+
+MOST_BYTES: Final = 2**50
+"""In what one line says was removed; the same for files and directories."""
+LONGEST_MS: Final = 100 * 366 * 86_400_000
+_FREED_NUMBERS: Final = ("directories", "size_bytes", "files")
 
 ASKED: Final = "asked"
 INELIGIBLE: Final = "ineligible"
@@ -92,14 +98,11 @@ def freed_lines(events: DataFrame) -> DataFrame:
             _id_key(),
             F.col("time").alias("at"),
             F.to_date("time").alias("day"),
-            *(F.coalesce(F.col(f"said.{n}").try_cast("long"), F.lit(0)).alias(n) for n in _FREED_NUMBERS),
+            *(F.coalesce(_up_to(MOST_BYTES, n), F.lit(0)).alias(n) for n in _FREED_NUMBERS),
             F.col("said.error").alias("error"),
         )
         .where("broker is not null and topic is not null and at is not null")
     )
-
-
-_FREED_NUMBERS: Final = ("directories", "size_bytes", "files")
 
 
 def broker_lines(events: DataFrame) -> DataFrame:
@@ -129,8 +132,7 @@ def election_lines(events: DataFrame) -> DataFrame:
             F.col("said.what").alias("what"),
             F.col("said.taken_from").try_cast("int").alias("taken_from"),
             F.col("said.reason").alias("reason"),
-            F.col("said.tenure_ms").try_cast("long").alias("tenure_ms"),
-            F.col("said.loading_ms").try_cast("long").alias("loading_ms"),
+            *(_up_to(LONGEST_MS, name).alias(name) for name in ("tenure_ms", "loading_ms")),
         )
         .where("controller is not null and epoch is not null and what is not null and at is not null")
     )
@@ -170,6 +172,12 @@ def _topic() -> Column:
 
 def _id_key() -> Column:
     return F.coalesce(F.col("said.topic_id"), F.lit("")).alias("id_key")
+
+
+def _up_to(most: int, name: str) -> Column:
+    """A whole number from 0 on; null beyond `most`."""
+    number = F.col(f"said.{name}").try_cast("long")
+    return F.when(number.between(0, most), number)
 
 
 def _seq() -> Column:

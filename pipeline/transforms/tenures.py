@@ -8,11 +8,11 @@ all at once.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline import schemas
-from pipeline.transforms.contract import ms_between, to_schema
+from pipeline.transforms.contract import ms_before, ms_between, to_schema
 from pipeline.transforms.journal_lines import election_lines
 
 
@@ -38,7 +38,10 @@ def controller_tenures(events: DataFrame) -> DataFrame:
         )
     )
     elected_at = F.coalesce(
-        "seen_elected_at", _before("active_at", "loading_ms"), _before("resigned_at", "tenure_ms"), "began_at"
+        F.col("seen_elected_at"),
+        ms_before(F.col("active_at"), F.col("loading_ms")),
+        ms_before(F.col("resigned_at"), F.col("tenure_ms")),
+        F.col("began_at"),
     )
     by_epoch = Window.partitionBy(F.lit(1)).orderBy("epoch", "elected_at", "controller")
     followed = tenures.withColumn("elected_at", elected_at).withColumn("next", F.lead("elected_at").over(by_epoch))
@@ -47,7 +50,3 @@ def controller_tenures(events: DataFrame) -> DataFrame:
     return to_schema(
         followed.withColumns({"tenure_ms": ended, "day": F.to_date("elected_at")}), schemas.CONTROLLER_TENURES
     )
-
-
-def _before(instant: str, ms: str) -> Column:
-    return F.timestamp_millis(F.unix_millis(instant) - F.col(ms))

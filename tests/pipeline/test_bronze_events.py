@@ -17,7 +17,10 @@ from pipeline.schemas import CONTROLLER_EVENTS, QUARANTINE
 from pipeline.transforms import bronze_events
 from protocol.journal import Entry, Fact, FactType, Flaw, Unreadable, decode, encode
 
-RFC_3339: Final = re.compile(r"(?!0000)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+RFC_3339: Final = re.compile(
+    r"(?!0000|(0001-01-01|9999-12-31).*[+-]\d\d:\d\d$)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)",
+    re.ASCII,
+)
 
 
 def parsed(spark: SparkSession, lines: list[bytes]) -> list[Any]:
@@ -202,6 +205,13 @@ def lines_of_all_kinds(draw: st.DrawFn) -> bytes:
 @given(lines=st.lists(lines_of_all_kinds(), min_size=60, max_size=150))
 def test_any_line_is_judged_as_decode_judges_it(spark: SparkSession, lines: list[bytes]) -> None:
     check(spark, lines)
+
+
+def test_times_that_are_of_no_day_in_utc_are_set_aside(spark: SparkSession) -> None:
+    first = ["0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-01:00"]
+    inside = ["0001-01-01T00:00:00Z", "0001-01-02T00:00:00+17:59", "9999-12-30T23:59:59-17:59"]
+    rows = parsed(spark, [line(time=time) for time in (*first, *inside)])
+    assert [row.reason for row in rows] == [Flaw.NOT_AN_EVENT.value] * 2 + [None] * 3
 
 
 def test_facts_and_lines_set_aside_have_the_columns_of_their_tables(spark: SparkSession) -> None:

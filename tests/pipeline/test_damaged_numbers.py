@@ -1,0 +1,40 @@
+"""A line with a number that cannot be true spoils itself, and neither a sum nor a run over the journal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from pipeline.transforms.reclaim import daily_reclaim
+from pipeline.transforms.tenures import controller_tenures
+from protocol.journal import time_from_text
+from tests.pipeline.journals import START, Journal, events
+
+HUGE: Final = 2**63 - 1
+YEAR_1_MS: Final = time_from_text("0001-01-01T00:00:01Z") - START
+
+
+def test_a_tenure_that_would_have_begun_before_all_time_begins_with_its_first_line(spark: SparkSession) -> None:
+    journal = Journal()
+    for epoch, at, loading_ms in ((1, 0, HUGE), (2, 1000, -HUGE), (3, 2000, 500), (4, YEAR_1_MS, 5000)):
+        source = f"controller/{epoch}"
+        journal.line(at, f"/lethe/{source}", "election", source, what="active", epoch=epoch, loading_ms=loading_ms)
+    found = controller_tenures(events(spark, journal.lines)).selectExpr(
+        "epoch", "unix_millis(elected_at) ms", "loading_ms"
+    )
+    assert sorted((row.epoch, row.ms - START, row.loading_ms) for row in found.collect()) == [
+        (1, 0, None),
+        (2, 1000, None),
+        (3, 1500, 500),
+        (4, YEAR_1_MS, 5000),
+    ]
+
+
+def test_bytes_that_no_disk_has_are_not_added_up(spark: SparkSession) -> None:
+    journal = Journal()
+    for size_bytes in (9 * 10**18, 9 * 10**18, -1, 700):
+        said = {"log_dir": "/d", "topic": "t", "partitions": "0", "files": HUGE, "error": None}
+        journal.line(0, "/lethe/broker/1", "bytes-freed", "broker/1", directories=1, size_bytes=size_bytes, **said)
+    (row,) = daily_reclaim(events(spark, journal.lines)).collect()
+    assert (row.size_bytes, row.files, row.directories) == (700, 0, 4)
