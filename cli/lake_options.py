@@ -21,7 +21,17 @@ Lake = Annotated[
     typer.Option(
         "--lake",
         metavar="DIR",
-        help="Where the tables are: a directory, or a URI of a file system that Spark knows. Made where it is missing.",
+        help="Where the tables are: a directory, or a URI of a file system that Spark knows. It is "
+        "made where it is missing or empty; one that holds anything else is refused.",
+        show_default=False,
+    ),
+]
+MadeLake = Annotated[
+    str,
+    typer.Option(
+        "--lake",
+        metavar="DIR",
+        help="The lake that `lethe pipeline run` made: a directory, or a URI that Arrow can open (hdfs://, s3://, gs://).",
         show_default=False,
     ),
 ]
@@ -82,6 +92,17 @@ def need_java() -> None:
         java_executable("lethe pipeline")
     except JavaUnusable as error:
         raise Refusal(str(error), Exit.USAGE) from error
+
+
+def spark_trouble(error: Exception) -> Refusal | None:
+    """What to say of an error that came out of Spark, where a file system refused something, as a full disk does."""
+    from pipeline.io.files import trouble_in
+
+    words = trouble_in(error)
+    if words is None:
+        return None
+    where = "the lake is full, or the place for what does not fit into memory (--conf spark.local.dir=DIR)"
+    return Refusal(f"Spark could not go on: {words}; is there room? {where}", Exit.UNREACHABLE)
 
 
 def plain(value: object) -> JsonValue:

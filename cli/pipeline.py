@@ -16,11 +16,23 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cli.answer import Answer, Exit, Refusal, Table
-from cli.lake_options import Conf, Lake, Master, Surveys, day, need_java, plain, settings, the_extra
+from cli.lake_options import (
+    Conf,
+    Lake,
+    MadeLake,
+    Master,
+    Surveys,
+    day,
+    need_java,
+    plain,
+    settings,
+    spark_trouble,
+    the_extra,
+)
 from cli.options import AsJson
 from cli.render import note
 from cli.running import finish_sync
-from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, stale_rule
+from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, stale_rule, stuck_after_ms
 from protocol.shell_words import option
 
 if TYPE_CHECKING:
@@ -31,6 +43,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
 
 SHOWN_REFUSALS: Final = 20
+FIRST_YEAR: Final = 1970
+LAST_YEAR: Final = 9998
 
 Journals = Annotated[
     list[str] | None,
@@ -97,7 +111,7 @@ def run_command(
 @app.command("show")
 def show_command(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Which table; `lethe pipeline tables` names them.")],
-    lake: Lake,
+    lake: MadeLake,
     limit: Limit = 20,
     first: From = None,
     last: To = None,
@@ -138,7 +152,9 @@ def moment(text: str | None) -> datetime.datetime:
     except ValueError as error:
         raise ValueError(f"--as-of {text!r} is no RFC 3339 time, such as 2026-01-31T12:00:00Z") from error
     if found.tzinfo is None:
-        raise ValueError(f"--as-of {text!r} has no time zone: write {text}Z for UTC")
+        raise ValueError(f"--as-of {text!r} has no time zone: write {found.isoformat()}Z for UTC")
+    if not FIRST_YEAR <= found.year <= LAST_YEAR:
+        raise ValueError(f"--as-of {text!r} is not of the years {FIRST_YEAR} to {LAST_YEAR}")
     return found
 
 
@@ -158,6 +174,7 @@ def run(
     stuck_after_s: float = 300,
 ) -> Answer:
     """One run of the batch job. Raises Refusal, ValueError and OSError."""
+    stuck_after = stuck_after_ms(stuck_after_s)
     if not (journals or surveys):
         raise ValueError("nothing to read: name a journal (--journal DIR), surveys (--surveys DIR) or both")
     with the_extra():
@@ -181,7 +198,7 @@ def run(
                     batch_id=batch_id,
                     stage=stage,
                     rule=rule,
-                    stuck_after_ms=round(stuck_after_s * 1000),
+                    stuck_after_ms=stuck_after,
                 )
             finally:
                 spark.stop()
@@ -192,8 +209,10 @@ def run(
     except (Refusal, ValueError, OSError):
         log.unlink(missing_ok=True)
         raise
-    except Exception:
+    except Exception as error:
         note(f"lethe: what Spark said is in {log}")
+        if refusal := spark_trouble(error):
+            raise refusal from error
         raise
     log.unlink(missing_ok=True)
     return answer(report, lake, time.monotonic() - began)
@@ -242,10 +261,10 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
     table = TABLES.get(name)
     if table is None:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
-    reader = LakeReader(lake)
     wanted = Days(day("--from", first), day("--to", last))
     if not table.is_partitioned and (first or last):
         raise ValueError(f"{name} is not by days: leave --from and --to out")
+    reader = LakeReader(lake)
     order = [Order(column, column == "day") for column in _order(table.key, table.schema.names)]
     best, total = None, 0
     for batch in reader.batches(table, table.schema.names, wanted.filter()):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cli.answer import Answer, Exit, Refusal
-from cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
+from cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, spark_trouble, the_extra
 from cli.render import note
 from cli.running import finish_sync
 from cli.stale_rule import Force, Protect, UnwrittenDays, stale_rule
@@ -158,8 +158,10 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
     except (Refusal, ValueError, OSError):
         log.unlink(missing_ok=True)
         raise
-    except Exception:
+    except Exception as error:
         note(f"lethe: what Spark said is in {log}")
+        if refusal := spark_trouble(error):
+            raise refusal from error
         raise
     log.unlink(missing_ok=True)
     data: JsonValue = {"batches": batches, "stopped": stopping.is_set()}

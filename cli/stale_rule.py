@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -41,8 +41,22 @@ StuckAfter = Annotated[
 ]
 
 
+MOST_DAYS: Final = 36_500
+MOST_SECONDS: Final = MOST_DAYS * 86_400
+
+
+def stuck_after_ms(seconds: float) -> int:
+    """Of `--stuck-after`. Raises ValueError for what is no length of time, or of more than a hundred years."""
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise ValueError(f"--stuck-after {seconds:g} is not between 0 and {MOST_SECONDS:,} seconds")
+    return round(seconds * 1000)
+
+
 def stale_rule(unwritten_days: float, protect: Sequence[str], *, force: bool) -> StaleRule:
-    """The rule that the options mean. Raises ValueError for too few days."""
+    """The rule that the options mean. Raises ValueError for too few days, and for more than a hundred years."""
     from pipeline.transforms.candidates import StaleRule
+
+    if not unwritten_days <= MOST_DAYS:
+        raise ValueError(f"--unwritten-days {unwritten_days:g} is more than {MOST_DAYS:,} days")
 
     return StaleRule(unwritten_days, tuple(protect), force=force)

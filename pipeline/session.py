@@ -3,13 +3,19 @@
 What a result depends on is fixed here: UTC, standard SQL errors, Parquet instants in microseconds. What only costs or
 saves time is a default that `conf` overrides. Spark talks a lot: the JVM's own output and its log go to one file, which
 is what to read where a session does not come up.
+
+The JVM ends when the pipe from this process does, and is deaf to SIGTERM as to Ctrl-C: who ends a service sends the
+signal to all its processes at once, and this one has to come to its end in order, with Spark's help.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -55,6 +61,24 @@ _LOCAL: Final[Mapping[str, str]] = {
 """Where driver and executors are one process on this machine: nobody else needs to reach it."""
 
 
+_CAUSE: Final = re.compile(r"^(?:Exception in thread \"[^\"]*\" |Caused by: )(?:[\w.$]+: )?(.+)$")
+_ERROR: Final = re.compile(r"^(?:Invalid|Unrecognized|Unsupported|Conflicting|Error(?: occurred)?)\b.*")
+
+
+class _Launch:
+    """Whether a process that is forked now is the JVM. The hook below cannot be taken back, so it asks."""
+
+    is_on = False
+
+
+def _be_deaf() -> None:
+    if _Launch.is_on:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+os.register_at_fork(after_in_child=_be_deaf)
+
+
 class SessionUnavailable(Exception):
     """Spark did not start; the message says why and where to read more."""
 
@@ -77,17 +101,18 @@ def build(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = AP
     sparks.set("spark.driver.extraJavaOptions", f"{options} {conf.get('spark.driver.extraJavaOptions', '')}".rstrip())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log.parent.mkdir(parents=True, exist_ok=True)
+    before = log.stat().st_size if log.exists() else 0
     try:
         with log.open("ab") as output:
             started = SparkContext._gateway  # noqa: SLF001 - a JVM outlives its session, and serves the next one
-            gateway = started or launch_gateway(sparks, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            with _children_deaf_to_sigterm():
+                gateway = started or launch_gateway(sparks, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         context = SparkContext(conf=sparks, gateway=gateway)
         return SparkSession(context)
     except PySparkException as error:
-        raise SessionUnavailable(f"Spark did not start ({error}); its output is in {log}{_last_line(log)}") from error
+        raise SessionUnavailable(f"Spark did not start ({error}); its output is in {log}{_why(log, before)}") from error
     except Exception as error:  # py4j has classes of its own for what the JVM throws
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise SessionUnavailable(f"Spark did not start on {master}: {first}; its output is in {log}") from error
+        raise SessionUnavailable(f"Spark did not start on {master}: {_words(error)}; its output is in {log}") from error
 
 
 def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
@@ -99,7 +124,34 @@ def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
     return {**DEFAULTS, **local, **conf, **FIXED}
 
 
-def _last_line(log: Path) -> str:
-    """The last thing that the JVM said, if anything."""
-    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return f", and ends with: {lines[-1].strip()}" if lines else ""
+@contextlib.contextmanager
+def _children_deaf_to_sigterm() -> Iterator[None]:
+    _Launch.is_on = True
+    try:
+        yield
+    finally:
+        _Launch.is_on = False
+
+
+def _why(log: Path, begin: int) -> str:
+    """Words for what the JVM said since then, if anything."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        said = cause(file.read().decode(errors="replace"))
+    return f", and says: {said}" if said else ""
+
+
+def cause(text: str) -> str | None:
+    """Of what a JVM printed before it ended: the innermost cause of its last error, else the first line that tells of
+    one, else the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    thrown = [found[1] for line in lines if (found := _CAUSE.match(line))]
+    told = [line for line in lines if _ERROR.match(line)]
+    return (thrown[-1:] or told[:1] or lines[-1:] or [None])[0]
+
+
+def _words(error: Exception) -> str:
+    """What Java said in its first line, without the line that says where it was called."""
+    lines = [line.removeprefix(": ").strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (told or lines or [type(error).__name__])[0]

@@ -13,11 +13,26 @@ from typing import Any, Final, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+_TROUBLE: Final = re.compile(
+    r"No space left on device|Disk quota exceeded|Read-only file system|Too many open files"
+    r"|Permission denied[^\n)]*|(?:DS|NS)QuotaExceededException: [^\n]*"
+)
 _QUOTED: Final = re.compile(r'[\x00-\x20%"<>\\^`{|}#?\[\]\x7f]')
 
 
 class FileTrouble(OSError):
     """The file system refused something: says what, where, and in its own words why."""
+
+
+def escaped(path: str) -> str:
+    """A path that stands for itself where Spark's file sources, or `Files.matching`, understand patterns."""
+    return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in path)
+
+
+def trouble_in(error: Exception) -> str | None:
+    """What the file system refused, in its own words, where that is what an error of Spark comes of."""
+    found = _TROUBLE.search(str(error))
+    return None if found is None else found[0].strip()
 
 
 class Item(NamedTuple):

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.io.files import Files, quoted
+from pipeline.io.files import Files, escaped, quoted
 from pipeline.io.frames import empty
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
@@ -43,16 +43,20 @@ class Damage(NamedTuple):
 
 def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
     """The journal files of these directories, files and patterns, each once, by name. Raises NothingToRead for a place
-    that does not exist, and FileTrouble."""
+    that does not exist or holds other things alone, and FileTrouble. An empty directory is all right: it is a journal
+    that has not begun."""
     found: dict[str, None] = {}
     for place in places:
         files = Files(spark, place)
         items = files.matching(place)
         if not items:
             raise NothingToRead(f"no journal at {place}: there is no such file or directory")
-        for item in items:
-            below = files.items(item.path) if item.is_directory else [item]
-            found |= dict.fromkeys(one.path for one in below if not one.is_directory and one.name.endswith(ENDINGS))
+        below = [one for item in items for one in (files.items(item.path) if item.is_directory else [item])]
+        here = [one.path for one in below if not one.is_directory and one.name.endswith(ENDINGS)]
+        if below and not here:
+            looked_for = " or ".join(f"*{ending}" for ending in ENDINGS)
+            raise NothingToRead(f"no journal at {place}: {below[0].name} and what else is there is not {looked_for}")
+        found |= dict.fromkeys(here)
     return sorted(found)
 
 
@@ -84,8 +88,3 @@ def _text(spark: SparkSession, files: Sequence[str], *, are_damaged: bool) -> Da
 def _plain(uri: str) -> str:
     """`file:/a` and `file:///a` are the same."""
     return _SLASHES.sub(r"\1:/", uri)
-
-
-def escaped(path: str) -> str:
-    """A path that stands for itself where patterns are understood."""
-    return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in path)

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from pipeline.io.files import Files
+from pipeline.io.files import Files, FileTrouble, escaped, trouble_in
 from pipeline.io.frames import empty
 from pipeline.io.lock import LOCK, hold, is_left_by_us
 from pipeline.io.moves import Move, Staging, settle_all
@@ -70,7 +70,8 @@ class StagedRows:
         """The rows, with the table's columns in order."""
         if not self._files.exists(self._path):
             return empty(self._spark, self._table.schema)
-        return self._spark.read.schema(self._table.schema).parquet(self._path).select(*self._table.schema.names)
+        frame = self._spark.read.schema(self._table.schema).parquet(escaped(self._path))
+        return frame.select(*self._table.schema.names)
 
     def has_aside(self) -> bool:
         """Whether anything was staged beside the rows."""
@@ -81,7 +82,7 @@ class StagedRows:
         schema = self._table.schema
         if not self.has_aside():
             return empty(self._spark, schema).withColumn(KEPT, F.lit(False))
-        frame = self._spark.read.schema(schema).parquet(self._aside)
+        frame = self._spark.read.schema(schema).parquet(escaped(self._aside))
         return frame.select(*schema.names).withColumn(KEPT, F.lit(False))
 
     def rows_by_day(self) -> dict[datetime.date, int]:
@@ -149,7 +150,7 @@ class Lake:
         if not self.has(table):
             return empty(self._spark, table.schema)
         path = f"{self.root}/{table.path}"
-        frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(path)
+        frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(escaped(path))
         if days is not None:
             frame = frame.where(F.col(DAY).isin(sorted(days)))
         return frame.select(*table.schema.names)
@@ -341,8 +342,10 @@ def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str])
     writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
     try:
         (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
-    except (PySparkException, Py4JJavaError):
+    except (PySparkException, Py4JJavaError) as error:
         staging.forget()
+        if words := trouble_in(error):
+            raise FileTrouble(f"cannot write: {path}: {words}") from error
         raise
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline.io.files import Files, Item
 from pipeline.io.journal import NothingToRead, read_lines
 from protocol.journal import JsonValue
-from protocol.survey_records import MANIFEST, VERSION, File, row_problems
+from protocol.survey_records import MANIFEST, ROW_FILES, VERSION, File, row_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +54,47 @@ def find_surveys(spark: SparkSession, places: Sequence[str]) -> tuple[list[KeptS
     refused: dict[str, RefusedSurvey] = {}
     for place in places:
         files = Files(spark, place)
-        items = files.matching(place)
-        if not items:
-            raise NothingToRead(f"no survey at {place}: there is no such directory")
-        for item in items:
-            for directory in _with_manifest(files, item):
-                read = _read(directory, files.read_text(f"{directory}/{MANIFEST_NAME}"))
-                if isinstance(read, KeptSurvey):
-                    kept[directory] = read
-                else:
-                    refused[directory] = read
+        for directory in _directories(files, place):
+            read = _read(directory, files.read_text(f"{directory}/{MANIFEST_NAME}"))
+            if isinstance(read, KeptSurvey):
+                kept[directory] = read
+            else:
+                refused[directory] = read
     return [kept[path] for path in sorted(kept)], [refused[path] for path in sorted(refused)]
+
+
+def must_be_of_surveys(spark: SparkSession, places: Sequence[str]) -> None:
+    """Raises NothingToRead for a place that does not exist or holds other things alone, and FileTrouble. An empty
+    directory is all right, no survey was kept yet; so is one that is being copied."""
+    for place in places:
+        files = Files(spark, place)
+        if _directories(files, place):
+            continue
+        items = files.matching(place)
+        below = [one for item in items for one in (files.items(item.path) if item.is_directory else [item])]
+        if below and not any(_is_begun(files, one) for one in (*items, *below)):
+            raise NothingToRead(
+                f"no survey at {place}: {below[0].name} and what else is there has no {MANIFEST_NAME}, which `lethe "
+                "survey --out DIR` writes"
+            )
 
 
 def read_rows(spark: SparkSession, surveys: Collection[KeptSurvey], file: File) -> DataFrame:
     """(value, file): the lines of that file of these surveys."""
     return read_lines(spark, [f"{survey.path}/{file.name}" for survey in surveys if survey.rows(file)])
+
+
+def _directories(files: Files, place: str) -> list[str]:
+    items = files.matching(place)
+    if not items:
+        raise NothingToRead(f"no survey at {place}: there is no such directory")
+    return [directory for item in items for directory in _with_manifest(files, item)]
+
+
+def _is_begun(files: Files, item: Item) -> bool:
+    """Whether it is a directory that may become a survey: nothing lies in it yet, or some of a survey's files."""
+    names = {one.name for one in files.items(item.path)} if item.is_directory else {item.name}
+    return item.is_directory and (not names or not names.isdisjoint(file.name for file in ROW_FILES))
 
 
 def _with_manifest(files: Files, item: Item) -> list[str]:

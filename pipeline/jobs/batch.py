@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.io.journal import journal_files
 from pipeline.io.lake import Lake
+from pipeline.io.surveys import must_be_of_surveys
 from pipeline.jobs.refresh import refresh
 from pipeline.jobs.refresh_audit import refresh_audit
 from pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
@@ -41,6 +43,9 @@ def run(
     taken: list[Taken] = []
     refused: list[Refused] = []
     concerned: set[datetime.date] = set()
+    # A place that was named and is not there is told before anything is written.
+    journal_files(spark, journals)
+    must_be_of_surveys(spark, surveys)
     with lake.writer(batch_id):
         if journals:
             stage("reading the journal")

@@ -22,16 +22,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.io import journal_source
-from pipeline.io.files import Files
+from pipeline.io.files import Files, FileTrouble
 from pipeline.io.following import Follower, behind
 from pipeline.io.journal import NothingToRead
-from pipeline.io.lake import Lake
+from pipeline.io.lake import Lake, LakeUnusable
 from pipeline.io.lock import Locked, hold
 from pipeline.jobs.micro_batch import Done, MicroBatches
 from pipeline.transforms.candidates import StaleRule
 
 POLL_S: Final = 1
 LOCKED_POLL_S: Final = 1.0
+SIGNAL_S: Final = 1.0
 CHECKPOINT: Final = "_checkpoint"
 KAFKA_PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
@@ -156,7 +157,10 @@ class Stream:
                     query.stop()
             query.awaitTermination()
         except StreamingQueryException as error:
-            if isinstance(self._failure, _Stopped):
+            # Who ends all of a service's processes at once may have told Spark's before this one. A batch that was cut
+            # off so is repeated by the next stream.
+            self.stopping.wait(SIGNAL_S)
+            if isinstance(self._failure, _Stopped) or (self.stopping.is_set() and not self._is_trouble()):
                 return
             if self._failure is not None:
                 raise self._failure from error
@@ -164,6 +168,10 @@ class Stream:
         finally:
             if query.isActive:
                 query.stop()
+
+    def _is_trouble(self) -> bool:
+        """Whether a batch failed for a reason that somebody has to mend."""
+        return isinstance(self._failure, FileTrouble | LakeUnusable)
 
     def _do(self, rows: DataFrame, number: int, checkpoint: Files, surveys: list[str]) -> None:
         began = time.monotonic()

@@ -35,7 +35,8 @@ from pyspark.sql.types import (
 )
 
 from pipeline.report.values import Rows
-from pipeline.tables import Table
+from pipeline.tables import TABLES, Table
+from protocol.lake import IDENTITY, cluster_of
 
 BATCH_ROWS: Final = 65_536
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
@@ -92,7 +93,8 @@ class Days:
 
 
 class LakeReader:
-    """Reads tables of one lake. Raises LakeUnreadable where it is not one."""
+    """Reads tables of one lake, `file:/lake` being /lake. Raises LakeUnreadable where it is not one, or of another
+    version. Tables that were copied alone, without `lake.json`, are read too."""
 
     def __init__(self, root: str) -> None:
         self.root: Final = root
@@ -100,16 +102,27 @@ class LakeReader:
             if "://" in root:
                 self._files, self._path = pafs.FileSystem.from_uri(root)
             else:
-                self._files, self._path = pafs.LocalFileSystem(), os.path.abspath(root)
+                self._files, self._path = pafs.LocalFileSystem(), os.path.abspath(root.removeprefix("file:"))
             kind = self._files.get_file_info(self._path).type
         except (OSError, pa.ArrowException) as error:
             raise LakeUnreadable(f"--lake {root}: {error}") from error
         if kind != pafs.FileType.Directory:
             raise LakeUnreadable(f"--lake {root}: there is no such directory; lethe pipeline run makes a lake")
+        identity = f"{self._path}/{IDENTITY}"
+        if self._files.get_file_info(identity).type == pafs.FileType.File:
+            self._must_be_known(identity)
+        elif not any(self.has(table) for table in TABLES.values()):
+            layers = ", ".join(sorted({table.layer.value for table in TABLES.values()}))
+            raise LakeUnreadable(f"--lake {root}: there are no tables in it ({layers}); lethe pipeline run makes them")
 
-    def is_made(self) -> bool:
-        """Whether the pipeline has begun a lake here."""
-        return bool(self._files.get_file_info(f"{self._path}/lake.json").type == pafs.FileType.File)
+    def _must_be_known(self, identity: str) -> None:
+        try:
+            with self._files.open_input_stream(identity) as file:
+                cluster_of(file.read().decode())
+        except FileNotFoundError:
+            return  # It is being replaced: whoever does that knows the lake.
+        except (OSError, ValueError) as error:
+            raise LakeUnreadable(f"--lake {self.root}: {IDENTITY}: {error}") from error
 
     def has(self, table: Table) -> bool:
         """Whether anything was ever written to it."""

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import pyarrow.dataset as ds
 
 from pipeline import tables
-from pipeline.report.columns import Days, LakeChanged, LakeReader, LakeUnreadable, Order
+from pipeline.report.columns import Days, LakeChanged, LakeReader, Order
 from pipeline.report.read_spans import read_deletions
 from pipeline.report.values import (
     BadLine,
@@ -58,11 +58,6 @@ def read_report(root: str, title: str = "", days: Days | None = None) -> Report:
 
 
 def _read(lake: LakeReader, title: str, days: Days) -> Report:
-    if not lake.is_made() and not any(lake.has(table) for table in tables.TABLES.values()):
-        listing = ", ".join(sorted({table.layer.value for table in tables.TABLES.values()}))
-        raise LakeUnreadable(
-            f"--lake {lake.root}: there are no tables in it ({listing}); lethe pipeline run makes them"
-        )
     where = days.filter()
     surveys = lake.rows(
         tables.SURVEYS, SurveyRow, (Order("taken_at", True), Order("survey_id")), limit=SURVEYS, where=where

@@ -15,6 +15,7 @@ from pipeline import tables
 from pipeline.io.files import Files
 from pipeline.io.journal import NothingToRead
 from pipeline.io.lake import Lake
+from pipeline.io.surveys import must_be_of_surveys
 from pipeline.jobs import batch
 from pipeline.jobs.report import DayRange, RunReport
 from pipeline.report.columns import LakeReader
@@ -161,6 +162,25 @@ def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path, journal
     with pytest.raises(NothingToRead, match="nowhere"):
         run(spark, tmp_path, surveys=[str(tmp_path / "nowhere*")])
     assert run(spark, tmp_path, surveys=[str(journal)]).days == ()
+
+
+def test_places_are_looked_at_before_anything_is_written(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
+    log = journal / "controller.log"
+    log.write_bytes(b"".join(FIRST))
+    for place in (journal, log):
+        with pytest.raises(NothingToRead, match=r"controller.log and what else is there is not \*.jsonl or"):
+            run(spark, tmp_path, journals=[str(place)])
+        with pytest.raises(NothingToRead, match=r"controller.log and what else is there has no survey.json"):
+            run(spark, tmp_path, journals=[], surveys=[str(place)])
+    (journal / "a.jsonl").write_bytes(b"".join(FIRST))
+    with pytest.raises(NothingToRead, match="nowhere"):
+        run(spark, tmp_path, surveys=[str(tmp_path / "nowhere")])
+    assert not (tmp_path / "lake").exists()
+    copied = tmp_path / "surveys" / "20260106T090000.000Z"
+    copied.mkdir(parents=True)
+    must_be_of_surveys(spark, [str(tmp_path / "surveys")])
+    (copied / ZNODES.name).write_text("")
+    must_be_of_surveys(spark, [str(tmp_path / "surveys"), str(copied)])
 
 
 # --- crashes ------------------------------------------------------------------------------------------------------

@@ -10,17 +10,22 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.io.files import Files, FileTrouble
-from pipeline.io.lake import Lake, LakeUnusable, WrongColumns
+from pipeline.io.lake import Lake, LakeUnusable, WrongColumns, _write
 from pipeline.io.lock import LOCK, Locked, hold
+from pipeline.io.moves import Staging
 from pipeline.report.columns import Days, LakeReader
 from pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
 
+STRANGE = "a lake [1]{b,c}*"
+"""Spark would take it for a pattern."""
 MONDAY, TUESDAY, WEDNESDAY = (datetime.date(2026, 1, day) for day in (5, 6, 7))
 
 
@@ -34,14 +39,14 @@ def brokers(lake: Lake, table: Table = DAILY_RECLAIM) -> list[tuple[int, datetim
 
 
 def test_what_was_written_is_read_back_by_days(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(spark, str(tmp_path / "lake"))
+    lake = Lake(spark, str(tmp_path / STRANGE))
     assert lake.read(DAILY_RECLAIM).schema == DAILY_RECLAIM.schema
     assert lake.days(DAILY_RECLAIM) == []
     assert lake.made() == []
     with lake.writer("a"):
         lake.append(DAILY_RECLAIM, reclaim(spark, (1, MONDAY), (2, TUESDAY)))
         lake.append(DAILY_RECLAIM, reclaim(spark, (3, MONDAY)))
-    again = Lake(spark, str(tmp_path / "lake"))
+    again = Lake(spark, str(tmp_path / STRANGE))
     assert brokers(again) == [(1, MONDAY), (2, TUESDAY), (3, MONDAY)]
     assert again.read(DAILY_RECLAIM, [MONDAY]).count() == 2
     assert again.read(DAILY_RECLAIM, []).count() == 0
@@ -87,7 +92,7 @@ def test_a_table_without_days_is_replaced_as_a_whole_even_by_nothing(spark: Spar
 
 
 def test_staged_rows_are_seen_by_nobody_until_they_are_kept(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(spark, str(tmp_path))
+    lake = Lake(spark, str(tmp_path / STRANGE))
     with lake.writer("a"):
         staged = lake.staged(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)))
         assert staged.days() == [MONDAY]
@@ -341,6 +346,40 @@ def test_a_crash_while_the_last_crash_is_settled_is_settled_too(spark: SparkSess
             crashes += 1
     assert crashes > 3
     assert brokers(Lake(spark, str(tmp_path))) == [(7, MONDAY), (8, TUESDAY)]
+
+
+class Refused:
+    """A frame that cannot be written, as far as the lake uses one."""
+
+    def __init__(self, words: str) -> None:
+        self.write = self
+        self.words = words
+
+    def mode(self, _: str) -> Refused:
+        return self
+
+    def option(self, *_: object) -> Refused:
+        return self
+
+    def parquet(self, path: str) -> None:
+        raise PySparkException(
+            f"[TASK_WRITE_FAILED] {path}\n\tat org.apache\nCaused by: java.io.{self.words}\n\tat a.b"
+        )
+
+
+def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
+    staging = Staging(Files(spark, str(tmp_path)), "a-1")
+    for words in ("IOException: No space left on device", "FileNotFoundException: /x (Permission denied)"):
+        (tmp_path / "_work" / "a-1").mkdir(parents=True)
+        with pytest.raises(FileTrouble) as trouble:
+            _write(cast("DataFrame", Refused(words)), staging, "file:/lake/new", [])
+        assert str(trouble.value) in (
+            "cannot write: file:/lake/new: No space left on device",
+            "cannot write: file:/lake/new: Permission denied",
+        )
+        assert not (tmp_path / "_work" / "a-1").exists()
+    with pytest.raises(PySparkException, match="a fault of ours"):
+        _write(cast("DataFrame", Refused("IOException: a fault of ours")), staging, "file:/lake/new", [])
 
 
 def test_trouble_names_the_path(spark: SparkSession, tmp_path: Path) -> None:

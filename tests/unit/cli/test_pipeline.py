@@ -12,6 +12,7 @@ import pytest
 
 from cli import lake_options, pipeline
 from cli.answer import Exit, Refusal
+from cli.stale_rule import stale_rule, stuck_after_ms
 from pipeline.jobs.report import DayRange, Refused, RunReport, Taken
 from pipeline.report.columns import LakeUnreadable, arrow_schema
 from pipeline.tables import DAILY_RECLAIM, STUCK_NOW, TABLES
@@ -33,8 +34,34 @@ def test_days_and_moments_are_read_or_named() -> None:
     )
     with pytest.raises(ValueError, match="write 2026-01-05T00:00:00Z"):
         pipeline.moment("2026-01-05T00:00:00")
+    with pytest.raises(ValueError, match="write 2026-01-05T00:00:00Z for UTC"):
+        pipeline.moment("2026-01-05")
     with pytest.raises(ValueError, match="no RFC 3339 time"):
         pipeline.moment("now")
+    for text in ("0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-01:00"):
+        with pytest.raises(ValueError, match="not of the years 1970 to 9998"):
+            pipeline.moment(text)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 1e300])
+def test_lengths_without_end_are_refused(number: float) -> None:
+    with pytest.raises(ValueError, match=r"--stuck-after .* is not between 0 and 3,153,600,000 seconds"):
+        stuck_after_ms(number)
+    with pytest.raises(ValueError, match=r"--unwritten-days .* is more than 36,500 days"):
+        stale_rule(number, (), force=False)
+    now = datetime.datetime.now(datetime.UTC)
+    with pytest.raises(ValueError, match="--stuck-after"):
+        pipeline.run("/nowhere", ["x"], [], DayRange(), now, "local[1]", {}, quiet=True, stuck_after_s=number)
+    assert stuck_after_ms(1.5) == 1500
+
+
+def test_a_full_disk_is_no_fault_of_ours() -> None:
+    refusal = lake_options.spark_trouble(
+        RuntimeError("Job aborted\nCaused by: java.io.IOException: No space left on device")
+    )
+    assert refusal is not None
+    assert (refusal.exit, "No space left on device; is there room?" in str(refusal)) == (Exit.UNREACHABLE, True)
+    assert lake_options.spark_trouble(RuntimeError("[DIVIDE_BY_ZERO]")) is None
 
 
 def test_settings_of_spark_are_read_or_named() -> None:
@@ -101,6 +128,10 @@ def test_what_cannot_be_shown_is_named(tmp_path: Path) -> None:
         pipeline.show("stuck_now", str(tmp_path), 2, "2026-01-05", None)
     with pytest.raises(LakeUnreadable, match="no such directory"):
         pipeline.show("stuck_now", str(tmp_path / "nowhere"), 2, None, None)
+    with pytest.raises(LakeUnreadable, match="there are no tables in it"):
+        pipeline.show("stuck_now", str(tmp_path), 2, None, None)
+    with pytest.raises(LakeUnreadable, match="there are no tables in it"):
+        pipeline.list_tables(str(tmp_path))
 
 
 def test_a_package_that_is_missing_is_named_with_the_extra() -> None:

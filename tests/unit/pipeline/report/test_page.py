@@ -13,6 +13,7 @@ from pipeline import tables
 from pipeline.report.page import page
 from pipeline.report.read import read_report
 from pipeline.report.values import Deletions, Report, Rows
+from protocol.lake import encode_identity
 from tests.fakes.lakes import write
 from tests.fakes.report_lake import BEGAN_MS, span, write_lake
 
@@ -124,7 +125,7 @@ def test_thousands_of_deletions_make_a_page_of_bounded_size_that_says_what_it_le
 
 
 def test_an_empty_lake_says_how_it_fills(tmp_path: Path) -> None:
-    (tmp_path / "lake.json").write_text("{}")
+    (tmp_path / "lake.json").write_text(encode_identity(None))
     text = made(tmp_path)
     assert "Nothing is recorded in this lake yet." in text
     assert "lethe pipeline run" in text

@@ -13,6 +13,7 @@ from pipeline import tables
 from pipeline.report.columns import Days, LakeChanged, LakeReader, LakeUnreadable
 from pipeline.report.read import read_report
 from pipeline.report.read_spans import SHOWN, step_width
+from protocol.lake import encode_identity
 from tests.fakes.lakes import at, day_of, write
 from tests.fakes.report_lake import BEGAN_MS, MS_PER_DAY, span, write_lake
 
@@ -111,8 +112,22 @@ def test_a_lake_with_no_tables_is_empty_and_a_directory_is_no_lake(tmp_path: Pat
         read_report(str(tmp_path))
     with pytest.raises(LakeUnreadable, match="no such directory"):
         read_report(str(tmp_path / "nowhere"))
-    (tmp_path / "lake.json").write_text("{}")
+    (tmp_path / "lake.json").write_text(encode_identity(None))
     assert read_report(str(tmp_path)).deletions.total == 0
+    assert read_report(f"file:{tmp_path}").deletions.total == 0
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ('{"version": 9, "cluster_id": null}', "version 9, .* use a newer one"),
+        ("garbage", "says of no lake what it is"),
+    ],
+)
+def test_a_lake_of_another_version_is_not_read(tmp_path: Path, text: str, words: str) -> None:
+    (write_lake(tmp_path) / "lake.json").write_text(text)
+    with pytest.raises(LakeUnreadable, match=f"--lake {tmp_path}: lake.json: .*{words}"):
+        LakeReader(str(tmp_path))
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

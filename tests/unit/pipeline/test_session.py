@@ -1,0 +1,67 @@
+"""What is said of a JVM that did not come up: its cause, not the last line of a trace."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pipeline import session
+
+MASTER = """WARNING: Using incubator modules: jdk.incubator.vector
+2026-11-21T23:15:59.315Z WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address
+Exception in thread "main" a.b.SparkException: Master must either be yarn or start with spark, k8s, or local
+\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1068)
+\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)
+"""
+MEMORY = """Invalid maximum heap size: -Xmxlots
+Error: Could not create the Java Virtual Machine.
+Error: A fatal exception has occurred. Program will exit.
+"""
+NESTED = """Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: a#b;1: not found]
+\tat a.b.c(D.scala:1)
+Caused by: java.net.UnknownHostException: nowhere
+\t... 7 more
+"""
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (MASTER, "Master must either be yarn or start with spark, k8s, or local"),
+        (MEMORY, "Invalid maximum heap size: -Xmxlots"),
+        (NESTED, "nowhere"),
+        ("anything\nelse\n\n", "else"),
+        ("", None),
+    ],
+)
+def test_the_cause_is_found_in_what_it_printed(text: str, said: str | None) -> None:
+    assert session.cause(text) == said
+
+
+def test_a_refusal_of_java_is_told_without_where_it_was_called() -> None:
+    error = RuntimeError(
+        "An error occurred while calling None.JavaSparkContext.\n: org.apache.spark.E: no such master\n\tat x"
+    )
+    assert session._words(error) == "org.apache.spark.E: no such master"
+    assert session._words(RuntimeError()) == "RuntimeError"
+
+
+CHILD = "import signal; print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)"
+
+
+def test_only_the_jvm_does_not_hear_that_all_are_to_end() -> None:
+    def is_deaf() -> str:
+        child = [sys.executable, "-c", CHILD]
+        # As PySpark starts the JVM: with something to do between fork and exec.
+        done = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True, preexec_fn=os.getpid)
+        return done.stdout.strip()
+
+    before = signal.getsignal(signal.SIGTERM)
+    with session._children_deaf_to_sigterm():
+        assert is_deaf() == "True"
+    assert is_deaf() == "False"
+    assert signal.getsignal(signal.SIGTERM) is before
