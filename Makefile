@@ -19,6 +19,7 @@ export PYTHON
 DEMO ?=
 REPORT ?=
 BENCH ?=
+COMPOSE_TEST ?=
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --no-annotate
 
@@ -133,6 +134,10 @@ alerts: $(STAMP) java ## make every alert fire on a live cluster, and write docs
 dashboards-check: $(STAMP) java ## every query of every dashboard, on a real Prometheus and a live cluster (needs prometheus)
 	@command -v prometheus > /dev/null || { echo "this needs prometheus: apt-get install -y prometheus" >&2; exit 3; }
 	$(BIN)/pytest -m slow tests/integration/test_dashboards.py $(PYTEST)
+
+.PHONY: compose-test
+compose-test: $(STAMP) ## docker-compose.yml with a real Docker engine, from up to down (20 min; COMPOSE_TEST="--help")
+	$(BIN)/python -m tests.compose $(COMPOSE_TEST)
 
 .PHONY: docs
 docs: $(STAMP) ## write the generated pages again

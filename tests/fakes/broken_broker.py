@@ -75,26 +75,27 @@ def healthy_answer(request: ControlRequest) -> ControlResponse:
 class FakeBroker:
     """Listens on a port of its own while its context is entered. Acts are used up one per request, then it answers."""
 
-    def __init__(self, acts: Iterable[Act] = (), port: int = 0) -> None:
+    def __init__(self, acts: Iterable[Act] = (), port: int = 0, host: str = "127.0.0.1") -> None:
         self.acts = deque(acts)
         self.seen: list[Seen] = []
         self.connections = 0
         self.open_connections = 0
         self.released = asyncio.Event()
+        self._host = host
         self._port = port
         self._server: asyncio.Server | None = None
         self._writers: dict[asyncio.StreamWriter, None] = {}
 
     @property
     def endpoint(self) -> Endpoint:
-        return Endpoint("PLAINTEXT", "127.0.0.1", self._port)
+        return Endpoint("PLAINTEXT", self._host, self._port)
 
     @property
     def requests(self) -> list[ControlRequest]:
         return [seen.request for seen in self.seen]
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._serve, self._host, self._port)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -1,0 +1,93 @@
+"""docker-compose.yml and the images, as far as their text shows; `make compose-test` starts them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from adapters.config_broker import BROKER_SCHEMA
+from adapters.config_controller import CONTROLLER_SCHEMA
+from adapters.config_kafka_names import KAFKA_NAMES
+from adapters.properties import environment_settings
+
+ROOT: Final = Path(__file__).parents[3]
+COMPOSE: Final = (ROOT / "docker-compose.yml").read_text()
+DOCKERFILE: Final = (ROOT / "deploy" / "Dockerfile").read_text()
+VERSION: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+IMAGES: Final = re.findall(r'^ +image: "?(?:\$\{\w+:-)?([^"}\s]+)', COMPOSE, re.MULTILINE)
+AGENTS: Final = re.findall(r"^  broker-[123]:$", COMPOSE.partition("\nvolumes:\n")[0], re.MULTILINE)
+
+
+def test_images_are_named_by_version_and_by_no_registry() -> None:
+    assert {image.partition(":")[0] for image in IMAGES} == {
+        "lethe",
+        "lethe-zookeeper",
+        "lethe-kafka",
+        "lethe-pipeline",
+        "prom/prometheus",
+        "grafana/grafana",
+    }
+    bases = re.findall(r"^ARG PYTHON=(\S+)$", DOCKERFILE, re.MULTILINE)
+    for image in (*IMAGES, *bases):
+        name, _, tag = image.partition(":")
+        assert re.fullmatch(r"v?\d+\.\d+\.\d+(-[a-z-]+)?", tag), image
+        assert "." not in name.partition("/")[0], image
+
+
+def test_images_of_our_own_have_our_version_and_the_base_is_said_once_and_the_same() -> None:
+    assert {f"lethe:{VERSION}", f"lethe-pipeline:{VERSION}"} <= {*IMAGES}
+    (base,) = re.findall(r"^ARG PYTHON=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert {*re.findall(r"PYTHON_IMAGE:-([^}]+)\}", COMPOSE)} == {base}
+    assert f'PYTHON_IMAGE = "{base}"' in (ROOT / "tests" / "compose" / "__main__.py").read_text()
+
+
+def test_the_jars_are_of_the_versions_that_the_images_are_named_after() -> None:
+    (kafka,) = re.findall(r"^ARG KAFKA=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert f"lethe-kafka:{kafka}" in IMAGES
+    assert f"KAFKA: {kafka}}}" in COMPOSE
+
+
+def test_pages_are_published_on_loopback_and_nothing_else_is() -> None:
+    published = re.findall(r"^    ports: (.*)$", COMPOSE, re.MULTILINE)
+    assert len(published) == 4
+    assert all(re.fullmatch(r'\["127\.0\.0\.1:\$\{\w+:-\d+\}:(8080|9090|3000)"\]', each) for each in published)
+
+
+def test_every_volume_is_declared_and_has_its_place_in_the_images() -> None:
+    declared = {*re.findall(r"^  ([a-z0-9-]+):$", COMPOSE.partition("\nvolumes:\n")[2], re.MULTILINE)}
+    mounted = re.findall(r"(?<![./\w-])([a-z][a-z0-9-]+):(/[\w/-]+)", COMPOSE.partition("\nservices:\n")[2])
+    used = {name: path for name, path in mounted if path.startswith(("/data/", "/prometheus", "/var/lib/grafana"))}
+    assert {*used} == declared
+    for name, path in used.items():
+        if path.startswith("/data/"):
+            assert path == f"/data/{name}"
+            assert re.search(rf"\b{name}\b", DOCKERFILE), name
+
+
+@pytest.mark.parametrize("variable", sorted({*re.findall(r"\b((?:KAFKA|LETHE)_[A-Z_]+):", COMPOSE)}))
+def test_every_variable_is_a_property_that_somebody_reads(variable: str) -> None:
+    known = {*BROKER_SCHEMA, *CONTROLLER_SCHEMA}
+    for name in environment_settings({variable: "x"}, known):
+        assert name in known or name in KAFKA_NAMES, name
+
+
+def test_agents_are_what_comes_up_where_no_profile_is_named() -> None:
+    assert "COMPOSE_PROFILES=agents\n" in (ROOT / ".env").read_text()
+    assert len(AGENTS) == 3
+    assert COMPOSE.count("    <<: *agent\n") == 3
+    assert "  profiles: [agents, demo, pipeline]\n" in COMPOSE
+
+
+def test_what_the_images_copy_is_in_the_context() -> None:
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = [
+        word for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE) for word in line.split()[:-1]
+    ]
+    assert copied
+    for path in copied:
+        assert (ROOT / path).exists()
+        assert any(path == each or path.startswith(f"{each}/") for each in allowed), path
