@@ -32,12 +32,12 @@ from cli.lake_options import (
 from cli.options import AsJson
 from cli.render import note
 from cli.running import finish_sync
-from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, stale_rule, stuck_after_ms
+from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
 from protocol.shell_words import option
 
 if TYPE_CHECKING:
     from pipeline.jobs.report import DayRange, RunReport
-    from pipeline.transforms.candidates import StaleRule
+    from pipeline.jobs.rules import Rules, Wishes
     from protocol.journal import JsonValue
 
 app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
@@ -79,10 +79,10 @@ def run_command(
     first: From = None,
     last: To = None,
     as_of: AsOf = None,
-    unwritten_days: UnwrittenDays = 30,
+    unwritten_days: UnwrittenDays = None,
     protect: Protect = None,
     force: Force = False,
-    stuck_after: StuckAfter = 300,
+    stuck_after: StuckAfter = None,
     master: Master = "local[*]",
     conf: Conf = None,
     as_json: AsJson = False,
@@ -101,8 +101,7 @@ def run_command(
             master,
             settings(conf or []),
             as_json,
-            stale_rule(unwritten_days, protect or (), force=force),
-            stuck_after,
+            wishes(unwritten_days, protect, stuck_after, force=force),
         ),
         as_json=as_json,
     )
@@ -170,11 +169,9 @@ def run(
     master: str,
     conf: Mapping[str, str],
     quiet: bool,
-    rule: StaleRule | None = None,
-    stuck_after_s: float = 300,
+    said: Wishes | None = None,
 ) -> Answer:
     """One run of the batch job. Raises Refusal, ValueError and OSError."""
-    stuck_after = stuck_after_ms(stuck_after_s)
     if not (journals or surveys):
         raise ValueError("nothing to read: name a journal (--journal DIR), surveys (--surveys DIR) or both")
     with the_extra():
@@ -197,8 +194,7 @@ def run(
                     *(spark, target, journals, surveys, wanted, now),
                     batch_id=batch_id,
                     stage=stage,
-                    rule=rule,
-                    stuck_after_ms=stuck_after,
+                    wishes=said or wishes(None, None, None, force=False),
                 )
             finally:
                 spark.stop()
@@ -234,6 +230,13 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
         tables.append(Table(("survey", "why"), shown, f"Surveys that were left out: {len(report.refused)}"))
     span = f"{report.days[0]} to {report.days[-1]}, {len(report.days)} days" if report.days else "none"
     lines = [f"Lake {lake}: days made anew: {span}; {took_s:.1f} s"]
+    if report.rules is not None:
+        stale = report.rules.stale
+        kept = f", never {', '.join(stale.protected)}" if stale.protected else ""
+        lines.append(
+            f"Unused is what was not written to for {stale.unwritten_days:g} days{kept}; stuck is what has waited for "
+            f"{report.rules.stuck_after_ms / 1000:g} s"
+        )
     if report.errors or report.warnings:
         found = f"{report.errors:,} errors, {report.warnings:,} warnings"
         lines.append(f"The audit found {found}: lethe pipeline show violations {option('--lake', lake)}")
@@ -245,9 +248,19 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
         "rows": dict(report.rows),
         "errors": report.errors,
         "warnings": report.warnings,
+        "rules": None if report.rules is None else rules_to_json(report.rules),
         "took_ms": round(took_s * 1000),
     }
     return Answer(data, tuple(lines), tuple(tables), Exit.NO if report.errors else Exit.OK)
+
+
+def rules_to_json(rules: Rules) -> dict[str, JsonValue]:
+    """What holds for the lake, under the names of the options."""
+    return {
+        "unwritten_days": rules.stale.unwritten_days,
+        "protect": [*rules.stale.protected],
+        "stuck_after_ms": rules.stuck_after_ms,
+    }
 
 
 def show(name: str, lake: str, limit: int, first: str | None, last: str | None) -> Answer:

@@ -21,7 +21,7 @@ from cli.answer import Answer, Exit, Refusal
 from cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, spark_trouble, the_extra
 from cli.render import note
 from cli.running import finish_sync
-from cli.stale_rule import Force, Protect, UnwrittenDays, stale_rule
+from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
 from protocol.journal import DEFAULT_TOPIC
 
 if TYPE_CHECKING:
@@ -71,17 +71,18 @@ def stream_command(
     kafka_topic: Annotated[
         str, typer.Option("--kafka-topic", metavar="TOPIC", help="Which topic holds the journal.")
     ] = DEFAULT_TOPIC,
-    unwritten_days: UnwrittenDays = 30,
+    unwritten_days: UnwrittenDays = None,
     protect: Protect = None,
     force: Force = False,
+    stuck_after: StuckAfter = None,
     master: Master = "local[*]",
     conf: Conf = None,
     json_lines: Annotated[bool, typer.Option("--json-lines", help="Print a JSON object for each batch.")] = False,
 ) -> None:
     """Follow growing journals and new surveys, and keep the tables current. Ends cleanly on Ctrl-C and SIGTERM.
 
-    Goes on where it was, also after a kill. Lines that are later than the watermark are kept in quarantine until
-    `lethe pipeline run` takes them in.
+    Goes on where it was, also after a kill. Without news stuck_now is made anew each minute, as time passes. Lines that
+    are later than the watermark are kept in quarantine until `lethe pipeline run` takes them in.
     """
 
     def command() -> Answer:
@@ -95,7 +96,7 @@ def stream_command(
             None if once else seconds("--every", every),
             datetime.timedelta(seconds=seconds("--watermark", watermark)),
             max_bytes,
-            rule=stale_rule(unwritten_days, protect or (), force=force),
+            wishes=wishes(unwritten_days, protect, stuck_after, force=force),
         )
         return stream(lake, plan, master, settings(conf or []), json_lines)
 

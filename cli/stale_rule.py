@@ -1,4 +1,5 @@
-"""Options that say which topics count as unused (stale_topic_candidates), and which deletions as stuck (stuck_now)."""
+"""Options that say which topics count as unused (stale_topic_candidates), and which deletions as stuck (stuck_now). The
+lake remembers what was said: without the option, that holds."""
 
 from __future__ import annotations
 
@@ -8,14 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.transforms.candidates import StaleRule
+    from pipeline.jobs.rules import Wishes
+
+MOST_DAYS: Final = 36_500
+MOST_SECONDS: Final = MOST_DAYS * 86_400
 
 UnwrittenDays = Annotated[
-    float,
+    float | None,
     typer.Option(
         "--unwritten-days",
         min=0,
-        help="How long nothing was written to a topic that stale_topic_candidates names; at least 1 without --force.",
+        help="How long nothing was written to a topic that stale_topic_candidates names; at least 1 without --force. "
+        "As the lake remembers it, or 30.",
+        show_default=False,
     ),
 ]
 Protect = Annotated[
@@ -23,40 +29,38 @@ Protect = Annotated[
     typer.Option(
         "--protect",
         metavar="PATTERN",
-        help="Topics that stale_topic_candidates never names, with * and ?; may be repeated. Name the journal's topic "
-        "where there is one.",
+        help="Topics that stale_topic_candidates never names, with * and ?; may be repeated. The lake remembers them "
+        "until others are given; '' alone is none. Some are never named anyway, such as _*.",
         show_default=False,
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Allow --unwritten-days of less than 1.")]
 
 StuckAfter = Annotated[
-    float,
+    float | None,
     typer.Option(
         "--stuck-after",
         metavar="SECONDS",
         min=0,
-        help="How long a deletion has waited that stuck_now names.",
+        help="How long a deletion has waited that stuck_now names. As the lake remembers it, or 300.",
+        show_default=False,
     ),
 ]
 
 
-MOST_DAYS: Final = 36_500
-MOST_SECONDS: Final = MOST_DAYS * 86_400
+def wishes(
+    unwritten_days: float | None, protect: Sequence[str] | None, stuck_after_s: float | None, *, force: bool
+) -> Wishes:
+    """What the options say of the lake's rules. Raises ValueError for too few days, and for what is no length of time
+    or one of more than a hundred years."""
+    from pipeline.jobs.rules import Rules, Wishes
 
-
-def stuck_after_ms(seconds: float) -> int:
-    """Of `--stuck-after`. Raises ValueError for what is no length of time, or of more than a hundred years."""
-    if not 0 <= seconds <= MOST_SECONDS:
-        raise ValueError(f"--stuck-after {seconds:g} is not between 0 and {MOST_SECONDS:,} seconds")
-    return round(seconds * 1000)
-
-
-def stale_rule(unwritten_days: float, protect: Sequence[str], *, force: bool) -> StaleRule:
-    """The rule that the options mean. Raises ValueError for too few days, and for more than a hundred years."""
-    from pipeline.transforms.candidates import StaleRule
-
-    if not unwritten_days <= MOST_DAYS:
+    if unwritten_days is not None and not unwritten_days <= MOST_DAYS:
         raise ValueError(f"--unwritten-days {unwritten_days:g} is more than {MOST_DAYS:,} days")
-
-    return StaleRule(unwritten_days, tuple(protect), force=force)
+    if stuck_after_s is not None and not 0 <= stuck_after_s <= MOST_SECONDS:
+        raise ValueError(f"--stuck-after {stuck_after_s:g} is not between 0 and {MOST_SECONDS:,} seconds")
+    protected = None if protect is None else tuple(pattern for pattern in protect if pattern)
+    after_ms = None if stuck_after_s is None else round(stuck_after_s * 1000)
+    said = Wishes(unwritten_days, protected, force, after_ms)
+    said.on(Rules())
+    return said

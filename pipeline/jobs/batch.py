@@ -14,10 +14,9 @@ from pipeline.io.surveys import must_be_of_surveys
 from pipeline.jobs.refresh import refresh
 from pipeline.jobs.refresh_audit import refresh_audit
 from pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
+from pipeline.jobs.rules import Wishes, settled
 from pipeline.jobs.take_in import take_in_journal
 from pipeline.jobs.take_in_surveys import take_in_surveys
-from pipeline.transforms.candidates import StaleRule
-from pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
 
 
 def run(
@@ -30,13 +29,12 @@ def run(
     *,
     batch_id: str,
     stage: Stage = lambda _: None,
-    rule: StaleRule | None = None,
-    stuck_after_ms: int = DEFAULT_THRESHOLD_MS,
+    wishes: Wishes = Wishes(),  # noqa: B008 -- it cannot be changed
 ) -> RunReport:
     """Takes in journals and surveys of these days and makes the tables anew that depend on them.
 
-    `now` (with a zone) is the moment that the tables speak of; `batch_id` tells the run from all others; `rule`
-    says which topics count as unused, and a deletion is stuck that has waited for `stuck_after_ms`. Raises
+    `now` (with a zone) is the moment that the tables speak of; `batch_id` tells the run from all others; `wishes` say
+    which topics count as unused, and when a deletion is stuck, where that is not to be as the lake remembers it. Raises
     NothingToRead, Locked, LakeUnusable, FileTrouble.
     """
     ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
@@ -47,6 +45,7 @@ def run(
     journal_files(spark, journals)
     must_be_of_surveys(spark, surveys)
     with lake.writer(batch_id):
+        rules = settled(lake.files, wishes)
         if journals:
             stage("reading the journal")
             counts, found = take_in_journal(spark, lake, journals, days, ingested_at=ingested_at, batch_id=batch_id)
@@ -60,7 +59,7 @@ def run(
             taken += all_counts
             concerned.update(found)
         owed = lake.owed()
-        made = refresh(lake, concerned | set(owed), now, stage, rule, stuck_after_ms=stuck_after_ms)
+        made = refresh(lake, concerned | set(owed), now, stage, rules)
         stage("auditing")
         violations = refresh_audit(lake, made.days)
         lake.settle(owed)
@@ -72,4 +71,5 @@ def run(
         made.rows,
         errors=violations.errors,
         warnings=violations.warnings,
+        rules=rules,
     )

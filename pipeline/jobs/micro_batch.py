@@ -25,12 +25,13 @@ from pipeline.io.following import survey_state
 from pipeline.io.lake import Lake, LakeUnusable, StagedRows
 from pipeline.io.stream_notes import StreamNotes
 from pipeline.jobs.refresh import refresh
+from pipeline.jobs.refresh_gold import refresh_stuck
 from pipeline.jobs.report import DayRange, Only
+from pipeline.jobs.rules import Rules, Wishes, settled
 from pipeline.jobs.take_in import add_new
 from pipeline.jobs.take_in_surveys import take_in_surveys
 from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
 from pipeline.transforms import bronze_events
-from pipeline.transforms.candidates import StaleRule
 from protocol.journal import FactType
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -76,7 +77,8 @@ class MicroBatches:
     surveys: list[str]
     delay: datetime.timedelta
     now: Callable[[], datetime.datetime]
-    rule: StaleRule | None = None
+    wishes: Wishes = Wishes()  # noqa: RUF009 -- it cannot be changed
+    """Said once, with the first change; from then on the lake's rules hold, also those that somebody changes."""
     most_files: int = 200
     _surveyed: str = field(default="")
 
@@ -99,10 +101,21 @@ class MicroBatches:
             if not notes.is_taken(batch):
                 counts = self._take_in(lines, notes.taken(batch), watermark, ingested_at, name)
             surveys, refused = self._take_in_surveys(ingested_at, name)
-            days = self._refresh(bool(owed_before), counts, surveys, now, name)
+            days = self._refresh(bool(owed_before), counts, surveys, now, name, self._rules())
             notes.forget_before(batch)
             self._put_together(days)
         return Done(batch, counts, surveys, refused, watermark, days)
+
+    def pass_time(self) -> None:
+        """Makes anew what changes though nothing comes: a controller that is dead writes no line, and what it leaves
+        behind gets stuck. Raises as `do`."""
+        with self.lake.writer(f"stream-{self.stream_id[:8]}-time"):
+            refresh_stuck(self.lake, self.now(), self._rules())
+
+    def _rules(self) -> Rules:
+        rules = settled(self.lake.files, self.wishes)
+        self.wishes = Wishes()
+        return rules
 
     def _take_in(
         self,
@@ -144,18 +157,24 @@ class MicroBatches:
         return taken[0].new, len(refused)
 
     def _refresh(
-        self, was_interrupted: bool, counts: Counts, surveys: int, now: datetime.datetime, name: str
+        self,
+        was_interrupted: bool,
+        counts: Counts,
+        surveys: int,
+        now: datetime.datetime,
+        name: str,
+        rules: Rules,
     ) -> list[datetime.date]:
         lake = self.lake
         owed = lake.owed()
         days: list[datetime.date] = []
         if was_interrupted:
-            days = refresh(lake, owed, now, _quietly, self.rule).days
+            days = refresh(lake, owed, now, _quietly, rules).days
         elif counts.new or surveys:
             of_batch = F.col("_batch_id") == name
             surveyed = lake.read(SURVEYS, owed).where(of_batch).select("day").distinct().collect() if surveys else []
             only = Only(of_batch, [row["day"] for row in surveyed], bool(counts.elections))
-            days = refresh(lake, owed, now, _quietly, self.rule, only).days
+            days = refresh(lake, owed, now, _quietly, rules, only).days
         lake.settle(owed)
         return days
 

@@ -25,16 +25,15 @@ from pipeline import tables
 from pipeline.io.lake import Lake, StagedRows
 from pipeline.jobs.refresh_gold import refresh_gold
 from pipeline.jobs.report import Only, Stage
+from pipeline.jobs.rules import Rules
 from pipeline.tables import Table
 from pipeline.transforms.affected import affected_topics, lines_about, rows_of, rows_of_others
-from pipeline.transforms.candidates import StaleRule
 from pipeline.transforms.directories import directories
 from pipeline.transforms.leftover_by_broker import leftover_by_broker
 from pipeline.transforms.leftovers import leftovers
 from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
-from pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
 from protocol.journal import FactType
 
 
@@ -50,18 +49,17 @@ def refresh(
     days: Collection[datetime.date],
     now: datetime.datetime,
     stage: Stage,
-    rule: StaleRule | None = None,
+    rules: Rules,
     only: Only | None = None,
-    stuck_after_ms: int = DEFAULT_THRESHOLD_MS,
 ) -> Refreshed:
     """Makes the tables anew for the journal's lines and the surveys of these days, or for `only` some of them. Inside
-    `lake.writer`. `rule` says which topics count as unused; what waits for `stuck_after_ms` is stuck."""
+    `lake.writer`."""
     only = only or Only()
     surveyed = days if only.surveyed is None else only.surveyed
     written = set(days)
     written |= refresh_deletions(lake, sorted(days), stage, only.lines)
     refresh_surveys(lake, sorted(surveyed), stage)
-    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rule, only, stuck_after_ms)
+    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rules, only)
     return Refreshed(sorted(written), rows)
 
 

@@ -8,11 +8,12 @@ from collections.abc import Collection
 from pipeline import tables
 from pipeline.io.lake import Lake
 from pipeline.jobs.report import Only, Stage
-from pipeline.transforms.candidates import StaleRule, stale_topic_candidates
+from pipeline.jobs.rules import Rules
+from pipeline.transforms.candidates import stale_topic_candidates
 from pipeline.transforms.reclaim import daily_reclaim
 from pipeline.transforms.slo import deletion_slo
 from pipeline.transforms.slow_brokers import slow_brokers
-from pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS, Surveyed, stuck_now
+from pipeline.transforms.stuck import Surveyed, stuck_now
 from pipeline.transforms.tenures import controller_tenures
 
 
@@ -22,9 +23,8 @@ def refresh_gold(
     written: Collection[datetime.date],
     now: datetime.datetime,
     stage: Stage,
-    rule: StaleRule | None = None,
+    rules: Rules,
     only: Only | None = None,
-    stuck_after_ms: int = DEFAULT_THRESHOLD_MS,
 ) -> dict[str, int]:
     """Makes the gold tables anew but for what is said of single surveys; rows of those that have no days, by name.
 
@@ -44,15 +44,7 @@ def refresh_gold(
             tables.SLOW_BROKERS, slow_brokers(lake.read(tables.REPLICA_DELETIONS, written)), written
         )
     stage("making stuck_now")
-    surveyed = Surveyed(lake.read(tables.SURVEYS), lake.read(tables.ZNODE_SNAPSHOT), lake.read(tables.LEFTOVERS))
-    stuck = stuck_now(
-        lake.read(tables.DELETION_SPANS),
-        lake.read(tables.REPLICA_DELETIONS),
-        now=now,
-        threshold_ms=stuck_after_ms,
-        surveyed=surveyed if lake.days(tables.SURVEYS) else None,
-    )
-    lake.write_whole(tables.STUCK_NOW, stuck)
+    refresh_stuck(lake, now, rules)
     made = [tables.STUCK_NOW]
     if lake.days(tables.SURVEYS) and (only.surveyed is None or only.surveyed):
         stage("making stale_topic_candidates")
@@ -62,8 +54,21 @@ def refresh_gold(
             lake.read(tables.DIRECTORIES),
             lake.read(tables.LEFTOVERS),
             now=now,
-            rule=rule or StaleRule(),
+            rule=rules.stale,
         )
         lake.write_whole(tables.STALE_TOPIC_CANDIDATES, candidates)
         made.append(tables.STALE_TOPIC_CANDIDATES)
     return {table.name: lake.read(table).count() for table in made}
+
+
+def refresh_stuck(lake: Lake, now: datetime.datetime, rules: Rules) -> None:
+    """The one table that changes though nothing was read: with time, what waits becomes stuck."""
+    surveyed = Surveyed(lake.read(tables.SURVEYS), lake.read(tables.ZNODE_SNAPSHOT), lake.read(tables.LEFTOVERS))
+    stuck = stuck_now(
+        lake.read(tables.DELETION_SPANS),
+        lake.read(tables.REPLICA_DELETIONS),
+        now=now,
+        threshold_ms=rules.stuck_after_ms,
+        surveyed=surveyed if lake.days(tables.SURVEYS) else None,
+    )
+    lake.write_whole(tables.STUCK_NOW, stuck)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+    from pipeline.jobs.rules import Rules
+
 Stage = Callable[[str], None]
 """Told the name of each stage as it begins."""
 
@@ -68,3 +70,5 @@ class RunReport:
     errors: int = 0
     """Violations of rules of the audit that say that something is broken, in the days of the run."""
     warnings: int = 0
+    rules: Rules | None = None
+    """By which stuck_now and stale_topic_candidates were made."""

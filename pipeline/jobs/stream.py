@@ -3,6 +3,9 @@
 The lake is locked only while a micro-batch is done, so that `lethe pipeline run` has its turn in between; the
 checkpoint is locked all the time, so that it has one stream. Where another process holds the lake, the batch waits.
 Asked to stop, the stream ends between two batches.
+
+Spark begins no micro-batch where nothing new has come, but time passes: what depends on it is made anew now and then,
+by the thread that waits for the query to end, in turn with the one that does the batches.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,11 +31,13 @@ from pipeline.io.journal import NothingToRead
 from pipeline.io.lake import Lake, LakeUnusable
 from pipeline.io.lock import Locked, hold
 from pipeline.jobs.micro_batch import Done, MicroBatches
-from pipeline.transforms.candidates import StaleRule
+from pipeline.jobs.rules import Wishes
 
+T = TypeVar("T")
 POLL_S: Final = 1
 LOCKED_POLL_S: Final = 1.0
 SIGNAL_S: Final = 1.0
+REFRESH_S: Final = 60.0
 CHECKPOINT: Final = "_checkpoint"
 KAFKA_PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
@@ -62,7 +67,10 @@ class Plan:
     max_bytes: int = journal_source.MAX_BYTES
     most_files: int = 200
     """A day of bronze that has more files is put together into few."""
-    rule: StaleRule | None = None
+    wishes: Wishes = Wishes()  # noqa: RUF009 -- it cannot be changed
+    """What is said of the lake's rules."""
+    refresh_s: float = REFRESH_S
+    """After so long without a change (and not less than `every_s`), what depends on the time is made anew."""
 
 
 class Progress(NamedTuple):
@@ -94,7 +102,8 @@ def local(spark: SparkSession, places: tuple[str, ...], what: str) -> tuple[str,
 
 @dataclass(slots=True)
 class Stream:
-    """One stream. `stopping` ends it between two batches; `told` is given each batch, `waiting` why one waits."""
+    """One stream. `stopping` ends it between two batches; `told` is given each batch, `waiting` why one waits, and
+    `time_passed` is called when tables were made anew because of the time alone."""
 
     spark: SparkSession
     lake: Lake
@@ -103,6 +112,12 @@ class Stream:
     told: Callable[[Progress], None] = lambda _: None
     waiting: Callable[[str], None] = lambda _: None
     stopping: threading.Event = field(default_factory=threading.Event)
+    time_passed: Callable[[], None] = lambda: None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _changed_at: float | None = None
+    """When tables were last made anew, by the monotonic clock."""
+    _checkpoint: Files | None = None
+    _surveys: list[str] = field(default_factory=list)
     _batches: MicroBatches | None = None
     _failure: Exception | None = None
     _follower: Follower = field(default_factory=lambda: Follower(()))
@@ -118,7 +133,8 @@ class Stream:
         checkpoint = Files(self.spark, self.plan.checkpoint or f"{self.lake.root}/{CHECKPOINT}")
         checkpoint.make_directory(checkpoint.root)
         with hold(checkpoint, "stream", "checkpoint"):
-            self._follow(self._start(self._lines(journals, surveys), checkpoint, list(surveys)))
+            self._checkpoint, self._surveys = checkpoint, list(surveys)
+            self._follow(self._start(self._lines(journals, surveys), checkpoint))
 
     def _lines(self, journals: tuple[str, ...], surveys: tuple[str, ...]) -> DataFrame:
         """(value, file, position, lost), streaming."""
@@ -128,14 +144,14 @@ class Stream:
         lines = spark.readStream.format(journal_source.NAME).options(**given).load()
         return lines if kafka is None else lines.unionByName(kafka_lines(spark, kafka))
 
-    def _start(self, lines: DataFrame, checkpoint: Files, surveys: list[str]) -> StreamingQuery:
+    def _start(self, lines: DataFrame, checkpoint: Files) -> StreamingQuery:
         every_s = self.plan.every_s
         # What a batch raises is raised by `run`; the bridge to Java would print it too, with its trace.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
 
         def batch(rows: DataFrame, number: int) -> None:
             try:
-                self._do(rows, number, checkpoint, surveys)
+                self._do(rows, number, checkpoint)
             except Exception as error:
                 self._failure = error
                 raise
@@ -150,12 +166,18 @@ class Stream:
         return timed.start()
 
     def _follow(self, query: StreamingQuery) -> None:
+        every_s, began = self.plan.every_s, time.monotonic()
         try:
             while query.isActive:
                 query.awaitTermination(POLL_S)
-                if self.stopping.is_set() and not query.status["isTriggerActive"]:
-                    query.stop()
+                if self.stopping.is_set():
+                    if not query.status["isTriggerActive"]:
+                        query.stop()
+                elif every_s is not None and self._is_due(began, max(every_s, self.plan.refresh_s)):
+                    self._pass_time()
             query.awaitTermination()
+            if every_s is None and self._changed_at is None and not self.stopping.is_set():
+                self._pass_time()
         except StreamingQueryException as error:
             # Who ends all of a service's processes at once may have told Spark's before this one. A batch that was cut
             # off so is repeated by the next stream.
@@ -173,25 +195,55 @@ class Stream:
         """Whether a batch failed for a reason that somebody has to mend."""
         return isinstance(self._failure, FileTrouble | LakeUnusable)
 
-    def _do(self, rows: DataFrame, number: int, checkpoint: Files, surveys: list[str]) -> None:
-        began = time.monotonic()
-        if self._batches is None:
-            stream_id = str(json.loads(checkpoint.read_text(f"{checkpoint.root}/metadata"))["id"])
-            plan = self.plan
-            self._batches = MicroBatches(
-                self.spark, self.lake, stream_id, surveys, plan.delay, self.now, plan.rule, plan.most_files
-            )
-        done, said = None, ""
-        while done is None:
+    def _is_due(self, began: float, after_s: float) -> bool:
+        return time.monotonic() - (began if self._changed_at is None else self._changed_at) >= after_s
+
+    def _pass_time(self) -> None:
+        try:
+            self._in_turn(lambda batches: batches.pass_time())
+        except _Stopped:
+            return
+        except (FileTrouble, LakeUnusable):
+            raise
+        except Exception:
+            # As in `_follow`: Spark's process may have been ended before this one was told to.
+            self.stopping.wait(SIGNAL_S)
+            if not self.stopping.is_set():
+                raise
+            return
+        self._changed_at = time.monotonic()
+        self.time_passed()
+
+    def _in_turn(self, action: Callable[[MicroBatches], T]) -> T:
+        """When no other thread of ours is at it, and no other process. Raises _Stopped."""
+        said = ""
+        while True:
             if self.stopping.is_set():
                 raise _Stopped
             try:
-                done = self._batches.do(rows, number)
+                with self._turn:
+                    return action(self._made())
             except Locked as error:
                 if said != str(error):
                     said = str(error)
                     self.waiting(said)
                 self.stopping.wait(LOCKED_POLL_S)
+
+    def _made(self) -> MicroBatches:
+        if self._batches is None:
+            checkpoint, plan = self._checkpoint, self.plan
+            assert checkpoint is not None, "it is there before the query is"
+            stream_id = str(json.loads(checkpoint.read_text(f"{checkpoint.root}/metadata"))["id"])
+            self._batches = MicroBatches(
+                self.spark, self.lake, stream_id, self._surveys, plan.delay, self.now, plan.wishes, plan.most_files
+            )
+        return self._batches
+
+    def _do(self, rows: DataFrame, number: int, checkpoint: Files) -> None:
+        began = time.monotonic()
+        done = self._in_turn(lambda batches: batches.do(rows, number))
+        if done.counts.new or done.surveys or done.days:
+            self._changed_at = time.monotonic()
         self.told(Progress(done, round((time.monotonic() - began) * 1000), self._behind(checkpoint, number)))
 
     def _behind(self, checkpoint: Files, number: int) -> int | None:

@@ -20,10 +20,11 @@ What is known of the last write:
 Times are counted up to the newest survey in which everything was seen, and not up to now: what happened since is not
 known. Surveys after `now` are not looked at.
 
-Never a candidate: internal topics (`__` and whatever), the journal's own topic, protected ones; a topic that was in
-motion, is marked, being reassigned, or of which the survey found anything wrong except bytes that wait for their
-removal; one with a replica out of the ISR, or with more or fewer directories than replicas. Its data may be elsewhere.
-Where the survey says a topic by the start of its name only, all topics with that start are left alone.
+Never a candidate: internal topics (`__` and whatever), those that others live by (`KEPT_BY_CUSTOM`), the journal's
+own topic, protected ones; a topic that was in motion, is marked, being reassigned, or of which the survey found
+anything wrong except bytes that wait for their removal; one with a replica out of the ISR, or with more or fewer
+directories than replicas. Its data may be elsewhere. Where the survey says a topic by the start of its name only, all
+topics with that start are left alone.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from pipeline.transforms.contract import to_schema
 from pipeline.transforms.directories import LOCAL
 from pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
 from protocol.findings import Reason
-from protocol.topic_globs import glob_as_regex
+from protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
 from protocol.vocabulary import INTERNAL_TOPICS
 
 MIN_UNWRITTEN_DAYS: Final = 1
@@ -162,7 +163,7 @@ def _may_be(rule: StaleRule) -> Column:
     topic = F.col("topic")
     names = sorted(INTERNAL_TOPICS | ({rule.journal_topic} if rule.journal_topic else set()))
     forbidden = topic.startswith("__") | topic.isin(*names)
-    for pattern in rule.protected:
+    for pattern in (*KEPT_BY_CUSTOM, *rule.protected):
         forbidden |= topic.rlike(f"^(?:{glob_as_regex(pattern)})$")
     return ~forbidden
 

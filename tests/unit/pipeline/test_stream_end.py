@@ -1,14 +1,16 @@
-"""How a stream ends whose Spark fails: as asked where it was to end anyway, else with what is wrong."""
+"""How a stream ends whose Spark fails: as asked where it was to end anyway, else with what is wrong. And what it does
+while Spark has nothing to do."""
 
 from __future__ import annotations
 
 import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from pipeline.io.files import FileTrouble
+from pipeline.io.lock import Locked
 from pipeline.jobs import stream
 from pipeline.jobs.stream import Plan, Stream, StreamFailed
 
@@ -46,3 +48,81 @@ def test_what_has_to_be_mended_is_told_all_the_same(failing: Stream) -> None:
 def test_otherwise_a_failure_is_one(failing: Stream) -> None:
     with pytest.raises(StreamFailed, match="a worker is gone"):
         failing._follow(cast("Any", Query()))
+
+
+class IdleQuery:
+    """A query for which nothing new comes; it is over after so many looks, where it is to end by itself."""
+
+    status: Final = {"isTriggerActive": False}
+
+    def __init__(self, looks: int = 1_000) -> None:
+        self.isActive = True
+        self.looks = looks
+
+    def awaitTermination(self, timeout: float | None = None) -> None:  # noqa: N802 - as Spark has it
+        self.looks -= 1
+        self.isActive &= self.looks > 0
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+class Batches:
+    """Counts how often time passed; another process holds the lake at first."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.errors = [] if error is None else [error]
+        self.passed = 0
+
+    def pass_time(self) -> None:
+        if self.errors:
+            raise self.errors.pop()
+        self.passed += 1
+
+
+def idle(plan: Plan, batches: Batches) -> Stream:
+    nothing = cast("Any", None)
+    found = Stream(nothing, nothing, plan, lambda: datetime.datetime.now(datetime.UTC))
+    found._batches = cast("Any", batches)
+    return found
+
+
+def test_time_passes_though_spark_begins_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "LOCKED_POLL_S", 0)
+    batches = Batches(Locked("somebody writes"))
+    said: list[str] = []
+    following = idle(Plan(every_s=0.0, refresh_s=0.0), batches)
+    following.waiting = said.append
+    following.time_passed = lambda: following.stopping.set() if batches.passed == 3 else None
+    following._follow(cast("Any", IdleQuery()))
+    assert (batches.passed, said) == (3, ["somebody writes"])
+
+
+def test_not_before_it_is_due() -> None:
+    batches = Batches()
+    idle(Plan(every_s=0.0, refresh_s=3600.0), batches)._follow(cast("Any", IdleQuery(20)))
+    idle(Plan(every_s=3600.0, refresh_s=0.0), batches)._follow(cast("Any", IdleQuery(20)))
+    assert batches.passed == 0
+
+
+def test_a_stream_that_ends_by_itself_lets_time_pass_once_where_nothing_came() -> None:
+    batches = Batches()
+    idle(Plan(), batches)._follow(cast("Any", IdleQuery(3)))
+    changed = idle(Plan(), batches)
+    changed._changed_at = 0.0
+    changed._follow(cast("Any", IdleQuery(3)))
+    assert batches.passed == 1
+
+
+def test_a_spark_that_is_ended_with_the_stream_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "SIGNAL_S", 0)
+
+    class Ended(Batches):
+        def pass_time(self) -> None:
+            following.stopping.set()
+            raise ConnectionRefusedError
+
+    following = idle(Plan(every_s=0.0, refresh_s=0.0), Ended())
+    following._follow(cast("Any", IdleQuery()))
+    with pytest.raises(RuntimeError, match="a fault"):
+        idle(Plan(), Batches(RuntimeError("a fault")))._follow(cast("Any", IdleQuery(3)))
