@@ -16,6 +16,7 @@ from typing import IO, Final
 from pipeline.io.files import Files, FileTrouble
 
 LOCK: Final = "_lock"
+_BEGIN: Final = '{"host": "'
 
 
 class Locked(Exception):
@@ -31,12 +32,15 @@ def hold(files: Files, what: str, place: str = "lake") -> contextlib.AbstractCon
 
 @contextlib.contextmanager
 def _hold_locally(root: Path, what: str, place: str = "lake") -> Iterator[None]:
-    with (root / LOCK).open("a+", encoding="utf-8") as file:
+    with (root / LOCK).open("a+", encoding="utf-8", errors="replace") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             raise Locked(f"the {place} {root} is in use by {_writer(file.read())}: wait for it, or end it") from None
+        file.seek(0)
+        if not is_left_by_us(file.read(len(_BEGIN))):
+            raise FileTrouble(f"{root / LOCK} is no lock of a {place}: name another directory, or remove that file")
         _name_writer(file, what)
         yield
         file.truncate(0)
@@ -83,13 +87,8 @@ def _writer(text: str) -> str:
 
 
 def is_left_by_us(text: str) -> bool:
-    """Whether a file of the lock's name holds what a writer of a lake leaves in it."""
-    if not text:
-        return True
-    try:
-        return {"host", "pid", "what"} == set(json.loads(text))
-    except (ValueError, TypeError):
-        return False
+    """Whether a file of the lock's name begins as what a writer leaves in it, which may be nothing."""
+    return _BEGIN.startswith(text[: len(_BEGIN)])
 
 
 def _is_gone(text: str) -> bool:

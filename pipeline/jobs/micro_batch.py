@@ -32,6 +32,7 @@ from pipeline.jobs.take_in import add_new
 from pipeline.jobs.take_in_surveys import take_in_surveys
 from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
 from pipeline.transforms import bronze_events
+from pipeline.transforms.contract import FIRST_MS
 from protocol.journal import FactType
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -200,7 +201,8 @@ def newest(lake: Lake) -> datetime.datetime | None:
 
 
 def _ms(newest_line: datetime.datetime | None, now: datetime.datetime, delay: datetime.timedelta) -> int | None:
-    return None if newest_line is None else (min(newest_line, now) - delay - _EPOCH) // _MS
+    # A line may claim to be of the year 1, before which there is no watermark.
+    return None if newest_line is None else max((min(newest_line, now) - _EPOCH - delay) // _MS, FIRST_MS)
 
 
 def _moment(ms: int | None) -> datetime.datetime | None:

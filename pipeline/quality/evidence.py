@@ -35,6 +35,7 @@ _UNASKED: Final = StructType(
         StructField("why", StringType()),
     ]
 )
+MOST_LINES: Final = 2**53
 CLOCK_SKEW_S: Final = 5
 """By so much the clocks of two machines may disagree, or be set back, before a rule takes it for a wrong order."""
 LOST_SLACK: Final = 1_100
@@ -69,8 +70,9 @@ def run() -> Column:
 
 
 def number() -> Column:
-    """The line's number within its run; null where the id is of another form."""
-    return F.substring_index("id", "-", -1).try_cast("bigint")
+    """The line's number within its run; null where the id is of another form, or no run can have come so far."""
+    found = F.substring_index("id", "-", -1).try_cast("bigint")
+    return F.when(found <= MOST_LINES, found)
 
 
 def line_name(source: str = "source", id_: str = "id") -> Column:

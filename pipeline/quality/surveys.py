@@ -21,6 +21,8 @@ from pipeline.quality.evidence import Digest, Evidence, facts, line_name
 from protocol.journal import FactType
 
 TOLERANCE: Final = 0.01
+_DIGITS: Final = 11
+"""Of milliseconds since 1970 in hexadecimal; enough until the year 2527."""
 _LONG_NAME: Final = 200
 """Names from this length on are cut in the names of directories, so that topics cannot be told apart by them."""
 _FREED: Final = StructType(
@@ -60,7 +62,9 @@ def freed(evidence: Evidence) -> DataFrame:
         & (F.col("freed.time") > F.col("seen.taken_at"))
         & (F.col("freed.time") <= F.col("seen.next_at"))
     )
-    began = F.timestamp_millis(F.conv("freed.run", 16, 10).cast("bigint"))
+    # More digits are no time, and those of a damaged line no number either.
+    is_time = F.length("freed.run") <= _DIGITS
+    began = F.when(is_time, F.timestamp_millis(F.conv("freed.run", 16, 10).cast("bigint")))
     summed = (
         seen.join(told, between, "inner")
         .groupBy("seen.broker", "seen.log_dir", "seen.topic", "seen.taken_at", "seen.next_at")
@@ -68,15 +72,15 @@ def freed(evidence: Evidence) -> DataFrame:
             F.first("seen.vanished_bytes").alias("vanished_bytes"),
             F.first("seen.vanished").alias("vanished"),
             F.first("seen.has_replicas").alias("has_replicas"),
-            F.sum("freed.size_bytes").alias("freed_bytes"),
-            F.sum(F.when(F.col("freed.error").isNull(), F.col("freed.directories"))).alias("freed"),
+            F.try_sum("freed.size_bytes").alias("freed_bytes"),
+            F.try_sum(F.when(F.col("freed.error").isNull(), F.col("freed.directories"))).alias("freed"),
             F.bool_or(F.col("freed.error").isNotNull()).alias("with_errors"),
             F.bool_or(began > F.col("seen.taken_at")).alias("restarted"),
             F.max("freed.time").alias("time"),
             F.slice(F.sort_array(F.collect_list(line_name("freed.source", "freed.id"))), 1, 10).alias("event_ids"),
         )
     )
-    off = F.abs(F.col("freed_bytes") - F.col("vanished_bytes")) > F.col("vanished_bytes") * TOLERANCE
+    off = F.abs(F.col("freed_bytes").cast("double") - F.col("vanished_bytes")) > F.col("vanished_bytes") * TOLERANCE
     return (
         # As many directories as vanished: otherwise some came and went in between, and nothing can be said.
         summed.where(off & (F.col("freed") == F.col("vanished")) & ~F.col("with_errors") & ~F.col("restarted")).select(
@@ -113,7 +117,7 @@ def _vanished(evidence: Evidence) -> DataFrame:
         .groupBy("survey_id", "broker", "log_dir", "topic")
         .agg(
             F.count("*").alias("vanished"),
-            F.sum("size_bytes").alias("vanished_bytes"),
+            F.try_sum("size_bytes").alias("vanished_bytes"),
             F.bool_or(F.col("kind") == "replica").alias("has_replicas"),
             F.bool_or(F.col("problem").isNotNull()).alias("is_unclear"),
         )

@@ -25,6 +25,8 @@ from pyspark.sql.types import (
 from pipeline.quality.evidence import Digest, Evidence, facts, line_name, rare_facts, skew
 from protocol.journal import FactType
 
+LONGEST_MS: Final = 86_400_000
+"""Of a write a line that says more is not believed."""
 _ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", IntegerType())])
 _WRITE: Final = StructType(
     [
@@ -116,7 +118,8 @@ def unfenced_writes(_: Evidence, digest: Digest) -> DataFrame:
     elected = _elections(digest).where(F.col("what") == "elected")
     own = elected.select("source", "run", F.col("seq").alias("elected_seq"), "epoch")
     later = elected.select(F.col("epoch").alias("later_epoch"), F.col("time").alias("elected_at"))
-    begun = F.col("time") - F.make_dt_interval(secs=F.col("took_ms") / 1000)
+    took_ms = F.when(F.col("took_ms").between(0, LONGEST_MS), F.col("took_ms"))
+    begun = F.col("time") - F.make_dt_interval(secs=took_ms / 1000)
     writes = (
         rare_facts(digest.rare, FactType.ZNODE_WRITE, _WRITE)
         .where("fenced AND coalesce(outcomes['done'], 0) > 0")

@@ -130,7 +130,18 @@ def _frame(spark: SparkSession, rows: Iterable[dict[str, Any]], schema: Any) -> 
 def planted() -> Plants:
     """Something for each rule."""
     plants = Plants()
-    for plant in (_states, _beginnings, _epochs, _obedience, _outcomes, _steps, _disks, _missing_lines, _forms):
+    for plant in (
+        _states,
+        _beginnings,
+        _epochs,
+        _obedience,
+        _outcomes,
+        _steps,
+        _disks,
+        _missing_lines,
+        _forms,
+        _damaged,
+    ):
         plant(plants)
     return plants
 
@@ -208,6 +219,20 @@ def _epochs(plants: Plants) -> None:
     plants.controller(2015).election(800_000, "elected", 19)
     plants.controller(2016).election(801_000, "elected", 21)
     plants.controller(2017).election(799_000, "elected", 22)
+
+
+def _damaged(plants: Plants) -> None:
+    """Numbers that cannot be true: nothing is said of these lines, and all the rest is found as without them."""
+    slow = plants.controller(2091)
+    slow.election(500_000, "elected", 9)
+    slow.wrote(500_500, took_ms=1e18)
+    timeless = plants.agent(31, run="f" * 16)
+    for ms in (7, 8):
+        timeless.freed(1_200_000 + ms, "freed", 9 * 10**18)
+    far = plants.agent(92)
+    far.obeyed(0, 1, NONE=1)
+    far.seq = 2**63 - 2
+    far.obeyed(10, 1, NONE=1)
 
 
 def _obedience(plants: Plants) -> None:

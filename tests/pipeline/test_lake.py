@@ -209,6 +209,17 @@ def test_a_second_writer_is_told_of_the_first_until_that_dies(spark: SparkSessio
         pass
 
 
+def test_a_file_of_the_locks_name_that_is_none_is_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("mine")
+    with pytest.raises(FileTrouble, match=f"{LOCK} is no lock of a checkpoint: name another directory"):
+        hold(Files(spark, str(tmp_path)), "stream", "checkpoint").__enter__()
+    assert (tmp_path / LOCK).read_text() == "mine"
+    for left in ("", '{"ho', '{"host": "here", "pid": 1, "what": "run 7"}'):
+        (tmp_path / LOCK).write_text(left)
+        with hold(Files(spark, str(tmp_path)), "stream", "checkpoint"):
+            assert "stream" in (tmp_path / LOCK).read_text()
+
+
 class Elsewhere(Files):
     """A file system that is not local, as far as the lock knows."""
 
