@@ -22,9 +22,14 @@ What is legal is read from the tables that the controller itself runs on (docs/s
 hold from the schema that its writers are tested against (docs/journal.md).
 
 Clocks of different machines may disagree by {CLOCK_SKEW_S} s before anything is made of it; bytes may differ by
-{TOLERANCE:.0%}. What cannot be told is not guessed. A journal whose beginning was rotated away, facts that a
-`lethe.gap` line says are missing, an agent that was restarted between two surveys: these are no violations of the rules
-that would need them.
+{TOLERANCE:.0%}. What cannot be told is not guessed. A journal whose beginning was rotated away, or left out by
+`--from`, facts that a `lethe.gap` line says are missing (in the writer's files, or on the way through a Kafka topic),
+an agent that was restarted between two surveys: these are no violations of the rules that would need them.
+
+To audit a day again changes nothing, whichever other days are audited with it. Lines are compared with those of the
+same day and of the day before, surveys with the one before if it is of these days; deletions are looked at from their
+beginning to their end, and elections and gaps are known of all days. `lethe pipeline run` audits the days that it made
+anew, those after them, and those to which `lethe pipeline stream`, which audits nothing, has written since.
 """
 
 

@@ -12,7 +12,7 @@ from pipeline.io.journal import journal_files
 from pipeline.io.lake import Lake
 from pipeline.io.surveys import must_be_of_surveys
 from pipeline.jobs.refresh import refresh
-from pipeline.jobs.refresh_audit import refresh_audit
+from pipeline.jobs.refresh_audit import refresh_audit, unaudited
 from pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
 from pipeline.jobs.rules import Wishes, settled
 from pipeline.jobs.take_in import take_in_journal
@@ -61,7 +61,7 @@ def run(
         owed = lake.owed()
         made = refresh(lake, concerned | set(owed), now, stage, rules)
         stage("auditing")
-        violations = refresh_audit(lake, made.days)
+        violations = refresh_audit(lake, {*made.days, *unaudited(lake)})
         lake.settle(owed)
     return RunReport(
         batch_id,

@@ -1,11 +1,12 @@
 """The audit of some days: what is found takes the place of what was found there before.
 
-Rules compare a line with the one before it, so the day before is looked at as well; what is found there is left out:
-it was found when that day was audited. Lines that come late may mend or break the day after theirs, which is audited
-again with it.
+Auditing a day again finds the same, whichever other days are audited with it: of the journal and of surveys, rules look
+at the day and at the day before; at elections and gaps, which are few, of all days; and at the table of deletions.
+Lines that come late may mend or break the day after theirs, which is audited again with it.
 
 A day of which nothing was found keeps its partition of the table, so that it can be told from a day that nobody has
-audited.
+audited. A day is owed an audit where a table that the rules look at was written later than what was found: the stream
+writes such tables and audits nothing.
 """
 
 from __future__ import annotations
@@ -15,27 +16,37 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import tables
-from pipeline.io.lake import Lake
-from pipeline.quality.evidence import Evidence
+from pipeline.io.lake import DAY, Lake
+from pipeline.quality.deletions import lack_acks
+from pipeline.quality.evidence import Evidence, is_lasting, is_unasked
 from pipeline.quality.rules import Verdict, audit, gathered, verdict
+from pipeline.tables import Table
 
 _DAY: Final = datetime.timedelta(days=1)
+_LOOKED_AT: Final = (tables.CONTROLLER_EVENTS, tables.DELETION_SPANS, tables.AGENT_INVENTORY, tables.ZNODE_SNAPSHOT)
 
 
 def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
-    """Makes the violations of these days anew; what they come to. Inside `lake.writer`."""
-    had = lake.days(tables.CONTROLLER_EVENTS)
+    """Makes the violations of these days anew, and of those after them; what they come to. Inside `lake.writer`."""
     if not days:
         return Verdict(())
-    concerned = sorted({*days, *(day for day in had if day - _DAY in days)})
+    had = lake.days(tables.CONTROLLER_EVENTS)
+    all_days = {*had, *lake.days(tables.AGENT_INVENTORY)}
+    concerned = sorted({*days, *(day for day in all_days if day > datetime.date.min and day - _DAY in days)})
+    near = sorted({*concerned, *(day - _DAY for day in concerned if day > datetime.date.min)})
+    spans = lake.read(tables.DELETION_SPANS)
+    far = [day for day in had if day not in near]
     evidence = Evidence(
-        lake.read(tables.CONTROLLER_EVENTS, _and_before(had, concerned)),
-        lake.read(tables.DELETION_SPANS),
-        lake.read(tables.AGENT_INVENTORY, _and_before(lake.days(tables.AGENT_INVENTORY), concerned)),
-        lake.read(tables.ZNODE_SNAPSHOT, concerned),
+        lake.read(tables.CONTROLLER_EVENTS, near),
+        spans,
+        lake.read(tables.AGENT_INVENTORY, near),
+        lake.read(tables.ZNODE_SNAPSHOT),
+        _elsewhere(lake, far, spans.where(F.to_date("done_at").isin(concerned))) if far else None,
+        _unread(had),
     )
     with gathered(evidence) as digest:
         found = audit(evidence, digest).where(F.col("day").isin(concerned))
@@ -43,7 +54,40 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
     return verdict(lake.read(tables.VIOLATIONS, concerned))
 
 
-def _and_before(had: Sequence[datetime.date], days: Sequence[datetime.date]) -> list[datetime.date]:
-    """Those of the days that a table has which are asked for, and the last one before each of them."""
-    wanted = {*days}
-    return sorted({*(day for day in had if day in wanted), *(a for a, b in pairwise(sorted(had)) if b in wanted)})
+def unaudited(lake: Lake) -> set[datetime.date]:
+    """The days that were written to after they were audited, or were never audited."""
+    audited = _written(lake, tables.VIOLATIONS)
+    return {
+        day
+        for table in _LOOKED_AT
+        for day, written_ms in _written(lake, table).items()
+        if day not in audited or written_ms > audited[day]
+    }
+
+
+def _written(lake: Lake, table: Table) -> dict[datetime.date, int]:
+    """When files were last added to the table's days, or taken away, in milliseconds; of a store of objects, which does
+    not know, 0."""
+    found = lake.files.items(f"{lake.root}/{table.path}")
+    prefix = f"{DAY}="
+    return {
+        datetime.date.fromisoformat(item.name.removeprefix(prefix)): item.modified_ms
+        for item in found
+        if item.is_directory and item.name.startswith(prefix)
+    }
+
+
+def _elsewhere(lake: Lake, days: Sequence[datetime.date], spans: DataFrame) -> DataFrame:
+    """Evidence.elsewhere: these days' lines, for an audit that looks at these spans."""
+    # Replicas that nobody holds are told of on any day of a deletion; few deletions have any.
+    lacking = spans.where(lack_acks()).agg(F.to_date(F.min("started_at")), F.to_date(F.max("done_at"))).collect()[0]
+    lines = lake.read(tables.CONTROLLER_EVENTS, days)
+    if lacking[0] is None:
+        return lines.where(is_lasting())
+    in_time = F.col(DAY).between(F.lit(lacking[0]), F.lit(lacking[1]))
+    return lines.where(is_lasting() | (is_unasked() & in_time))
+
+
+def _unread(had: Sequence[datetime.date]) -> tuple[tuple[datetime.date, datetime.date], ...]:
+    """Evidence.unread."""
+    return tuple((a + _DAY, b - _DAY) for a, b in pairwise(sorted(had)) if b - a > _DAY)

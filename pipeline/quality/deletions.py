@@ -3,23 +3,29 @@
 A deletion that ended without anybody to write it down (its controller was killed between the last write to ZooKeeper
 and the line) has no outcome in the journal, though nothing is wrong with it. The next controller reads which topics are
 marked and says what it does about each, so a deletion of which it says nothing has ended: a warning.
+
+All of this stands in the table of deletions. How many replicas acknowledged is known of deletions of which the lines
+are there from their start on.
 """
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.quality.evidence import Digest, Evidence, facts, line_name, rare_facts, skew, topic, unasked
+from pipeline.quality.evidence import Digest, Evidence, gaps, line_name, rare_facts, skew, unasked
 from pipeline.quality.ranges import are_sane, numbers_in
 from protocol.journal import FactType
 
-_PHASE: Final = StructType([StructField("phase", StringType()), StructField("topic_id", StringType())])
-_GAP: Final = StructType([StructField("first", StringType()), StructField("last", StringType())])
 _ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", StringType())])
+_STEPS: Final = ("started_at", "tombstoned_at", "acknowledged_at", "znodes_gone_at", "done_at", "let_go_at", "last_at")
 _ORDER: Final = (
     ("marked_at", "queued_at"),
     ("queued_at", "started_at"),
@@ -36,41 +42,40 @@ _ORDER: Final = (
 """What comes first, and what comes after it; either may be missing."""
 
 
-def deleted(events: DataFrame) -> DataFrame:
-    """The frame `Digest.deleted`."""
-    said = facts(events, FactType.DELETION_PHASE, _PHASE)
-    line = F.struct("time", "source", "run", "seq", "phase", line_name().alias("line"))
-    is_done = F.col("phase") == "done"
-    order = F.struct("time", "seq")
-    return said.groupBy(topic().alias("topic"), "topic_id").agg(
-        F.min("time").alias("first_at"),
-        F.min_by(line_name(), order).alias("first_line"),
-        F.count_if(is_done).alias("dones"),
-        F.min_by(F.when(is_done, line), F.when(is_done, order)).alias("done"),
-        F.max_by(line, order).alias("last"),
-    )
+def began() -> Column:
+    """When the first line about a deletion is from: its mark is not known where the beginning was rotated away."""
+    return F.coalesce("marked_at", F.least(*_STEPS))
 
 
 # --- outcomes -----------------------------------------------------------------------------------------------------
 
 
-def second_outcomes(_: Evidence, digest: Digest) -> DataFrame:
+def second_outcomes(evidence: Evidence, _: Digest) -> DataFrame:
     """Topics that were deleted, and whose deletion then went on, or ended once more."""
-    same_run = (F.col("done.source") == F.col("last.source")) & (F.col("done.run") == F.col("last.run"))
-    went_on = F.when(same_run, F.col("last.seq") > F.col("done.seq")).otherwise(
-        F.col("last.time") > F.col("done.time") + skew()
+    same_run = _run_of("done_line") == _run_of("last_line")
+    went_on = F.when(same_run, _number_of("last_line") > _number_of("done_line")).otherwise(
+        F.col("last_at") > F.col("done_at") + skew()
     )
-    return digest.deleted.where(F.col("topic_id").isNotNull() & ((F.col("dones") > 1) | went_on)).select(
+    return evidence.deletion_spans.where(F.col("topic_id").isNotNull() & ((F.col("dones") > 1) | went_on)).select(
         F.format_string("topic/%s", "topic").alias("subject"),
-        F.col("last.time").alias("time"),
+        F.col("last_at").alias("time"),
         F.format_string(
-            "it was deleted at %s, and then: %s; it was done %d times",
-            F.col("done.time").cast("string"),
-            "last.phase",
+            "it was deleted at %s, and went on until %s; it was done %d times",
+            F.col("done_at").cast("string"),
+            F.col("last_at").cast("string"),
             "dones",
         ).alias("detail"),
-        F.array_distinct(F.array("done.line", "last.line")).alias("event_ids"),
+        F.array_distinct(F.array("done_line", "last_line")).alias("event_ids"),
     )
+
+
+def _run_of(line: str) -> Column:
+    """Source and run, of the name of a line."""
+    return F.regexp_extract(line, "^(.*)-", 1)
+
+
+def _number_of(line: str) -> Column:
+    return F.substring_index(line, "-", -1).try_cast("bigint")
 
 
 def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
@@ -80,15 +85,12 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
         .where(F.col("what") == "active")
         .select(F.struct("time", "subject", line_name().alias("line")).alias("active"))
     )
-    said = digest.deleted.select("topic", F.col("topic_id").alias("said_id"), "last")
     return (
         evidence.deletion_spans.where(F.col("outcome") == "open")
-        .select("topic", "topic_id", "phase")
-        .join(said, "topic", "inner")
-        .where(F.col("topic_id").eqNullSafe(F.col("said_id")))
-        .join(F.broadcast(taken_over), F.col("last.time") + skew() < F.col("active.time"), "inner")
-        .groupBy("topic", "topic_id", "phase", "last.line")
-        .agg(F.min_by("active", "active.time").alias("active"))
+        .select("topic", "topic_id", "span", "phase", "last_at", "last_line")
+        .join(F.broadcast(taken_over), F.col("last_at") + skew() < F.col("active.time"), "inner")
+        .groupBy("topic", "topic_id", "span", "phase", "last_line")
+        .agg(F.min("active").alias("active"))
         .select(
             F.format_string("topic/%s", "topic").alias("subject"),
             F.col("active.time").alias("time"),
@@ -98,7 +100,7 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
                 "active.subject",
                 F.col("active.time").cast("string"),
             ).alias("detail"),
-            F.array("line", "active.line").alias("event_ids"),
+            F.array("last_line", "active.line").alias("event_ids"),
         )
     )
 
@@ -106,18 +108,25 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
 # --- acknowledgements ---------------------------------------------------------------------------------------------
 
 
+def lack_acks() -> Column:
+    """Whether fewer or more replicas of a span acknowledged than it had, all lines from its start on being known."""
+    is_known = (F.col("outcome") == "done") & (F.col("started_at") <= F.col("done_at"))
+    return is_known & (F.coalesce("acked_replicas", F.lit(0)) != F.col("replicas"))
+
+
 def missing_acks(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Deletions that were done though not every replica had acknowledged; not where a controller says it has gaps.
-    Replicas that were placed on a controller are on no disk, and nobody is asked for them."""
-    gaps = rare_facts(digest.rare, FactType.GAP, _GAP).where(F.col("source").startswith("/lethe/controller/"))
-    lost = gaps.select(F.try_to_timestamp("first").alias("lost_from"), F.try_to_timestamp("last").alias("lost_until"))
+    """Deletions that were done though not every replica had acknowledged; not where a controller says it has gaps, nor
+    where whole days were not read. Replicas that were placed on a controller are on no disk, and nobody is asked for
+    them."""
     acked = F.coalesce("acked_replicas", F.lit(0))
     wanted = F.col("replicas") - F.coalesce("on_no_disk", F.lit(0))
-    in_gap = (F.col("lost_from") <= F.col("done_at") + skew()) & (F.col("lost_until") >= F.col("marked_at") - skew())
+    lost = gaps(digest.rare).where(F.col("gap_source").startswith("/lethe/controller/"))
+    in_gap = (F.col("lost_from") <= F.col("done_at") + skew()) & (F.col("lost_until") >= began() - skew())
+    spans = evidence.deletion_spans.where(lack_acks() & ~_meets(evidence.unread)).withColumn(
+        "id_key", F.coalesce("topic_id", F.lit(""))
+    )
     return (
-        evidence.deletion_spans.where((F.col("outcome") == "done") & (acked != F.col("replicas")))
-        .withColumn("id_key", F.coalesce("topic_id", F.lit("")))
-        .join(_on_no_disk(digest), ["topic", "id_key"], "left")
+        spans.join(_on_no_disk(spans, digest), ["topic", "id_key", "span"], "left")
         .where(~acked.between(wanted, F.col("replicas")))
         .join(F.broadcast(lost), in_gap, "left_anti")
         .select(
@@ -129,19 +138,27 @@ def missing_acks(evidence: Evidence, digest: Digest) -> DataFrame:
     )
 
 
-def _on_no_disk(digest: Digest) -> DataFrame:
-    """topic, id_key, on_no_disk: how many replicas of a deleted topic nobody holds. After a failover they are told
-    of again."""
-    return (
+def _meets(times: Sequence[tuple[datetime.date, datetime.date]]) -> Column:
+    """Whether any of these days lies between the start of a deletion and its end."""
+    started, ended = F.to_date("started_at"), F.to_date("done_at")
+    met = ((F.lit(first) <= ended) & (F.lit(last) >= started) for first, last in times)
+    return reduce(or_, met, F.lit(False))
+
+
+def _on_no_disk(spans: DataFrame, digest: Digest) -> DataFrame:
+    """topic, id_key, span, on_no_disk: how many replicas of a deleted topic nobody holds. After a failover they are
+    told of again."""
+    told = (
         unasked(digest.rare)
         .where(are_sane("partitions"))
-        .select(
-            "topic",
-            F.coalesce("topic_id", F.lit("")).alias("id_key"),
-            "broker",
-            F.explode(numbers_in("partitions")).alias("partition"),
-        )
-        .groupBy("topic", "id_key")
+        .withColumn("id_key", F.coalesce("topic_id", F.lit("")))
+        .select("topic", "id_key", "time", "broker", F.explode(numbers_in("partitions")).alias("partition"))
+    )
+    return (
+        spans.select("topic", "id_key", "span", "started_at", "done_at")
+        .join(told, ["topic", "id_key"], "inner")
+        .where(F.col("time").between(F.col("started_at"), F.col("done_at")))
+        .groupBy("topic", "id_key", "span")
         .agg(F.count_distinct("broker", "partition").alias("on_no_disk"))
     )
 
@@ -173,7 +190,7 @@ def wrong_order(evidence: Evidence, _: Digest) -> DataFrame:
         .where(F.size("wrong") > 0)
         .select(
             F.format_string("topic/%s", "topic").alias("subject"),
-            F.col("marked_at").alias("time"),
+            began().alias("time"),
             F.array_join("wrong", "; ").alias("detail"),
             F.array().cast("array<string>").alias("event_ids"),
         )
@@ -183,10 +200,10 @@ def wrong_order(evidence: Evidence, _: Digest) -> DataFrame:
 # --- ids ----------------------------------------------------------------------------------------------------------
 
 
-def reused_ids(evidence: Evidence, digest: Digest) -> DataFrame:
+def reused_ids(evidence: Evidence, _: Digest) -> DataFrame:
     """Topic ids that two topics of different names have had."""
-    said = digest.deleted.where(F.col("topic_id").isNotNull()).select(
-        "topic_id", "topic", F.col("first_at").alias("time"), F.col("first_line").alias("line")
+    said = evidence.deletion_spans.where(F.col("topic_id").isNotNull()).select(
+        "topic_id", "topic", began().alias("time"), F.col("first_line").alias("line")
     )
     seen = evidence.znode_snapshot.where((F.col("kind") == "topic") & F.col("topic_id").isNotNull()).select(
         "topic_id", "topic", F.col("taken_at").alias("time"), F.lit(None).cast("string").alias("line")

@@ -1,8 +1,9 @@
 """What rules look at, what they find, and what all of them need to read the journal's lines.
 
 A rule is a function from `Evidence` and `Digest` to a frame with the columns of FOUND; `rules` adds its name, its
-severity and the day. The evidence may be of some days only: a rule that compares a line with the one before it begins
-anew where the evidence begins, so whoever wants the violations of one day hands in the day before as well.
+severity and the day. What is found of a day must not depend on which other days are looked at in the same run. So a
+rule rests on one of these only: on the lines and surveys of a day and of the day before it; on elections and gaps,
+which are few and there from all days; on whole tables.
 
 A line's id is the start of its process in hexadecimal and a number that rises by one per line. Source and start name
 one run of one process: what it keeps in memory, such as the states of replicas, has no meaning in another run.
@@ -10,6 +11,7 @@ one run of one process: what it keeps in memory, such as the states of replicas,
 
 from __future__ import annotations
 
+import datetime
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -27,6 +29,9 @@ RARE: Final = (
     FactType.ZNODE_WRITE,
 )
 """Lines of these types are few, however large the journal: rules read them from a frame of their own."""
+LASTING: Final = (FactType.ELECTION, FactType.GAP)
+"""Lines of these types say something of later days as well."""
+_GAP: Final = StructType([StructField("first", StringType()), StructField("last", StringType())])
 _UNASKED: Final = StructType(
     [
         StructField("topic_id", StringType()),
@@ -43,12 +48,19 @@ LOST_SLACK: Final = 1_100
 
 
 class Evidence(NamedTuple):
-    """The tables, whole or of some days; columns as `pipeline.schemas` has them."""
+    """The tables; columns as `pipeline.schemas` has them."""
 
     controller_events: DataFrame
+    """Of the days that are audited, and of the day before each."""
     deletion_spans: DataFrame
     agent_inventory: DataFrame
+    """Of the same days as `controller_events`."""
     znode_snapshot: DataFrame
+    elsewhere: DataFrame | None = None
+    """Of CONTROLLER_EVENTS' other days all lines of the types in LASTING, and those about replicas that nobody holds
+    of the days on which a deletion that is looked at went on."""
+    unread: tuple[tuple[datetime.date, datetime.date], ...] = ()
+    """The first and the last day of each time of which there is no line, though there are earlier and later ones."""
 
 
 class Digest(NamedTuple):
@@ -56,10 +68,7 @@ class Digest(NamedTuple):
 
     rare: DataFrame
     """Lines of the types in RARE, those about replicas that nobody holds, and the first line of each run:
-    `source, run, seq, id, time, type, subject, data`."""
-    deleted: DataFrame
-    """What is said of the deletion of each topic and id: `topic, topic_id, first_at, first_line, dones, done, last`;
-    `done` and `last` are (time, source, run, seq, phase, line) of the first that says done, and of the last line."""
+    `source, run, seq, id, time, type, subject, data`; of types in LASTING those of all days."""
     freed: DataFrame
     """Where freed bytes are not what surveys saw: see `surveys`."""
 
@@ -100,20 +109,57 @@ def rare_facts(rare: DataFrame, kind: FactType, data: StructType) -> DataFrame:
     )
 
 
+def gaps(rare: DataFrame) -> DataFrame:
+    """What the journal says of facts that it could not write: `gap_source, gap_run, gap_seq, lost_from, lost_until`.
+    `gap_seq` is null where the line is not numbered among those of its run: it tells of lines that did not come through
+    a Kafka topic."""
+    return rare_facts(rare, FactType.GAP, _GAP).select(
+        F.col("source").alias("gap_source"),
+        F.col("run").alias("gap_run"),
+        F.col("seq").alias("gap_seq"),
+        F.try_to_timestamp("first").alias("lost_from"),
+        F.try_to_timestamp("last").alias("lost_until"),
+    )
+
+
+def tells_of(first: Column, last: Column, since: Column, until: Column) -> Column:
+    """Whether a row of `gaps` may tell of what is missing from the number `first` to `last` of `source` and `run`,
+    between a line of `since` and one of `until`."""
+    by_number = (F.col("gap_seq") >= first) & (F.col("gap_seq") <= last + LOST_SLACK)
+    by_time = F.col("gap_seq").isNull() & (F.col("lost_from") <= until) & (F.col("lost_until") >= since)
+    same_run = (F.col("source") == F.col("gap_source")) & (F.col("run") == F.col("gap_run"))
+    return same_run & (by_number | by_time)
+
+
 def unasked(rare: DataFrame) -> DataFrame:
     """What controllers say of replicas that nobody holds, which therefore nobody was asked to delete:
-    `source, run, seq, topic, topic_id, broker, partitions`."""
+    `source, run, seq, time, topic, topic_id, broker, partitions`."""
     said = rare_facts(rare, FactType.ACK, _UNASKED).where(F.col("why").isNotNull())
-    return said.select("source", "run", "seq", topic().alias("topic"), "topic_id", "broker", "partitions")
+    return said.select("source", "run", "seq", "time", topic().alias("topic"), "topic_id", "broker", "partitions")
 
 
-def rare_lines(events: DataFrame) -> DataFrame:
+def rare_lines(evidence: Evidence) -> DataFrame:
     """The frame `Digest.rare`."""
     is_rare = F.col("type").isin(*(kind.value for kind in RARE)) | F.col("id").endswith("-1")
-    is_unasked = (F.col("type") == FactType.ACK.value) & F.col("data").contains('"why"')
-    return events.where(is_rare | is_unasked).select(
-        "source", run().alias("run"), number().alias("seq"), "id", "time", "type", "subject", "data"
-    )
+    lines = evidence.controller_events.where(is_rare | is_unasked())
+    if evidence.elsewhere is not None:
+        lines = lines.unionByName(evidence.elsewhere)
+    return lines.select("source", run().alias("run"), number().alias("seq"), "id", "time", "type", "subject", "data")
+
+
+def is_lasting() -> Column:
+    """Whether a line says something of later days as well."""
+    return F.col("type").isin(*(kind.value for kind in LASTING))
+
+
+def is_unasked() -> Column:
+    """Whether a line is about replicas that nobody holds."""
+    return (F.col("type") == FactType.ACK.value) & F.col("data").contains('"why"')
+
+
+def is_next_day(day: Column, before: Column) -> Column:
+    """Whether the second day is the same or the one before: only such are compared. Null where one is null."""
+    return F.datediff(day, before) <= 1
 
 
 def topic() -> Column:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pipeline.quality import deletions, lines, surveys, tenures, transitions
 from pipeline.quality.evidence import CLOCK_SKEW_S, Digest, Evidence, line_name, rare_lines
 from pipeline.quality.ranges import MOST_PARTITIONS
+from pipeline.schemas import VIOLATIONS
 from pipeline.transforms.contract import union_of
 
 
@@ -43,6 +44,7 @@ class Rule(NamedTuple):
     on_lines: bool = False
 
 
+_MOST_LINES: Final = 10
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 
 RULES: Final = (
@@ -140,7 +142,7 @@ RULES: Final = (
         "Lines are missing between two of one process, and no line says why.",
         lines.lost,
     ),
-    Rule("no-gap", _WARNING, "The journal says that it could not write facts.", lines.gaps, on_lines=True),
+    Rule("no-gap", _WARNING, "The journal says that it could not write facts.", lines.told_gaps, on_lines=True),
     Rule(
         "known-form",
         _ERROR,
@@ -154,8 +156,7 @@ RULES: Final = (
 @contextmanager
 def gathered(evidence: Evidence) -> Iterator[Digest]:
     """What several rules need of the journal, kept until the end of the context."""
-    events = evidence.controller_events
-    digest = Digest(rare_lines(events), deletions.deleted(events), surveys.freed(evidence))
+    digest = Digest(rare_lines(evidence), surveys.freed(evidence))
     kept = [frame.persist(StorageLevel.MEMORY_AND_DISK) for frame in digest]
     try:
         yield Digest(*kept)
@@ -165,12 +166,24 @@ def gathered(evidence: Evidence) -> Iterator[Digest]:
 
 
 def audit(evidence: Evidence, digest: Digest, rules: Sequence[Rule] = RULES) -> DataFrame:
-    """Every violation of the rules, with the columns of VIOLATIONS; nothing is computed before the frame is used."""
+    """Every violation of the rules, with the columns of VIOLATIONS and each of its keys once; nothing is computed
+    before the frame is used. Of days that the evidence is not about, not all are found."""
     on_lines = [rule for rule in rules if rule.on_lines]
     found = [_applied(rule, evidence, digest) for rule in rules if not rule.on_lines]
     if on_lines:
         found.insert(0, _on_lines(on_lines, evidence.controller_events))
-    return union_of(found)
+    return _once(union_of(found))
+
+
+def _once(found: DataFrame) -> DataFrame:
+    """What equal lines of one moment show is one violation, with some of these lines."""
+    all_lines = F.sort_array(F.array_distinct(F.flatten(F.collect_list("event_ids"))))
+    several = F.slice(all_lines, 1, _MOST_LINES)
+    return (
+        found.groupBy("rule", "severity", "subject", "time", "detail", "day")
+        .agg(F.when(F.count("*") == 1, F.first("event_ids")).otherwise(several).alias("event_ids"))
+        .select(*VIOLATIONS.names)
+    )
 
 
 def _applied(rule: Rule, evidence: Evidence, digest: Digest) -> DataFrame:

@@ -1,9 +1,10 @@
 """Rules on what surveys saw on disks.
 
 What may be compared: two surveys that read the same log directory themselves (a broker's word has no `-delete`
-directories of other brokers' hosts, and no sizes to the byte), and the lines of an agent that ran all the time between
-them. A directory that already waited for its removal in the first survey does not change any more: what the agent says
-it freed must be what it held. One that was a replica still may have grown meanwhile, which is a warning.
+directories of other brokers' hosts, and no sizes to the byte) on one day or on two that follow each other, and the
+lines of an agent that ran all the time between them. A directory that already waited for its removal in the first
+survey does not change any more: what the agent says it freed must be what it held. One that was a replica still may
+have grown meanwhile, which is a warning.
 
 All directories that one survey read itself lie on one host, so that a path stands for one directory: were it in the
 scans of two brokers, one would delete the other's data. Of paths that brokers only told of, nobody knows the host.
@@ -17,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pipeline.quality.evidence import Digest, Evidence, facts, line_name
+from pipeline.quality.evidence import Digest, Evidence, facts, is_next_day, line_name
 from protocol.journal import FactType
 
 TOLERANCE: Final = 0.01
@@ -76,7 +77,6 @@ def freed(evidence: Evidence) -> DataFrame:
             F.try_sum(F.when(F.col("freed.error").isNull(), F.col("freed.directories"))).alias("freed"),
             F.bool_or(F.col("freed.error").isNotNull()).alias("with_errors"),
             F.bool_or(began > F.col("seen.taken_at")).alias("restarted"),
-            F.max("freed.time").alias("time"),
             F.slice(F.sort_array(F.collect_list(line_name("freed.source", "freed.id"))), 1, 10).alias("event_ids"),
         )
     )
@@ -85,7 +85,7 @@ def freed(evidence: Evidence) -> DataFrame:
         # As many directories as vanished: otherwise some came and went in between, and nothing can be said.
         summed.where(off & (F.col("freed") == F.col("vanished")) & ~F.col("with_errors") & ~F.col("restarted")).select(
             F.format_string("topic/%s on %d", "topic", "broker").alias("subject"),
-            "time",
+            F.col("next_at").alias("time"),
             F.format_string(
                 "%d bytes freed in %s, where %d directories held %d",
                 "freed_bytes",
@@ -108,7 +108,7 @@ def _vanished(evidence: Evidence) -> DataFrame:
     pairs = (
         looked.select("survey_id", "broker", "log_dir", "taken_at")
         .withColumns({"next_id": F.lead("survey_id").over(in_time), "next_at": F.lead("taken_at").over(in_time)})
-        .where(F.col("next_id").isNotNull())
+        .where(is_next_day(F.to_date("next_at"), F.to_date("taken_at")))
     )
     there = (
         local.where(

@@ -147,11 +147,15 @@ def unfenced_writes(_: Evidence, digest: Digest) -> DataFrame:
 
 
 def obeyed_late(evidence: Evidence, _: Digest) -> DataFrame:
-    """Requests of an older controller that an agent carried out after it had heard of a newer one."""
-    earlier = Window.partitionBy("source", "run").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    """Requests of an older controller that an agent carried out after it had heard of a newer one, on the same day or
+    the day before."""
+    today = Window.partitionBy("source", "run", "day").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    yesterday = Window.partitionBy("source", "run").orderBy("day").rangeBetween(-1, -1)
+    heard = F.greatest(F.max("controller_epoch").over(today), F.max("controller_epoch").over(yesterday))
     return (
         facts(evidence.controller_events, FactType.REQUEST, _REQUEST, writer="broker")
-        .withColumn("highest", F.max("controller_epoch").over(earlier))
+        .withColumn("day", F.unix_date(F.to_date("time")))
+        .withColumn("highest", heard)
         .where("controller_epoch < highest AND coalesce(answers['NONE'], 0) > 0")
         .select(
             "subject",

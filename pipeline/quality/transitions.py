@@ -11,7 +11,8 @@ in a few places, and there a history begins anew:
 * a replica that nobody was told about, or that its broker was told to give up, is New when it is to be deleted;
 * one that was placed on a controller is on no disk, and counts as deleted: of that there is a line, but no transition.
 
-Histories are compared per run of a process. To move little data, a history is known by a hash of what it is of, and the
+Histories are compared per run of a process, as far as a step lies on the same day as the one before it or on the day
+after. To move little data, a history is known by a hash of what it is of, and the
 lines themselves are looked up only for the few histories that look broken.
 """
 
@@ -27,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
-from pipeline.quality.evidence import LOST_SLACK, Digest, Evidence, facts, run, topic, unasked
+from pipeline.quality.evidence import Digest, Evidence, facts, gaps, is_next_day, run, tells_of, topic, unasked
 from pipeline.quality.ranges import are_sane, numbers_in
 from protocol.journal import FactType
 
@@ -41,7 +42,7 @@ _DATA: Final = StructType(
         StructField("after", _TEXT),
     ]
 )
-_SUSPECT: Final = ("partition", "seq", "seq_before", "left_in")
+_SUSPECT: Final = ("partition", "seq", "seq_before", "time_before", "left_in")
 _FIRST: Final[Mapping[str, tuple[IntEnum, ...]]] = {
     # The states that are set without a line, and the one of what is not there.
     "replica": (
@@ -126,7 +127,7 @@ def broken(evidence: Evidence, digest: Digest) -> DataFrame:
         .transform(_of_known_runs, digest.rare)
         .transform(_but_for_gaps, digest.rare)
     )
-    return shown.transform(_but_for_new_beginnings, _beginnings(digest)).select(
+    return shown.transform(_but_for_new_beginnings, _beginnings(evidence, digest)).select(
         _subject_of(F.col("machine"), F.col("topic"), F.col("partition").cast("string"), F.col("broker")).alias(
             "subject"
         ),
@@ -150,15 +151,18 @@ def _suspects(events: DataFrame) -> DataFrame:
             _history().alias("history"),
             F.explode(numbers_in("partitions")).alias("partition"),
             "seq",
+            "time",
             F.xxhash64("source", "id").alias("line"),
             states[F.concat_ws(" ", "machine", "before")].alias("begins_in"),
             states[F.concat_ws(" ", "machine", "after")].alias("ends_in"),
         )
     )
     in_order = Window.partitionBy("history", "partition").orderBy("seq")
+    before = {"seq_before": "seq", "time_before": "time", "left_in": "ends_in"}
     return (
-        steps.withColumns({"seq_before": F.lag("seq").over(in_order), "left_in": F.lag("ends_in").over(in_order)})
+        steps.withColumns({name: F.lag(of).over(in_order) for name, of in before.items()})
         .where(_is_suspect())
+        .where(F.col("time_before").isNull() | is_next_day(F.to_date("time"), F.to_date("time_before")))
         .select("line", *_SUSPECT)
     )
 
@@ -203,24 +207,18 @@ def _is_suspect() -> Column:
 
 def _of_known_runs(suspects: DataFrame, rare: DataFrame) -> DataFrame:
     """Without steps that are the first one that is known of, in runs that are not known from their first line."""
-    known = rare.where(F.col("seq") == 1).select("source", "run", F.lit(True).alias("is_known")).distinct()
+    known = rare.where(F.col("seq") == 1).select("source", "run", F.col("time").alias("known_from"))
     return suspects.join(F.broadcast(known), ["source", "run"], "left").where(
-        F.col("left_in").isNotNull() | F.col("is_known")
+        F.col("left_in").isNotNull() | is_next_day(F.to_date("time"), F.to_date("known_from"))
     )
 
 
 def _but_for_gaps(suspects: DataFrame, rare: DataFrame) -> DataFrame:
     """Without those between whose lines the journal says that others are missing."""
-    gaps = rare.where(F.col("type") == FactType.GAP.value).select(
-        F.col("source").alias("gap_source"), F.col("run").alias("gap_run"), F.col("seq").alias("gap_seq")
-    )
-    inside = (
-        (F.col("source") == F.col("gap_source"))
-        & (F.col("run") == F.col("gap_run"))
-        & (F.col("gap_seq") - LOST_SLACK <= F.col("seq"))
-        & (F.col("gap_seq") > F.coalesce("seq_before", F.lit(0)))
-    )
-    return suspects.join(F.broadcast(gaps), inside, "left_anti")
+    first = F.coalesce("seq_before", F.lit(0)) + 1
+    since = F.coalesce("time_before", "known_from")
+    inside = tells_of(first, F.col("seq"), since, F.col("time"))
+    return suspects.join(F.broadcast(gaps(rare)), inside, "left_anti")
 
 
 def _but_for_new_beginnings(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
@@ -239,7 +237,7 @@ def _but_for_new_beginnings(suspects: DataFrame, beginnings: DataFrame) -> DataF
     return suspects.join(beginnings, anew, "left_anti")
 
 
-def _beginnings(digest: Digest) -> DataFrame:
+def _beginnings(evidence: Evidence, digest: Digest) -> DataFrame:
     """Where memory begins anew: `begun_source, begun_run, begun_seq, begun_topic, begun_broker`; of all topics where
     the topic is null, of all replicas and partitions where the broker is."""
     what, kind = F.get_json_object("data", "$.what"), F.col("type")
@@ -253,10 +251,11 @@ def _beginnings(digest: Digest) -> DataFrame:
         F.when(~of_all, topic()).alias("begun_topic"),
         F.lit(None).cast("int").alias("begun_broker"),
     )
-    done = digest.deleted.where(F.col("done").isNotNull()).select(
-        F.col("done.source").alias("begun_source"),
-        F.col("done.run").alias("begun_run"),
-        F.col("done.seq").alias("begun_seq"),
+    line = F.col("done_line")
+    done = evidence.deletion_spans.where(line.isNotNull()).select(
+        F.substring_index(line, " ", 1).alias("begun_source"),
+        F.regexp_extract(line, " ([^ ]*)-[^-]*$", 1).alias("begun_run"),
+        F.substring_index(line, "-", -1).try_cast("bigint").alias("begun_seq"),
         F.col("topic").alias("begun_topic"),
         F.lit(None).cast("int").alias("begun_broker"),
     )

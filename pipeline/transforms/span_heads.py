@@ -40,7 +40,7 @@ def span_heads(events: DataFrame) -> DataFrame:
 
     Columns: topic, id_key, span; partitions, replicas; marked_at and the instants of `_PHASES`; works_from, began_at,
     last_at (of its lines about phases); day; last_phase; holds (array of at, seq, held_by, next_at, in order);
-    controllers.
+    controllers; first_line, last_line, done_line (source and id of a line about a phase); dones.
     """
     return phase_lines(events).transform(_with_found_ids).transform(_numbered).transform(_heads)
 
@@ -67,6 +67,8 @@ def _numbered(lines: DataFrame) -> DataFrame:
 
 def _heads(lines: DataFrame) -> DataFrame:
     is_hold = F.col("phase") == "held"
+    is_done = F.col("phase") == "done"
+    order, line = F.struct(*_ORDER), F.concat_ws(" ", "source", "id")
     grouped = lines.groupBy(*KEY).agg(
         F.max("partitions").alias("partitions"),
         F.max("replicas").alias("replicas"),
@@ -75,7 +77,11 @@ def _heads(lines: DataFrame) -> DataFrame:
         _first(~F.col("phase").isin("held", "let go")).alias("works_from"),
         F.min("at").alias("began_at"),
         F.max("at").alias("last_at"),
-        F.max_by("phase", F.struct(*_ORDER)).alias("last_phase"),
+        F.max_by("phase", order).alias("last_phase"),
+        F.min_by(line, order).alias("first_line"),
+        F.max_by(line, order).alias("last_line"),
+        F.min_by(line, F.when(is_done, order)).alias("done_line"),
+        F.count_if(is_done).alias("dones"),
         F.sort_array(F.collect_list(F.when(is_hold, F.struct("at", "seq", "held_by", "next_at")))).alias("holds"),
         F.sort_array(F.collect_set("controller")).alias("controllers"),
     )

@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline import schemas
 from pipeline.io.frames import frame_of
 from pipeline.quality.evidence import Evidence
+from tests.pipeline import reference
+from tests.pipeline.journals import Line
 
 START: Final = datetime.datetime(2026, 1, 2, 10, tzinfo=datetime.UTC)
 SECOND: Final = 1000
@@ -38,8 +40,16 @@ class Process:
 
     def line(self, ms: int, kind: str, subject: str, **data: Any) -> None:
         self.seq += 1
+        self._write(f"{self.run}-{self.seq}", ms, kind, subject, data)
+
+    def lost_on_the_way(self, ms: int, first: str, last: str) -> None:
+        """Lines did not come through a Kafka topic."""
+        said = {"count": 3, "first": first, "last": last, "reason": "no broker can be reached"}
+        self._write(f"{self.run}-t1", ms, "gap", self.source.removeprefix("/lethe/"), said)
+
+    def _write(self, id_: str, ms: int, kind: str, subject: str, data: dict[str, Any]) -> None:
         time = at(ms)
-        said = (self.source, f"{self.run}-{self.seq}", time, kind, subject, json.dumps(data))
+        said = (self.source, id_, time, kind, subject, json.dumps(data))
         self.rows.append((*said, time, "journal.jsonl", "batch", time.date()))
 
     def election(self, ms: int, what: str, epoch: int, **data: Any) -> None:
@@ -100,8 +110,8 @@ class Plants:
 
     def span(self, topic: str, **columns: Any) -> None:
         done = {"outcome": "done", "phase": "done", "replicas": 4, "acked_replicas": 4}
-        times = {"marked_at": at(0), "queued_at": at(0), "done_at": at(9 * SECOND)}
-        self.spans.append({"topic": topic, "span": 1, **done, **times, **columns})
+        times = {"marked_at": at(0), "queued_at": at(0), "started_at": at(0), "done_at": at(9 * SECOND)}
+        self.spans.append({"topic": topic, "span": 1, **done, **times, "last_at": at(9 * SECOND), **columns})
 
     def seen(self, survey: int, broker: int, log_dir: str, *found: tuple[str, str, int], source: str = "local") -> None:
         """What a survey saw in a log directory: (kind, topic, bytes) each."""
@@ -111,13 +121,29 @@ class Plants:
             row = {"kind": kind, "topic": topic, "size_bytes": size_bytes, "directory": f"{topic}-{number}"}
             self.inventory.append({**of, "source": source, **row})
 
+    def all_spans(self) -> list[dict[str, Any]]:
+        """Also the deletions that lines about phases tell of."""
+        lines = [
+            Line(source, id_, round(time.timestamp() * 1000), kind, subject, data)
+            for source, id_, time, kind, subject, data, *_ in self.lines
+            if kind == "deletion-phase"
+        ]
+        rows = reference.deletion_spans(reference.spans(lines), [], lines)
+        not_looked_at = ("held", "waited_for", "day")
+        told = [{name: _instant(name, row[name]) for name in row if name not in not_looked_at} for row in rows]
+        return [*self.spans, *told]
+
     def evidence(self, spark: SparkSession) -> Evidence:
         return Evidence(
             frame_of(spark, schemas.CONTROLLER_EVENTS, self.lines),
-            _frame(spark, self.spans, schemas.DELETION_SPANS),
+            _frame(spark, self.all_spans(), schemas.DELETION_SPANS),
             _frame(spark, self.inventory, schemas.AGENT_INVENTORY),
             _frame(spark, self.znodes, schemas.ZNODE_SNAPSHOT),
         )
+
+
+def _instant(name: str, value: Any) -> Any:
+    return datetime.datetime.fromisoformat(value) if name.endswith("_at") and value else value
 
 
 def _frame(spark: SparkSession, rows: Iterable[dict[str, Any]], schema: Any) -> DataFrame:
@@ -190,6 +216,11 @@ def _beginnings(plants: Plants) -> None:
     one.path(67_000, "lost-lines", "DELETION_STARTED", "DELETION_SUCCESSFUL")
     one.election(68_000, "elected", 3)
     one.path(69_000, "of-two-tenures", "ONLINE", "OFFLINE")
+    kafka = plants.controller(2005)
+    kafka.path(65_000, "lost-on-the-way", "ONLINE", "OFFLINE")
+    kafka.seq += 1
+    kafka.path(67_000, "lost-on-the-way", "DELETION_STARTED", "DELETION_SUCCESSFUL")
+    kafka.lost_on_the_way(68_000, "2026-01-02T10:01:06Z", "2026-01-02T10:01:06Z")
     other = plants.controller(2004)
     other.election(70 * SECOND, "elected", 4)
     other.path(71_000, "never-gone", *_DELETED)
@@ -260,8 +291,6 @@ def _outcomes(plants: Plants) -> None:
     after.election(900_000, "active", 30)
     after.phase(901_000, "taken-over", "queued", topic_id="taken-over")
     after.phase(901_000, "twice", "done", topic_id="twice")
-    for topic in ("gone-without-a-word", "taken-over"):
-        plants.span(topic, topic_id=topic, outcome="open", phase="queued", done_at=None)
     plants.znodes.append({"kind": "topic", "topic": "seen", "topic_id": "let-go", "taken_at": at(0)})
     plants.znodes.append({"kind": "topic", "topic": "twice", "topic_id": "twice", "taken_at": at(0)})
 
@@ -276,8 +305,10 @@ def _steps(plants: Plants) -> None:
         told.unasked(SECOND, "half-on-a-controller", broker=2031, topic_id="id")
     told.unasked(SECOND, "too-few-on-a-controller", broker=2031, partitions="1")
     told.unasked(SECOND, "too-few-on-a-controller", broker=2031, partitions="0", topic_id="of-another-life")
-    plants.span("not-yet", acked_replicas=3, outcome="open", done_at=None)
-    plants.span("in-a-gap", acked_replicas=3, marked_at=at(64_000), queued_at=at(64_000), done_at=at(70_000))
+    plants.span("not-yet", acked_replicas=3, outcome="open", done_at=None, last_at=None)
+    in_a_gap = {"marked_at": at(64_000), "queued_at": at(64_000), "started_at": at(64_000), "done_at": at(70_000)}
+    plants.span("in-a-gap", acked_replicas=3, **in_a_gap)
+    plants.span("rotated-away", acked_replicas=0, marked_at=None, queued_at=None, started_at=None)
     plants.span("backwards", started_at=at(-8 * SECOND))
     plants.span("skewed", started_at=at(-3 * SECOND))
 
@@ -311,6 +342,12 @@ def _missing_lines(plants: Plants) -> None:
     told.obeyed(10, 1, NONE=1)
     said = {"first": "2026-01-02T10:00:00.005Z", "last": "2026-01-02T10:00:00.007Z", "reason": "disk full"}
     told.line(20, "gap", "broker/52", count=3, **said)
+    for number, lost_at in ((54, "00.005"), (55, "09.005")):
+        through_kafka = plants.agent(number)
+        through_kafka.obeyed(0, 1, NONE=1)
+        through_kafka.seq += 3
+        through_kafka.obeyed(10, 1, NONE=1)
+        through_kafka.lost_on_the_way(20, f"2026-01-02T10:00:{lost_at}Z", f"2026-01-02T10:00:{lost_at}Z")
     between = plants.agent(53, seq=65_534)
     between.obeyed(0, 1, NONE=1)
     between.seq += 1
@@ -334,3 +371,6 @@ def _forms(plants: Plants) -> None:
         error=None,
     )
     agent.line(3, "broker", "broker/61", happened=7)
+    repeating = plants.agent(62)
+    for _ in range(2):
+        repeating.line(4, "broker", "broker/62", happened=7)

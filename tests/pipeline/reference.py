@@ -65,6 +65,7 @@ class Span:
         self.partitions: list[int] = []
         self.replica_counts: list[int] = []
         self.lines: list[tuple[int, str]] = []
+        self.names: list[str] = []
         self.holds: list[list[Any]] = []
         self.controllers: set[int] = set()
         self.replicas: dict[tuple[int, int], list[tuple[int, str, str | None]]] = defaultdict(list)
@@ -120,6 +121,7 @@ def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
         span = spans[topic_id][-1]
         span.first.setdefault(phase, at)
         span.lines.append((at, phase))
+        span.names.append(f"{line.source} {line.id}")
         span.partitions += [n for n in [number(said.get("partitions"))] if n is not None]
         span.replica_counts += [n for n in [number(said.get("replicas"))] if n is not None]
         span.controllers.add(int(line.source.rpartition("/")[2]))
@@ -160,6 +162,10 @@ def _kind(line: Line, said: Row) -> str | None:
         states = {"STARTED": "asked", "INELIGIBLE": "ineligible", "SUCCESSFUL": "acked"}
         return states.get(str(said.get("after")).removeprefix("DELETION_"))
     return None
+
+
+def done_lines(span: Span) -> list[str]:
+    return [name for name, (_, phase) in zip(span.names, span.lines, strict=True) if phase == "done"]
 
 
 def replica_deletions(spans: Iterable[Span]) -> Iterator[Row]:
@@ -237,6 +243,11 @@ def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]
             ],
             "waited_ms": _covered(waits),
             "controllers": sorted(span.controllers),
+            "last_at": text(span.lines[-1][0]),
+            "first_line": span.names[0],
+            "last_line": span.names[-1],
+            "done_line": next(iter(done_lines(span)), None),
+            "dones": len(done_lines(span)),
             "deleted_ms": gap(span.marked, done),
             "reclaimed_ms": gap(span.marked, gone),
         }

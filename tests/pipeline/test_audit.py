@@ -40,9 +40,9 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "freed-as-seen": ("topic/freed-less on 31",),
     "freed-as-seen-in-service": ("topic/grown on 31",),
     "own-directory": ("directory/data/a",),
-    "no-line-lost": ("broker/51", "broker/53"),
-    "no-gap": ("broker/52", "controller/2002"),
-    "known-form": ("broker/61", "broker/61", "topic/wrong-subject"),
+    "no-line-lost": ("broker/51", "broker/53", "broker/55"),
+    "no-gap": ("broker/52", "broker/54", "broker/55", "controller/2002", "controller/2005"),
+    "known-form": ("broker/61", "broker/61", "broker/62", "topic/wrong-subject"),
 }
 
 
@@ -72,6 +72,11 @@ def test_a_violation_says_what_was_found_when_and_by_which_lines(found: Found) -
     assert torn["event_ids"][0].startswith("/lethe/controller/2001 19b1f2c3a4b-")
     assert torn["severity"] == "error"
     assert torn["day"] == torn["time"].date()
+
+
+def test_equal_lines_of_one_moment_are_one_violation(found: Found) -> None:
+    (row,) = (row for row in found["known-form"] if row["subject"] == "broker/62")
+    assert row["event_ids"] == [f"/lethe/broker/62 19b1f2c3a4b-{number}" for number in (1, 2)]
 
 
 def test_every_violation_has_what_the_table_needs(found: Found) -> None:
