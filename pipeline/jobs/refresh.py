@@ -1,10 +1,11 @@
 """From bronze to silver and gold, for some days: the order in which tables are made anew.
 
 Theory of operation. Every derived row is a function of bronze rows, so making it again gives the same row. Of the
-journal, the topics are found of whose deletions the days' lines say anything. Their whole history is read, from the day
-on which the first of their spans began, and gives their spans anew. In the days of these spans, as they were and as
-they are now, the rows of other topics stay and theirs are replaced. A deletion that ended today thus rewrites the day
-on which it was marked, and no other. What is said of a survey depends on that survey alone.
+journal, the topics are found of whose deletions the days' lines say anything, and those that waited for a broker, if
+the lines about that broker now give another reason. Their whole history is read, from the day on which the first of
+their spans began, and gives their spans anew. In the days of these spans, as they were and as they are now, the rows of
+other topics stay and theirs are replaced. A deletion that ended today thus rewrites the day on which it was marked, and
+no other. What is said of a survey depends on that survey alone.
 
 Gold tables are made again for the days that were rewritten, from whole days; the small ones that have no days, from
 everything. Each table changes whole or not at all; where a run dies between two of them, the lake still owes the days,
@@ -27,13 +28,14 @@ from pipeline.jobs.refresh_gold import refresh_gold
 from pipeline.jobs.report import Only, Stage
 from pipeline.jobs.rules import Rules
 from pipeline.tables import Table
-from pipeline.transforms.affected import affected_topics, lines_about, rows_of, rows_of_others
+from pipeline.transforms.affected import STEM, lines_about, rows_of, rows_of_others, stems_of, touched
 from pipeline.transforms.directories import directories
 from pipeline.transforms.leftover_by_broker import leftover_by_broker
 from pipeline.transforms.leftovers import leftovers
 from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
+from pipeline.transforms.waits import otherwise_waited
 from protocol.journal import FactType
 
 
@@ -73,13 +75,29 @@ def refresh_deletions(
     rewritten."""
     stage("finding the deletions that changed")
     events = lake.read(tables.CONTROLLER_EVENTS, days)
-    affected = affected_topics(events if changed is None else events.where(changed)).persist()
+    said = touched(events if changed is None else events.where(changed)).persist()
+    topics = said.where("broker is null").select(STEM)
     try:
-        if not affected.limit(1).count():
-            return set()
-        return _respan(lake, days, affected, stage)
+        brokers = [row["broker"] for row in said.where("broker is not null").select("broker").collect()]
+        if brokers and (waiting := _waiting_otherwise(lake, brokers)) is not None:
+            topics = topics.unionByName(stems_of(waiting)).distinct().persist()
+            # As a whole: it comes of a table that is about to be replaced.
+            topics.count()
+        return _respan(lake, days, topics, stage) if topics.limit(1).count() else set()
     finally:
-        affected.unpersist()
+        topics.unpersist()
+        said.unpersist()
+
+
+def _waiting_otherwise(lake: Lake, brokers: Collection[int]) -> DataFrame | None:
+    """Topics of whose deletions the table does not say why they waited for these brokers, as the journal does by now;
+    None where none ever waited."""
+    spans = lake.read(tables.DELETION_SPANS)
+    waits = spans.where(F.exists("waited_for", lambda wait: wait["broker"].isin(*brokers)))
+    if not waits.limit(1).count():
+        return None
+    told = lake.read(tables.CONTROLLER_EVENTS).where(F.col("type") == FactType.BROKER.value)
+    return otherwise_waited(waits, told, brokers)
 
 
 def _respan(lake: Lake, days: Sequence[datetime.date], affected: DataFrame, stage: Stage) -> set[datetime.date]:

@@ -24,11 +24,20 @@ def stem_of(topic: Column) -> Column:
     return F.left(topic, F.lit(_NEVER_CUT)).alias(STEM)
 
 
-def affected_topics(events: DataFrame) -> DataFrame:
-    """(stem): the topics of whose deletions these lines say something, each once."""
+def touched(events: DataFrame) -> DataFrame:
+    """(stem, broker): the topics of whose deletions these lines say something, and the brokers of which they do, each
+    once; the other column is null."""
     states = (F.col("type") == FactType.TRANSITION.value) & F.col("data").contains("DELETION_")
-    said = events.where(F.col("type").isin(*(kind.value for kind in _DELETIONS)) | states)
-    return said.select(stem_of(_topic())).where(F.col(STEM).isNotNull()).distinct()
+    # Agents say of themselves what happened, controllers what became of brokers.
+    is_of_broker = (F.col("type") == FactType.BROKER.value) & F.col("data").contains('"what"')
+    said = events.where(F.col("type").isin(*(kind.value for kind in _DELETIONS)) | states | is_of_broker)
+    broker = F.when(is_of_broker, F.substring_index("subject", "broker/", -1).try_cast("int")).alias("broker")
+    return said.select(stem_of(_topic()), broker).where(F.col(STEM).isNotNull() | broker.isNotNull()).distinct()
+
+
+def stems_of(topics: DataFrame) -> DataFrame:
+    """(stem), of a frame with a column `topic`; some perhaps twice."""
+    return topics.select(stem_of(F.col("topic")))
 
 
 def lines_about(events: DataFrame, affected: DataFrame) -> DataFrame:

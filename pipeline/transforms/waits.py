@@ -7,6 +7,7 @@ or, where a return is the first that is told of it, that it was away. Otherwise 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -76,13 +77,29 @@ def _histories(events: DataFrame) -> DataFrame:
     return told.groupBy("broker").agg(F.sort_array(F.collect_list(F.struct("at", "what"))).alias("history"))
 
 
+def otherwise_waited(spans: DataFrame, events: DataFrame, brokers: Collection[int]) -> DataFrame:
+    """topic: those of DELETION_SPANS of which the table does not say, of one of these brokers, what `events` tell:
+    lines about brokers that came late, or before others. The lines are those about brokers, of all days."""
+    told = F.when(F.col("said").isin(BROKER_TO_RETURN, LOG_DIRECTORY), F.col("said"))
+    return (
+        spans.select("topic", F.explode("waited_for").alias("wait"))
+        .select("topic", "wait.broker", "wait.since", F.col("wait.reason").alias("said"))
+        .where(F.col("broker").isin(*brokers))
+        .join(F.broadcast(_histories(events)), "broker", "left")
+        .where(~told.eqNullSafe(_reason_told()))
+        .select("topic")
+    )
+
+
 def _reason() -> Column:
+    return F.coalesce(_reason_told(), "refusal", F.lit(UNREACHABLE))
+
+
+def _reason_told() -> Column:
+    """What a broker's history gives as the reason; null where it gives none."""
     before = F.filter("history", lambda told: told["at"] <= F.col("since"))
     after = F.filter("history", lambda told: told["at"] > F.col("since"))
     last = F.try_element_at(before, F.lit(-1))["what"]
     following = F.try_element_at(after, F.lit(1))["what"]
-    return (
-        F.when((last == _FAILED) | (last.isNull() & (following == _STARTED)), BROKER_TO_RETURN)
-        .when(last == _LOST_DIRECTORY, LOG_DIRECTORY)
-        .otherwise(F.coalesce("refusal", F.lit(UNREACHABLE)))
-    )
+    is_away = (last == _FAILED) | (last.isNull() & (following == _STARTED))
+    return F.when(is_away, BROKER_TO_RETURN).when(last == _LOST_DIRECTORY, LOG_DIRECTORY)

@@ -1,0 +1,35 @@
+"""Tables that are made anew for some lines say what they would say had all lines come at once."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from pipeline import tables
+from pipeline.io.lake import Lake
+from pipeline.jobs.refresh import refresh_deletions
+from tests.pipeline.journals import Journal, events
+
+DAY = datetime.date(2026, 1, 2)
+
+
+def test_a_late_line_about_a_broker_tells_why_it_was_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+    journal = Journal()
+    journal.phases(0, "waits", ("queued", "started"))
+    journal.moved(3000, "waits", 2, "DELETION_INELIGIBLE")
+    journal.broker(2000, 2, "failed")
+    journal.broker(5000, 2, "started")
+    lake = Lake(spark, str(tmp_path / "lake"))
+    reasons, written = [], []
+    with lake.writer("refresh"):
+        for new in (journal.lines[:-2], journal.lines[-2:-1], journal.lines[-1:]):
+            lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
+            changed = F.col("id").isin([line.id for line in new])
+            written.append(refresh_deletions(lake, [DAY], lambda _: None, changed))
+            (span,) = lake.read(tables.DELETION_SPANS).select("waited_for").collect()
+            reasons.append([wait["reason"] for wait in span["waited_for"]])
+    assert reasons == [["unreachable"], ["broker_to_return"], ["broker_to_return"]]
+    assert written == [{DAY}, {DAY}, set()], "nothing is made anew for what changes nothing"
