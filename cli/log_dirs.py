@@ -12,6 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.vocabulary import BrokerId
 
 LogDirs = Annotated[
     list[str] | None,
@@ -76,22 +77,30 @@ async def with_owners(
     session: ZooKeeperSession, known: Mapping[int, Sequence[Path]], named: Sequence[NamedLogDir]
 ) -> dict[int, list[Path]]:
     """All directories by broker, each once. Raises ValueError where the owner of one cannot be told, and where one says
-    that it is of another cluster: held against this one's topics, everything in it would seem to be left over."""
-    from survey.directories import UnknownOwner, owner_of
+    that it is of another cluster or another broker than was said: held against this one's topics, everything in it
+    would seem to be left over."""
+    from survey.directories import Owner, UnknownOwner, owner_of
     from survey.zookeeper import read_cluster_id
 
-    cluster_id = await read_cluster_id(session) if any(each.broker is None for each in named) else None
-    found = {broker: dict.fromkeys(paths) for broker, paths in known.items()}
-    for broker, path in named:
-        if broker is None:
+    everything = (*(NamedLogDir(broker, path) for broker, paths in known.items() for path in paths), *named)
+    cluster_id = await read_cluster_id(session) if everything else None
+    found: dict[int, dict[Path, None]] = {}
+    for broker, path in everything:
+        try:
             owner = await asyncio.to_thread(owner_of, path)
-            if None not in (owner.cluster_id, cluster_id) and owner.cluster_id != cluster_id:
-                raise UnknownOwner(
-                    f"{path} is of the cluster {owner.cluster_id}, and ZooKeeper's is {cluster_id}: is --zookeeper "
-                    f"right? BROKER={path} takes it for that broker's all the same"
-                )
-            broker = owner.broker
-        found.setdefault(broker, {})[path] = None
+        except UnknownOwner:
+            if broker is None:
+                raise
+            owner = Owner(BrokerId(broker), None)
+        if None not in (owner.cluster_id, cluster_id) and owner.cluster_id != cluster_id:
+            raise UnknownOwner(
+                f"{path} is of the cluster {owner.cluster_id}, and ZooKeeper's is {cluster_id}: is --zookeeper right?"
+            )
+        if broker is not None and owner.broker != broker:
+            raise UnknownOwner(
+                f"{path} is broker {owner.broker}'s, as its meta.properties says, and not broker {broker}'s"
+            )
+        found.setdefault(owner.broker, {})[path] = None
     return {broker: [*paths] for broker, paths in found.items()}
 
 

@@ -227,7 +227,7 @@ DIRECTORIES: Final = StructType(AGENT_INVENTORY.fields)
 LEFTOVERS: Final = _table(
     *_SURVEY,
     ("place", TEXT, "zookeeper, cache, disk"),
-    ("standing", TEXT, "left_over, set_aside, missing, pending"),
+    ("standing", TEXT, "left_over, set_aside, missing, incomplete, pending"),
     ("reason", TEXT, "for programs; the sentence is in protocol.findings"),
     ("what", TEXT, "a znode path, a topic in a cache, the path of a directory"),
     ("topic", TEXT, "topic"),
@@ -306,7 +306,7 @@ LEFTOVER_BY_BROKER: Final = _table(
     *_SURVEY,
     ("broker", NUMBER, "broker; null for ZooKeeper"),
     ("place", TEXT, "zookeeper, cache, disk"),
-    ("standing", TEXT, "left_over, set_aside, missing, pending"),
+    ("standing", TEXT, "left_over, set_aside, missing, incomplete, pending"),
     ("reason", TEXT, "reason"),
     ("findings", LONG, "how many"),
     ("size_bytes", LONG, "on disk"),

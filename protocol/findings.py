@@ -25,6 +25,9 @@ class Standing(enum.Enum):
     """A broker has kept it on purpose, because it could not tell whose bytes they are."""
     MISSING = "missing"
     """The reverse: something that a topic should have and has not."""
+    INCOMPLETE = "incomplete"
+    """A topic that nobody has marked, of whose tree a part is not there: it is being made, or was damaged. Only
+    somebody who looks can tell."""
     PENDING = "pending"
     """A deletion that is under way: the topic is marked, or its bytes wait for their paced removal."""
 
@@ -41,7 +44,8 @@ class Reason(enum.Enum):
     MARKER_WITHOUT_TOPIC = "the deletion marker is of no existing topic"
     CONFIG_WITHOUT_TOPIC = "the configuration is of no existing topic"
     REASSIGNMENT_WITHOUT_TOPIC = "the reassignment names no existing topic"
-    HALF_DELETED_TOPIC = "the topic's tree is incomplete, as an interrupted deletion leaves it"
+    HALF_DELETED_TOPIC = "the marked topic's tree is incomplete, as an interrupted deletion leaves it"
+    INCOMPLETE_TOPIC = "the topic's tree is incomplete and nobody has marked it: it is being made, or was damaged"
     CACHED_WITHOUT_TOPIC = "the broker tells clients of a topic that does not exist"
     CACHED_OTHER_INCARNATION = "the broker tells clients of an earlier topic of that name"
     IN_NO_CACHE = "the topic exists, and no broker tells clients of it"
@@ -66,6 +70,7 @@ _STANDINGS = {
     Reason.MARKED_TOPIC: Standing.PENDING,
     Reason.NOT_RECLAIMED_YET: Standing.PENDING,
     Reason.STRAY_DIRECTORY: Standing.SET_ASIDE,
+    Reason.INCOMPLETE_TOPIC: Standing.INCOMPLETE,
     Reason.IN_NO_CACHE: Standing.MISSING,
     Reason.REPLICA_WITHOUT_DIRECTORY: Standing.MISSING,
 }

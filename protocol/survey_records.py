@@ -9,6 +9,7 @@ one version. What a column is called here, it is called in the pipeline's tables
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -17,6 +18,8 @@ from protocol.journal import JsonValue, time_from_text, time_to_text
 VERSION: Final = 1
 """Of the files' form; a reader refuses a higher one."""
 
+_NO_PART_OF_A_NAME: Final = re.compile(r"[^A-Za-z0-9.]+")
+_HOST_MAX: Final = 64
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 
@@ -54,7 +57,7 @@ class File(NamedTuple):
 
 
 _SURVEY: Final = (
-    Column("survey_id", Kind.TEXT, "the survey that saw it: when it began, as `20260102T030405.678Z`"),
+    Column("survey_id", Kind.TEXT, "the survey that saw it: when it began and where, as `20260102T030405.678Z-host`"),
     Column("taken_at", Kind.INSTANT, "when that survey began"),
 )
 
@@ -158,9 +161,12 @@ ROW_FILES: Final = (ZNODES, METADATA, DIRECTORIES)
 FILES: Final = (MANIFEST, *ROW_FILES)
 
 
-def survey_id(taken_at_ms: int) -> str:
-    """The name of a survey that began then: `20260102T030405.678Z`. Names sort as their times do."""
-    return time_to_text(taken_at_ms).replace("-", "").replace(":", "")
+def survey_id(taken_at_ms: int, host: str = "") -> str:
+    """The name of a survey that began then on that machine: `20260102T030405.678Z-host`, so that two machines never
+    give two surveys one name. Names sort as their times do."""
+    moment = time_to_text(taken_at_ms).replace("-", "").replace(":", "")
+    where = _NO_PART_OF_A_NAME.sub("-", host)[:_HOST_MAX].strip("-.")
+    return f"{moment}-{where}" if where else moment
 
 
 def row_problems(file: File, row: Mapping[str, JsonValue]) -> list[str]:

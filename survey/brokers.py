@@ -72,11 +72,15 @@ async def _ask(connection: KafkaConnection, broker: BrokerId, topics: Collection
         metadata = await _metadata(connection, topics)
         described = await connection.ask(DescribeLogDirsRequest())
         if isinstance(described, DescribeLogDirsResponse):
-            if described.error == ErrorCode.NONE:
-                log_dirs = _log_dirs(broker, described, topics)
-            else:
+            if described.error != ErrorCode.NONE:
                 failure = Failure.ERROR
                 problems.append(Problem(where, f"DescribeLogDirs: {error_name(described.error)}"))
+            elif not described.log_dirs:
+                # A broker has one or more. Old ones answer so where they do not let us ask, and name no error.
+                failure = Failure.ERROR
+                problems.append(Problem(where, "DescribeLogDirs: it names no log directory; may nobody ask it?"))
+            else:
+                log_dirs = _log_dirs(broker, described, topics)
     except (ClientError, ProtocolError) as error:
         failure = _failure(error)
         problems.append(Problem(where, str(error)))

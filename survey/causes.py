@@ -66,7 +66,15 @@ class Kind(enum.Enum):
     )
     HALF_DELETED = Words(
         "is half deleted: its tree in ZooKeeper is incomplete{detail}",
-        "an active controller finishes it; where the topic is not marked any more, mark it again: lethe topics delete",
+        "an active controller finishes it",
+    )
+    INCOMPLETE = Words(
+        "has an incomplete tree in ZooKeeper{detail}: it is being made, or it was damaged",
+        "nothing, while an active controller makes it; otherwise look at {path} and what is below it",
+    )
+    UNREADABLE = Words(
+        "has a znode {path} that cannot be read or understood{since}{detail}",
+        "see who may read it, and what it says; nothing can be said of the topic before",
     )
     MARKER_WITHOUT_TOPIC = Words(
         "has only its deletion marker left: there is no such topic in ZooKeeper",

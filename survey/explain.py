@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from protocol.findings import Reason
+from protocol.zookeeper import paths
 from survey import unreadable
 from survey.causes import Cause, Kind
 from survey.directories import may_be_cut
@@ -229,7 +230,7 @@ def _where_to(moving: dict[int, tuple[int, ...]]) -> str:
 
 
 def _damaged(there: TopicTree) -> Iterator[Cause]:
-    found = None if there.assignments is None else damage(there, is_marked=True)
+    found = damage(there, is_marked=True)
     if found is not None:
         yield Cause(Kind.HALF_DELETED, detail=found)
 
@@ -253,12 +254,13 @@ def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
         yield disabled if refused is None else replace(disabled, since_ms=refused.at_ms)
     elif refused is not None:
         yield Cause(Kind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
-    else:
+    elif there.assignments is not None and damage(there, is_marked=False) is None:
+        # Of a topic that is not whole, or not understood, nobody should take this for advice to delete it.
         yield Cause(Kind.NOT_MARKED)
     if there.assignments is None:
-        yield unreadable.unreadable(evidence, there.name)
+        yield replace(unreadable.unreadable(evidence, there.name), kind=Kind.UNREADABLE)
     elif (found := damage(there, is_marked=False)) is not None:
-        yield Cause(Kind.HALF_DELETED, detail=found)
+        yield Cause(Kind.INCOMPLETE, path=paths.topic(there.name), detail=found)
 
 
 # --- gone ---------------------------------------------------------------------------------------------------------

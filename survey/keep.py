@@ -47,7 +47,7 @@ def prepare(out: Path) -> None:
 
 def keep(survey: Survey, out: Path, open_new: Opener = _open_new) -> Path:
     """Write the survey below `out`, which `prepare` has made; returns its directory. Blocking. Raises KeepFailed."""
-    target = out / survey_id(survey.taken_at_ms)
+    target = out / survey_id(survey.taken_at_ms, survey.host)
     if target.exists():
         raise KeepFailed(f"a survey of that very moment is kept already in {target}; take it again")
     hidden = _hidden(out, target.name)

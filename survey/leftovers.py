@@ -3,9 +3,20 @@
 Theory of operation. ZooKeeper is the truth about which topics there are; caches and disks are held against it. Each
 finding has a place, a reason and, by its reason, a standing: `protocol.findings` has the words.
 
-Doubt is never turned into a finding. Of topics that came or went while the survey was taken nothing is said; of a
-topic that is marked only that it is marked; a directory whose owner cannot be told (no topic id on either side) passes
-if a topic of that name has a replica on that broker.
+Doubt is never turned into a finding. What could not be seen is among the survey's problems, and each conclusion asks
+whether what it rests on was seen:
+
+* that something belongs to no topic: the list of topics was read;
+* that a living topic's tree, replica or directory is not as it should be: the markers and the reassignments were read,
+  and the topic's own znode was understood;
+* that no broker knows a topic: it is in service, every registered broker told its cache, and who is registered is
+  known;
+* that a directory is not there: the topic is in service, its broker is registered and told which log directories it
+  has, and all were seen whole.
+
+Of topics that came, went or were changed while the survey was taken nothing is said; of a topic that is marked only
+that it is marked; of a partition that moves, not where it lies. A directory whose owner cannot be told (no topic id on
+either side) passes if a topic of that name has a replica on that broker.
 """
 
 from __future__ import annotations
@@ -59,6 +70,8 @@ def is_clean(survey: Survey) -> bool:
 
 def _in_zookeeper(survey: Survey) -> Iterator[Leftover]:
     tree = survey.zookeeper
+    if not tree.knows_topics:
+        return
     for name in tree.marked:
         reason = Reason.MARKED_TOPIC if name in tree.topics else Reason.MARKER_WITHOUT_TOPIC
         yield Leftover(Place.ZOOKEEPER, reason, paths.delete_topic(name), name)
@@ -76,20 +89,19 @@ def _in_zookeeper(survey: Survey) -> Iterator[Leftover]:
             )
     marked = frozenset(tree.marked)
     for topic in tree.topics.values():
-        found = damage(topic, is_marked=topic.name in marked)
-        if found is not None:
-            yield Leftover(
-                Place.ZOOKEEPER, Reason.HALF_DELETED_TOPIC, paths.topic(topic.name), topic.name, detail=found
-            )
+        is_marked = topic.name in marked
+        found = damage(topic, is_marked=is_marked)
+        if found is not None and (is_marked or tree.knows_plans):
+            reason = Reason.HALF_DELETED_TOPIC if is_marked else Reason.INCOMPLETE_TOPIC
+            yield Leftover(Place.ZOOKEEPER, reason, paths.topic(topic.name), topic.name, detail=found)
 
 
 def damage(topic: TopicTree, *, is_marked: bool) -> str | None:
-    """What of the topic's tree is missing; None where nothing is. A topic that no controller has taken up yet has no
-    `partitions` at all, which is no damage."""
-    if topic.partition_znodes is None:
+    """What of the topic's tree is missing; None where nothing is, or where that cannot be told. A topic that no
+    controller has taken up yet has no `partitions` at all, which is no damage; a topic's znode that cannot be read or
+    understood is among the survey's problems."""
+    if topic.partition_znodes is None or topic.assignments is None:
         return None
-    if topic.assignments is None:
-        return f"it has partitions {_numbers(topic.partition_znodes)} and no readable assignment"
     bare = [p for p in topic.partition_znodes if p not in topic.states]
     if bare:
         return f"partitions {_numbers(bare)} have no state"
@@ -102,20 +114,32 @@ def damage(topic: TopicTree, *, is_marked: bool) -> str | None:
     return None
 
 
+def is_in_service(topic: TopicTree) -> bool:
+    """Every partition has a state that can be understood. Before that a controller has not brought the topic up: it
+    tells brokers nothing of it, or of some partitions only."""
+    return bool(topic.assignments) and all(topic.states.get(number) is not None for number in topic.assignments or ())
+
+
 # --- caches -------------------------------------------------------------------------------------------------------
 
 
 def _in_caches(survey: Survey) -> Iterator[Leftover]:
     tree = survey.zookeeper
     marked = frozenset(tree.marked)
+    if not tree.knows_topics:
+        return
     for answer in survey.answers:
         yield from _in_cache(survey, answer)
-    answered = [answer.cache for answer in survey.answers if answer.cache is not None]
-    if not answered:
+    answered = {answer.broker: answer.cache for answer in survey.answers if answer.cache is not None}
+    have_all = bool(tree.brokers) and all(broker.id in answered for broker in tree.brokers)
+    if not (have_all and tree.knows_brokers and tree.knows_plans):
         return
     for topic in tree.topics.values():
-        is_up = any(state is not None for state in topic.states.values())
-        if is_up and topic.name not in marked and not any(topic.name in cache for cache in answered):
+        if (
+            is_in_service(topic)
+            and topic.name not in marked
+            and not any(topic.name in cache for cache in answered.values())
+        ):
             yield Leftover(Place.CACHE, Reason.IN_NO_CACHE, topic.name, topic.name)
 
 
@@ -147,8 +171,11 @@ def _on_disks(survey: Survey) -> Iterator[Leftover]:
             judged = _directory(survey, view, directory)
             if judged is not None:
                 yield _on_disk(view, directory, *judged)
+    if not (survey.zookeeper.knows_topics and survey.zookeeper.knows_plans):
+        return
+    told = {answer.broker for answer in survey.answers if answer.log_dirs is not None}
     for broker in survey.zookeeper.brokers:
-        if broker.id in has and broker.id not in doubtful:
+        if broker.id in has and broker.id in told and broker.id not in doubtful:
             yield from _without_directory(survey, broker.id, has[broker.id])
 
 
@@ -157,6 +184,8 @@ def _directory(survey: Survey, view: LogDirView, directory: Directory) -> tuple[
         return Reason.NOT_RECLAIMED_YET, ""
     if directory.kind is DirectoryKind.STRAY:
         return Reason.STRAY_DIRECTORY, ""
+    if not survey.zookeeper.knows_topics:
+        return None
     assert directory.topic_partition is not None
     name, partition = directory.topic_partition
     topic = survey.zookeeper.topics.get(name)
@@ -168,7 +197,8 @@ def _directory(survey: Survey, view: LogDirView, directory: Directory) -> tuple[
         return Reason.DIRECTORY_WITHOUT_TOPIC, ""
     if _differ(directory.topic_id, topic.topic_id):
         return Reason.DIRECTORY_OF_OTHER_INCARNATION, _ids("its id is", directory.topic_id, topic.topic_id)
-    if topic.name in survey.zookeeper.marked or topic.assignments is None:
+    is_doubtful = not survey.zookeeper.knows_plans or directory.topic_partition in survey.zookeeper.reassigning
+    if topic.name in survey.zookeeper.marked or topic.assignments is None or is_doubtful:
         return None
     assignment = topic.assignments.get(partition)
     if assignment is None or view.broker not in assignment.replicas:
@@ -194,13 +224,13 @@ def _on_disk(view: LogDirView, directory: Directory, reason: Reason, detail: str
 def _without_directory(survey: Survey, broker: BrokerId, has: set[TopicPartition]) -> Iterator[Leftover]:
     marked = frozenset(survey.zookeeper.marked)
     for topic in survey.zookeeper.topics.values():
-        if topic.name in marked:
+        if topic.name in marked or not is_in_service(topic):
             continue
         for number, assignment in (topic.assignments or {}).items():
             partition = TopicPartition(topic.name, number)
-            # Without a state the controller has not brought it up yet; a reassignment adds replicas in its own time.
-            is_due = topic.states.get(number) is not None and broker not in assignment.adding
-            if is_due and broker in assignment.replicas and partition not in has:
+            # A reassignment adds and removes replicas in its own time.
+            moves = broker in (*assignment.adding, *assignment.removing) or partition in survey.zookeeper.reassigning
+            if not moves and broker in assignment.replicas and partition not in has:
                 yield Leftover(Place.DISK, Reason.REPLICA_WITHOUT_DIRECTORY, str(partition), topic.name, broker, number)
 
 

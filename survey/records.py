@@ -40,7 +40,7 @@ def rows_of(file: File, survey: Survey) -> Iterator[Row]:
 
 
 def _base(survey: Survey) -> Row:
-    return {"survey_id": survey_id(survey.taken_at_ms), "taken_at": time_to_text(survey.taken_at_ms)}
+    return {"survey_id": survey_id(survey.taken_at_ms, survey.host), "taken_at": time_to_text(survey.taken_at_ms)}
 
 
 # --- ZooKeeper ----------------------------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
-"""Taking a survey: ZooKeeper first, then brokers and disks at the same time, then ZooKeeper's lists once more."""
+"""Taking a survey: ZooKeeper first, then brokers and disks at the same time, then ZooKeeper's lists once more,
+and the topics that something was found about."""
 
 from __future__ import annotations
 
 import asyncio
 import os.path
+import socket
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +16,9 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.vocabulary import Broker, BrokerId
 from survey.brokers import AskBroker, broker_asker
 from survey.directories import is_owned_by, read_log_dir
-from survey.views import BrokerAnswers, LogDirView, Source, Survey
-from survey.zookeeper import read_names, read_tree
+from survey.leftovers import leftovers
+from survey.views import BrokerAnswers, LogDirView, Source, Survey, TopicTree
+from survey.zookeeper import Names, read_tree
 
 MAX_AT_ONCE: Final = 16
 """Brokers that are asked, and directories that are read, at the same time."""
@@ -51,15 +55,28 @@ async def take(
     log_dirs_seen = _all_log_dirs([reading.result() for reading in readings], answers)
     if look_here:
         log_dirs_seen = await asyncio.to_thread(_look_here, log_dirs_seen, tree.cluster_id)
-    moved = (await read_names(session)).moved_since(before) | set(before.topics).difference(tree.topics)
-    return Survey(
-        taken_at_ms,
-        int((time.monotonic() - began) * 1000),
-        tree,
-        answers,
-        log_dirs_seen,
-        tuple(sorted(moved)),
-    )
+    seen = Survey(taken_at_ms, 0, tree, answers, log_dirs_seen, host=socket.gethostname())
+    moved = await _moved(session, seen, before)
+    return replace(seen, took_ms=int((time.monotonic() - began) * 1000), in_motion=tuple(sorted(moved)))
+
+
+async def _moved(session: ZooKeeperSession, seen: Survey, before: Names) -> set[str]:
+    """Topics that came, went or were marked since reading began; and of those that something was found about, the ones
+    that have been changed: a replica that was moved, or a partition that was added, after ZooKeeper was read."""
+    tree = seen.zookeeper
+    suspected = {found.topic for found in leftovers(seen)} & tree.topics.keys()
+    again, after = await read_tree(session, suspected)
+    changed = {name for name in suspected if _shape(again.topics.get(name)) != _shape(tree.topics[name])}
+    planned = {partition.topic for partition in again.reassigning.keys() ^ tree.reassigning.keys()}
+    return after.moved_since(before) | set(before.topics).difference(tree.topics) | changed | planned
+
+
+def _shape(topic: TopicTree | None) -> object:
+    """What findings rest on: not who leads, which changes all the time."""
+    if topic is None:
+        return None
+    states = {number: state is not None for number, state in topic.states.items()}
+    return topic.topic_id, topic.assignments, topic.partition_znodes, states
 
 
 async def _ask(ask: AskBroker, broker: Broker, limit: asyncio.Semaphore) -> BrokerAnswers:

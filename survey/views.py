@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
+from protocol.zookeeper import paths
 from protocol.zookeeper.znodes import ControllerZnode
 
 
@@ -56,6 +57,28 @@ class ZooKeeperTree:
     controller_epoch: int | None = None
     cluster_id: str | None = None
     problems: tuple[Problem, ...] = ()
+
+    def could_read(self, path: str) -> bool:
+        """Whether that znode could be read and understood, or was not there."""
+        return all(problem.where != path for problem in self.problems)
+
+    @property
+    def knows_topics(self) -> bool:
+        """The list of topics was read: what it does not name does not exist."""
+        return self.could_read(paths.BROKER_TOPICS)
+
+    @property
+    def knows_plans(self) -> bool:
+        """Markers and reassignments were read: what they do not name is to stay as it is."""
+        return self.could_read(paths.DELETE_TOPICS) and self.could_read(paths.REASSIGN_PARTITIONS)
+
+    @property
+    def knows_brokers(self) -> bool:
+        """Every registration was read and understood: what is not among `brokers` is not registered."""
+        return not any(
+            problem.where == paths.BROKER_IDS or problem.where.startswith(f"{paths.BROKER_IDS}/")
+            for problem in self.problems
+        )
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
@@ -167,6 +190,8 @@ class Survey:
     log_dirs: tuple[LogDirView, ...] = ()
     """By broker and path; local ones where they were given, the brokers' word for the others."""
     in_motion: tuple[str, ...] = ()
+    host: str = ""
+    """The machine on which it was taken: its name is part of the survey's id."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -135,11 +135,17 @@ async def read_tree(
     names = Names(lists[0] or (), lists[1] or (), lists[2] or ())
     ids, controller, epoch, cluster, reassignment = outcomes[3:]
     broker_names = reader.children(paths.BROKER_IDS, ids)
-    if broker_names is None or lists[0] is None:
-        reader.problems.append(
-            Problem(paths.BROKER_IDS, "there is no Kafka cluster here; is the chroot the one of zookeeper.connect?")
-        )
-    wanted = names.topics if topics is None else tuple(name for name in names.topics if name in topics)
+    for path, listed in ((paths.BROKER_TOPICS, lists[0]), (paths.BROKER_IDS, broker_names)):
+        # Without these lists nobody can say that something does not exist.
+        if listed is None and all(problem.where != path for problem in reader.problems):
+            reader.problems.append(
+                Problem(path, "there is no Kafka cluster here; is the chroot the one of zookeeper.connect?")
+            )
+    wanted = names.topics
+    if topics is not None:
+        # Where there is no list, a topic that was named can be looked for all the same.
+        all_names = names.topics if lists[0] is not None else tuple(sorted(topics))
+        wanted = tuple(name for name in all_names if name in topics)
     trees = await _topics(session, reader, wanted)
     created = await _created(session, [paths.topic(name) for name in wanted] if with_times else ())
     marked = await _created(session, [paths.delete_topic(name) for name in names.marked] if with_times else ())

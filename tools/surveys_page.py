@@ -16,7 +16,7 @@ Generated from `protocol/survey_records.py`; `make docs` writes it.
 
     lethe survey --zookeeper localhost:2181 --out surveys
 
-makes `surveys/20260102T030405.678Z/` with the files below, and prints where. It works in front of any cluster that
+makes `surveys/20260102T030405.678Z-host/` with the files below, and prints where. It works in front of any cluster that
 keeps its metadata in ZooKeeper, with Lethe's brokers and controller or with Kafka's own, and asks no controller.
 
 What brokers tell of their disks leaves out topic ids, times, and all that was set aside or waits for its removal. The
@@ -25,13 +25,19 @@ found by themselves, those of brokers that are down have to be named,
 
     lethe survey --zookeeper zk:2181 --out surveys --log-dirs /data/kafka-a,/data/kafka-b
 
-where `meta.properties` in each says whose it is and of which cluster; `--log-dirs 3=/data/kafka-a` says so instead. Run
-on each broker host, it makes one kept survey per host, each with its own directories and the whole rest.
+where `meta.properties` in each says whose it is and of which cluster; `--log-dirs 3=/data/kafka-a` says so where it is
+missing, and never against it. Run on each broker host, it makes one kept survey per host, each with its own directories
+and the whole rest; the report takes what each host's newest survey read.
 
 A kept survey appears whole or not at all: it is written under a name that begins with a dot, made durable, renamed.
-What could not be seen is no reason not to keep the rest: it stands in the manifest, with `complete` false. Rows are
+What could not be seen is no reason not to keep the rest: it stands in the manifest, with `complete` false, by the path
+of the znode or as `broker 3`, and nothing is concluded from it. Without the list of topics nothing is called left over;
+that something is missing takes the markers, the reassignments and every broker's answer that it rests on. Rows are
 never more than was seen at that moment, and the places are looked at one after the other: the manifest lists the topics
-that came, went or were marked meanwhile.
+that came, went, were marked or were changed meanwhile.
+
+The pipeline takes a survey in whole or not at all: one with a row that cannot be used is refused, because what it does
+not name would seem not to exist.
 
 Each file but the manifest has one JSON object per line, with every column in each; all may be null. Readers pass over
 columns that they do not know.

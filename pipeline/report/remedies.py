@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pipeline.report.values import Finding
 from protocol.findings import Reason
-from protocol.shell_words import operand, option
+from protocol.shell_words import operand
 
 
 class Remedy(NamedTuple):
@@ -23,12 +23,19 @@ class Remedy(NamedTuple):
 _RESIGN = "lethe controller-resign"
 
 
-def remedy(finding: Finding) -> Remedy:
-    """For the reason of that finding; nothing is ever removed without somebody having looked."""
+def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
+    """For the reason of that finding; nothing is ever removed without somebody having looked, and nothing that may be
+    of a living topic is moved or deleted: `seen_at` is when an earlier survey saw what none has looked at since."""
     reason = {each.code: each for each in Reason}.get(finding.reason or "")
     topic = finding.topic or ""
     what = shlex.quote(finding.what or "")
     broker = "the broker" if finding.broker is None else f"broker {finding.broker}"
+    if seen_at is not None:
+        return Remedy(
+            f"Seen at {seen_at}, and not looked at since: see whether it is still so before anything else. Take a "
+            f"survey on the host of {broker}.",
+            "lethe survey",
+        )
     match reason:
         case Reason.MARKED_TOPIC:
             return Remedy("It is under way, or waits; this says for what.", f"lethe explain {operand(topic)}")
@@ -42,9 +49,11 @@ def remedy(finding: Finding) -> Remedy:
                 f'zookeeper-shell.sh "$LETHE_ZOOKEEPER_CONNECT" delete {what}',
             )
         case Reason.HALF_DELETED_TOPIC:
-            return Remedy(
-                "Mark it again, and the controller finishes it.", f"lethe topics delete {option('--topic', topic)}"
-            )
+            does = "An active controller finishes it; this says what it waits for."
+            return Remedy(does, f"lethe explain {operand(topic)}")
+        case Reason.INCOMPLETE_TOPIC:
+            does = "It is being made, or was damaged. See which before anything else."
+            return Remedy(does, f"lethe explain {operand(topic)}")
         case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION | Reason.IN_NO_CACHE:
             return Remedy(f"A controller that takes over tells {broker} everything anew.", _RESIGN)
         case Reason.DIRECTORY_WITHOUT_TOPIC | Reason.DIRECTORY_OF_OTHER_INCARNATION | Reason.DIRECTORY_NOT_ASSIGNED:

@@ -1,11 +1,13 @@
 """Rows of kept surveys: JSON objects with the columns of the bronze tables, or set aside with the reason.
 
 The columns and what a value may be stand in `protocol.survey_records`. A row that has a value of another kind is set
-aside as a whole: half a row would say that something is not there. Columns that nobody knows are passed over.
+aside as a whole: half a row would say that something is not there; so is one that does not say what it is of. Columns
+that nobody knows are passed over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -14,7 +16,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from pipeline.transforms.bronze_events import KEPT
 from pipeline.transforms.contract import to_schema
-from protocol.survey_records import File, Kind
+from protocol.survey_records import DIRECTORIES, METADATA, ZNODES, File, Kind
 
 _CORRUPT: Final = "_corrupt"
 _INSTANT: Final = r"\A(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z"
@@ -25,6 +27,25 @@ _OPTIONS: Final = {
     "allowNonNumericNumbers": "false",
 }
 REASON: Final = "not a row of a survey"
+_OF_A_TOPIC: Final = ("replica", "future", "deleted", "stray")
+_NEEDED: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
+    ZNODES.name: {
+        "kind": (),
+        "topic": ("topic", "partition", "marker", "config", "reassignment"),
+        "partition": ("partition", "reassignment"),
+        "broker": ("broker",),
+    },
+    METADATA.name: {"kind": (), "broker": (), "topic": ("topic",)},
+    DIRECTORIES.name: {
+        "kind": (),
+        "broker": (),
+        "log_dir": (),
+        "directory": (*_OF_A_TOPIC, "unknown"),
+        "topic": _OF_A_TOPIC,
+        "partition": _OF_A_TOPIC,
+    },
+}
+"""By file: the columns that say what a row is of, and the kinds of rows that have them; none named: all."""
 
 
 def parse(lines: DataFrame, file: File, table: StructType) -> DataFrame:
@@ -91,6 +112,9 @@ def _problem(file: File) -> Column:
             wrong = F.exists(value, lambda one: one.isNull())
         if wrong is not None:
             problem = F.when(wrong, F.lit(f"{column.name!r} is not {column.kind.value}")).otherwise(problem)
+    for name, kinds in _NEEDED[file.name].items():
+        is_missing = row[name].isNull() & (row["kind"].isin(*kinds) if kinds else F.lit(True))
+        problem = F.when(is_missing, F.lit(f"{name!r} is missing")).otherwise(problem)
     # A row stands alone: without these two it would be of no survey.
     for name in ("survey_id", "taken_at"):
         problem = F.when(row[name].isNull(), F.lit(f"{name!r} is missing")).otherwise(problem)

@@ -2,7 +2,9 @@
 
 These are the findings of `survey.leftovers`, which has the rules and the reasons for them, found by joins instead of by
 looking around in memory; a property test demands the same rows of both. ZooKeeper is the truth, doubt is never turned
-into a finding, and of topics that were in motion nothing is said.
+into a finding, and of topics that were in motion nothing is said. What a survey could not see stands in its problems by
+the path of the znode: a conclusion is drawn in those surveys only that have seen all that it rests on, which is found
+out by filtering the one row that each survey has.
 
 How it stays quick. A healthy cluster has millions of directories and nearly no findings, so what is large is joined
 once: replicas as assigned with replicas as found on disk, in a full outer join on (survey, topic, partition, broker).
@@ -12,6 +14,8 @@ begin with it stand together when names are sorted, so that looking at the next 
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -30,25 +34,31 @@ from pipeline.transforms.survey_topics import (
     in_words,
     marked_topics,
     of_kind,
+    that_read,
     topic_trees,
+    topics_in_service,
+    topics_not_in_service,
 )
 from protocol.findings import Place, Reason
+from protocol.zookeeper import paths
 
 
 def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:
     """LEFTOVERS from SURVEYS, ZNODE_SNAPSHOT, BROKER_METADATA and silver DIRECTORIES, of all surveys in them."""
     topics = existing_topics(znodes)
-    found = (
+    # What belongs to no topic: only where it is known which topics there are.
+    of_none = (
         _markers(znodes, topics),
         _configurations(znodes, topics),
         _reassignments(znodes, topics),
-        _half_deleted(znodes),
+        _incomplete(surveys, znodes),
         _wrongly_cached(metadata, topics),
-        _in_no_cache(znodes, metadata),
-        _on_their_way_out(directories),
+        _in_no_cache(surveys, znodes, metadata),
         _on_their_way(directories, topics),
-        _misplaced(znodes, directories, topics),
+        _misplaced(surveys, znodes, metadata, directories, topics),
     )
+    knows_topics = _among(that_read(surveys, paths.BROKER_TOPICS))
+    found = (_on_their_way_out(directories), union_of(of_none).transform(knows_topics))
     moving = surveys.select("survey_id", F.explode("in_motion").alias("topic"))
     days = surveys.select("survey_id", "taken_at", F.to_date("taken_at").alias("day"))
     return (
@@ -57,6 +67,17 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
         .join(F.broadcast(days), ["survey_id"], "inner")
         .transform(to_schema, schemas.LEFTOVERS)
     )
+
+
+def _know_plans(surveys: DataFrame) -> DataFrame:
+    """survey_id, knows_plans (true): the surveys that know which topics are to go and which replicas are to move."""
+    known = that_read(surveys, paths.DELETE_TOPICS, paths.REASSIGN_PARTITIONS)
+    return F.broadcast(known.withColumn("knows_plans", F.lit(True)))
+
+
+def _among(surveys: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Leaves the rows of these surveys."""
+    return lambda rows: rows.join(F.broadcast(surveys), ["survey_id"], "left_semi")
 
 
 def _finding(
@@ -121,23 +142,25 @@ def _reassignments(znodes: DataFrame, topics: DataFrame) -> DataFrame:
     )
 
 
-def _half_deleted(znodes: DataFrame) -> DataFrame:
+def _incomplete(surveys: DataFrame, znodes: DataFrame) -> DataFrame:
     """Topics of whose tree something is missing. One that no controller has taken up yet has no /partitions at all,
-    which is no damage."""
-    is_going = F.col("is_marked").isNotNull() | (F.col("znodes") == 0)
+    which is no damage; one whose znode cannot be read or understood is among the survey's problems."""
+    is_marked = F.col("is_marked").isNotNull()
+    is_going = is_marked | (F.col("znodes") == 0)
+    reason = F.when(is_marked, _code(Reason.HALF_DELETED_TOPIC)).otherwise(_code(Reason.INCOMPLETE_TOPIC))
     damage = (
-        F.when(~F.col("is_readable"), _sentence("it has partitions", "foreign", "and no readable assignment"))
-        .when(F.size("bare") > 0, _sentence("partitions", "bare", "have no state"))
+        F.when(F.size("bare") > 0, _sentence("partitions", "bare", "have no state"))
         .when(F.size("foreign") > 0, _sentence("partitions", "foreign", "are not in its assignment"))
         .when((F.size("gone") > 0) & is_going, _sentence("partitions", "gone", "are gone"))
     )
     return (
         topic_trees(znodes)
-        .filter(F.col("has_partitions"))
+        .filter(F.col("has_partitions") & F.col("is_readable"))
         .join(marked_topics(znodes), [*TOPIC], "left")
+        .join(_know_plans(surveys), ["survey_id"], "left")
         .withColumn("damage", damage)
-        .filter(F.col("damage").isNotNull())
-        .select(*_finding(Place.ZOOKEEPER, Reason.HALF_DELETED_TOPIC, F.col("path"), detail=F.col("damage")))
+        .filter(F.col("damage").isNotNull() & (is_marked | F.col("knows_plans").isNotNull()))
+        .select(*_finding(Place.ZOOKEEPER, reason, F.col("path"), detail=F.col("damage")))
     )
 
 
@@ -163,15 +186,27 @@ def _wrongly_cached(metadata: DataFrame, topics: DataFrame) -> DataFrame:
     )
 
 
-def _in_no_cache(znodes: DataFrame, metadata: DataFrame) -> DataFrame:
-    """Where no broker has told its cache, nobody can be missing in it."""
-    answered = of_kind(metadata, "broker").filter("answered").select("survey_id").distinct()
+def _in_no_cache(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame) -> DataFrame:
+    """Only where every registered broker has told its cache: the others' may have it."""
+    answered = of_kind(metadata, "broker").filter("answered").select("survey_id", "broker", F.lit(True).alias("told"))
+    is_registration = F.col("problem")["where"].startswith(f"{paths.BROKER_IDS}/")
+    is_unread = (F.col("problem")["where"] == F.lit(paths.BROKER_IDS)) | is_registration
+    unclear = surveys.select("survey_id", F.explode("problems").alias("problem")).filter(is_unread)
+    have_all = (
+        of_kind(znodes, "broker")
+        .select("survey_id", "broker")
+        .join(answered, ["survey_id", "broker"], "left")
+        .groupBy("survey_id")
+        .agg(F.bool_and(F.col("told").isNotNull()).alias("have_all"))
+        .filter("have_all")
+        .join(unclear, ["survey_id"], "left_anti")
+    )
     return (
-        topic_trees(znodes)
-        .filter("is_up")
+        topics_in_service(znodes)
         .join(marked_topics(znodes), [*TOPIC], "left_anti")
         .join(of_kind(metadata, "topic"), [*TOPIC], "left_anti")
-        .join(F.broadcast(answered), ["survey_id"], "left_semi")
+        .transform(_among(have_all.select("survey_id")))
+        .transform(_among(_know_plans(surveys).select("survey_id")))
         .select(*_finding(Place.CACHE, Reason.IN_NO_CACHE, F.col("topic")))
     )
 
@@ -223,11 +258,14 @@ def _starts_of(names: DataFrame, topics: DataFrame) -> DataFrame:
     )
 
 
-def _misplaced(znodes: DataFrame, directories: DataFrame, topics: DataFrame) -> DataFrame:
+def _misplaced(
+    surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, directories: DataFrame, topics: DataFrame
+) -> DataFrame:
     """Directories that no replica accounts for, and replicas that no directory accounts for.
 
     What a topic's id says comes first: a directory of another incarnation is one wherever it lies. The directory of a
-    topic that exists is not judged where the topic is marked or its assignment cannot be understood.
+    topic that exists is not judged where the topic is marked, its assignment cannot be understood, or the partition is
+    to be moved.
     """
     found = of_kind(directories, "replica").select(
         *REPLICA, F.col("topic_id").alias("found_id"), "log_dir", "directory", "size_bytes"
@@ -241,11 +279,15 @@ def _misplaced(znodes: DataFrame, directories: DataFrame, topics: DataFrame) -> 
         .drop("wanted_id")
     )
     exists = F.col("exists").isNotNull()
+    plans = of_kind(znodes, "reassignment").select(*PARTITION, F.lit(True).alias("is_planned")).distinct()
+    unready = topics_not_in_service(znodes).withColumn("is_unready", F.lit(True))
+    is_settled = F.col("knows_plans").isNotNull() & F.col("is_planned").isNull()
+    is_missed = F.col("is_watched") & is_settled & F.col("is_unready").isNull()
     reason = (
-        F.when(~is_found, F.when(F.col("is_watched"), _code(Reason.REPLICA_WITHOUT_DIRECTORY)))
+        F.when(~is_found, F.when(is_missed, _code(Reason.REPLICA_WITHOUT_DIRECTORY)))
         .when(~exists, _code(Reason.DIRECTORY_WITHOUT_TOPIC))
         .when(is_other, _code(Reason.DIRECTORY_OF_OTHER_INCARNATION))
-        .when(F.col("is_readable") & ~F.col("is_marked"), _code(Reason.DIRECTORY_NOT_ASSIGNED))
+        .when(F.col("is_readable") & ~F.col("is_marked") & is_settled, _code(Reason.DIRECTORY_NOT_ASSIGNED))
     )
     place = F.coalesce(F.concat(F.lit("on "), in_words(F.col("replicas"))), F.lit("nowhere"))
     detail = F.when(F.col("reason") == Reason.DIRECTORY_OF_OTHER_INCARNATION.code, _ids("its id is", "found_id")).when(
@@ -258,16 +300,20 @@ def _misplaced(znodes: DataFrame, directories: DataFrame, topics: DataFrame) -> 
     return (
         doubtful.join(topics, [*TOPIC], "left")
         .join(assignments(znodes).select(*PARTITION, "replicas"), [*PARTITION], "left")
-        .join(F.broadcast(_watched(znodes, directories)), ["survey_id", "broker"], "left")
+        .join(plans, [*PARTITION], "left")
+        .join(unready, [*TOPIC], "left")
+        .join(_know_plans(surveys), ["survey_id"], "left")
+        .join(F.broadcast(_watched(znodes, metadata, directories)), ["survey_id", "broker"], "left")
         .withColumn("reason", reason)
         .filter(F.col("reason").isNotNull())
         .select(*_on_disk(F.col("reason"), what, detail))
     )
 
 
-def _watched(znodes: DataFrame, directories: DataFrame) -> DataFrame:
-    """survey_id, broker, is_watched (true): live brokers of whose log directories every one was seen whole. Of others
-    nobody can say that a directory is not there."""
+def _watched(znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:
+    """survey_id, broker, is_watched (true): live brokers that told which log directories they have, and of which every
+    one was seen whole. Of others nobody can say that a directory is not there."""
+    told = of_kind(metadata, "broker").filter("told_log_dirs").select("survey_id", "broker")
     live = of_kind(znodes, "broker").select("survey_id", "broker")
     has_problem = F.coalesce("problem", F.lit("")) != ""
     return (
@@ -276,6 +322,7 @@ def _watched(znodes: DataFrame, directories: DataFrame) -> DataFrame:
         .agg(F.bool_or(has_problem).alias("is_doubtful"))
         .filter(~F.col("is_doubtful"))
         .join(live, ["survey_id", "broker"], "left_semi")
+        .join(told, ["survey_id", "broker"], "left_semi")
         .select("survey_id", "broker", F.lit(True).alias("is_watched"))
     )
 

@@ -6,7 +6,11 @@ marked in ZooKeeper, since when, and which of the brokers that have their replic
 is of a cluster whose controller is Kafka's own. Where both know the topic, the causes of both are listed.
 
 A span whose end is missing in the journal is not stuck: a survey that was taken after its last line and finds another
-incarnation, or is complete and finds the topic neither marked nor half deleted, has seen that it is gone.
+incarnation, or is complete and finds the topic neither marked nor incomplete, has seen that it is gone. Clocks of
+different machines differ: a survey counts as taken after a line only if it is younger by more than `CLOCKS_DIFFER_MS`.
+
+A topic that nobody has marked is not stuck by the survey's word alone, however incomplete its tree is: it may be in the
+making. Only where the journal has an open deletion of it, both say so.
 """
 
 from __future__ import annotations
@@ -23,8 +27,11 @@ from pipeline.transforms.spans import OPEN
 from pipeline.transforms.stuck_causes import TYPE, Cause, cause, filled, no_causes, only_if
 from pipeline.transforms.waits import BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
 from protocol.findings import Reason
+from protocol.zookeeper import paths
 
 DEFAULT_THRESHOLD_MS: Final = 300_000
+CLOCKS_DIFFER_MS: Final = 300_000
+"""By as much the clock of a survey's machine may be ahead of a controller's."""
 _INSTANTS: Final = (
     "marked_at",
     "queued_at",
@@ -35,7 +42,9 @@ _INSTANTS: Final = (
     "last_ack_at",
 )
 _SPAN: Final = ("topic", "topic_id", "span")
-_STUCK: Final = (Reason.MARKED_TOPIC, Reason.MARKER_WITHOUT_TOPIC, Reason.HALF_DELETED_TOPIC)
+_OF_A_SURVEY: Final = ("survey_id", "taken_at", "complete", "in_motion", "problems")
+_MARKED: Final = (Reason.MARKED_TOPIC, Reason.MARKER_WITHOUT_TOPIC, Reason.HALF_DELETED_TOPIC)
+_INCOMPLETE: Final = (Reason.HALF_DELETED_TOPIC, Reason.INCOMPLETE_TOPIC)
 _HELD_BY: Final = {
     "PAUSED": Cause.RESUMPTION,
     "REASSIGNMENT": Cause.REASSIGNMENT,
@@ -65,8 +74,8 @@ def stuck_now(
 ) -> DataFrame:
     """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice) and, where there are any, surveys.
 
-    `now` has a time zone. Stuck is what has waited for `threshold_ms` by then, and what a survey found half deleted
-    without a marker, of which nobody knows since when.
+    `now` has a time zone. Stuck is what has waited for `threshold_ms` by then, and what is marked nobody knows since
+    when.
     """
     rows = _in_journal(spans, replicas)
     if surveyed is not None:
@@ -167,21 +176,22 @@ def _finishing() -> Column:
 def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
     newest = F.broadcast(
         surveyed.surveys.groupBy()
-        .agg(F.max_by(F.struct("survey_id", "taken_at", "complete", "in_motion"), "taken_at").alias("newest"))
+        .agg(F.max_by(F.struct(*_OF_A_SURVEY), "taken_at").alias("newest"))
         .where(F.col("newest").isNotNull())
         .select("newest.*")
     )
     znodes = surveyed.znodes.join(newest.select("survey_id"), "survey_id", "left_semi")
-    found = _in_survey(surveyed.leftovers.join(newest.select("survey_id"), "survey_id", "left_semi"), znodes)
+    found = _in_survey(newest, surveyed.leftovers.join(newest.select("survey_id"), "survey_id", "left_semi"), znodes)
     incarnations = znodes.where(F.col("kind") == "topic").select("topic", F.col("topic_id").alias("id_now"))
     merged = (
-        rows.join(found.drop("topic_id"), "topic", "left")
+        rows.join(found.drop("topic_id", "is_marked"), "topic", "left")
         .join(incarnations, "topic", "left")
-        .join(F.broadcast(newest.drop("survey_id")), F.lit(True), "left")
+        .join(F.broadcast(newest.drop("survey_id", "problems")), F.lit(True), "left")
     )
     is_other = F.coalesce(F.col("topic_id") != F.col("id_now"), F.lit(False))
     is_found = F.col("found_causes").isNotNull() & ~is_other
-    has_seen_it_gone = F.coalesce((F.col("taken_at") > F.col("last_at")) & (F.col("complete") | is_other), F.lit(False))
+    is_later = F.unix_millis("taken_at") - F.unix_millis("last_at") > CLOCKS_DIFFER_MS
+    has_seen_it_gone = F.coalesce(is_later & (F.col("complete") | is_other), F.lit(False))
     was_in_motion = F.coalesce(F.array_contains("in_motion", F.col("topic")), F.lit(False))
     is_gone = has_seen_it_gone & ~is_found & ~was_in_motion
     kept = merged.where(~is_gone).select(
@@ -191,30 +201,42 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
         F.when(is_found, F.array_union("causes", "found_causes")).otherwise(F.col("causes")).alias("causes"),
         F.when(is_found, "both").otherwise("journal").alias("seen_in"),
     )
-    of_survey = found.join(kept.where(F.col("seen_in") == "both").select("topic"), "topic", "left_anti").select(
-        "topic",
-        "topic_id",
-        F.lit(None).cast("int").alias("span"),
-        F.col("marked_at").alias("since"),
-        F.lit(None).cast("string").alias("phase"),
-        F.col("found_causes").alias("causes"),
-        F.lit("survey").alias("seen_in"),
+    of_survey = (
+        found.where("is_marked")
+        .join(kept.where(F.col("seen_in") == "both").select("topic"), "topic", "left_anti")
+        .select(
+            "topic",
+            "topic_id",
+            F.lit(None).cast("int").alias("span"),
+            F.col("marked_at").alias("since"),
+            F.lit(None).cast("string").alias("phase"),
+            F.col("found_causes").alias("causes"),
+            F.lit("survey").alias("seen_in"),
+        )
     )
     return kept.unionByName(of_survey)
 
 
-def _in_survey(leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
-    """topic, topic_id, marked_at, found_causes: topics whose deletion is not over."""
+def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
+    """topic, topic_id, marked_at, is_marked, found_causes: topics whose deletion is not over, or may not be."""
     reason = F.col("reason")
     said = F.coalesce(
         F.when(reason == Reason.MARKER_WITHOUT_TOPIC.code, F.array(cause(Cause.MARKER_WITHOUT_TOPIC))),
-        F.when(reason == Reason.HALF_DELETED_TOPIC.code, F.array(cause(Cause.HALF_DELETED, detail=F.col("detail")))),
+        F.when(
+            reason.isin(*(each.code for each in _INCOMPLETE)),
+            F.array(cause(Cause.HALF_DELETED, detail=F.col("detail"))),
+        ),
         no_causes(),
     )
     stuck = (
-        leftovers.where((F.col("place") == "zookeeper") & reason.isin(*(each.code for each in _STUCK)))
+        leftovers.where(
+            (F.col("place") == "zookeeper") & reason.isin(*(each.code for each in (*_MARKED, *_INCOMPLETE)))
+        )
         .groupBy("topic")
-        .agg(F.array_distinct(F.flatten(F.collect_list(said))).alias("said"))
+        .agg(
+            F.array_distinct(F.flatten(F.collect_list(said))).alias("said"),
+            F.bool_or(reason.isin(*(each.code for each in _MARKED))).alias("is_marked"),
+        )
     )
     has_controller = F.broadcast(
         znodes.agg(
@@ -234,12 +256,13 @@ def _in_survey(leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
     )
     return (
         stuck.join(of_topic, "topic", "left")
-        .join(_absent(znodes), "topic", "left")
+        .join(_absent(newest, znodes), "topic", "left")
         .join(has_controller, F.lit(True), "left")
         .select(
             "topic",
             "topic_id",
             "marked_at",
+            "is_marked",
             F.concat(
                 "said",
                 only_if(~F.col("has_controller"), cause(Cause.NO_CONTROLLER)),
@@ -255,9 +278,12 @@ def _in_survey(leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
     )
 
 
-def _absent(znodes: DataFrame) -> DataFrame:
-    """topic, absent: the brokers of marked topics' replicas that are not registered."""
-    marked = znodes.where(F.col("kind") == "marker").select("topic")
+def _absent(newest: DataFrame, znodes: DataFrame) -> DataFrame:
+    """topic, absent: the brokers of marked topics' replicas that are not registered. Where not every registration could
+    be read, nobody knows that: a broker that runs must not be started again with an empty disk."""
+    unread = F.exists("problems", lambda problem: problem["where"].startswith(paths.BROKER_IDS))
+    knows = newest.where(~F.coalesce(unread, F.lit(False))).select("survey_id")
+    marked = znodes.where(F.col("kind") == "marker").join(knows, "survey_id", "left_semi").select("topic")
     registered = znodes.where(F.col("kind") == "broker").select("broker")
     return (
         znodes.where(F.col("kind") == "partition")

@@ -36,7 +36,7 @@ class Cause(enum.Enum):
     )
     HALF_DELETED = (
         "is half deleted: its tree in ZooKeeper is incomplete ({detail})",
-        "lethe topics delete --topic {topic}",
+        "lethe explain {topic}",
     )
     BROKER_TO_RETURN = (
         "waits for broker {broker}, which is not registered in ZooKeeper",

@@ -16,6 +16,12 @@ REPLICA = (*PARTITION, "broker")
 _SHOWN = 10
 
 
+def that_read(surveys: DataFrame, *paths: str) -> DataFrame:
+    """survey_id: the surveys that could read and understand these znodes, or found that they are not there."""
+    unread = F.exists("problems", lambda problem: problem["where"].isin(*paths))
+    return surveys.filter(~F.coalesce(unread, F.lit(False))).select("survey_id")
+
+
 def of_kind(rows: DataFrame, *kinds: str) -> DataFrame:
     return rows.filter(F.col("kind").isin(*kinds))
 
@@ -42,19 +48,19 @@ def existing_topics(znodes: DataFrame) -> DataFrame:
 
 
 def assignments(znodes: DataFrame) -> DataFrame:
-    """survey_id, topic, partition, replicas, adding, leader: the partitions that a readable assignment has. `leader` is
-    null where there is no state znode, or one that says nothing."""
+    """survey_id, topic, partition, replicas, adding, removing, leader: the partitions that a readable assignment has.
+    `leader` is null where there is no state znode, or one that says nothing."""
     return (
         of_kind(znodes, "partition")
         .filter(F.col("replicas").isNotNull())
-        .select(*PARTITION, "replicas", "adding", "leader")
+        .select(*PARTITION, "replicas", "adding", "removing", "leader")
     )
 
 
 def assigned_replicas(znodes: DataFrame) -> DataFrame:
     """survey_id, topic, partition, broker, wanted_id, is_due: a row per replica. `is_due`: its broker should have a
     directory for it by now. Before the partition has a state the controller has not brought it up; a reassignment adds
-    replicas in its own time; those of a marked topic go."""
+    and removes replicas in its own time; those of a marked topic go."""
     in_service = F.col("leader").isNotNull() & ~F.col("is_marked")
     return (
         assignments(znodes)
@@ -63,21 +69,33 @@ def assigned_replicas(znodes: DataFrame) -> DataFrame:
             *PARTITION,
             F.explode(F.array_distinct("replicas")).alias("broker"),
             "wanted_id",
-            "adding",
+            F.concat(_none_for_null("adding"), _none_for_null("removing")).alias("moving"),
             in_service.alias("in_service"),
         )
         .select(
             *REPLICA,
             "wanted_id",
-            (F.col("in_service") & ~F.array_contains(_none_for_null("adding"), F.col("broker"))).alias("is_due"),
+            (F.col("in_service") & ~F.array_contains("moving", F.col("broker"))).alias("is_due"),
         )
     )
 
 
+def topics_in_service(znodes: DataFrame) -> DataFrame:
+    """survey_id, topic: those of which every assigned partition has a state that says something. Of others a controller
+    has told brokers nothing yet, or not all."""
+    is_up = F.bool_and(F.col("leader").isNotNull())
+    return assignments(znodes).groupBy(*TOPIC).agg(is_up.alias("is_up")).filter("is_up").select(*TOPIC)
+
+
+def topics_not_in_service(znodes: DataFrame) -> DataFrame:
+    """survey_id, topic: the others, as far as they have assigned partitions; few."""
+    return assignments(znodes).filter(F.col("leader").isNull()).select(*TOPIC).distinct()
+
+
 def topic_trees(znodes: DataFrame) -> DataFrame:
-    """A row for each existing topic: survey_id, topic, path, is_readable, has_partitions (a znode /partitions), is_up
-    (a partition has a state), znodes (how many partitions have one), and numbers of partitions, sorted: bare (without
-    a state znode), foreign (not in the assignment), gone (in the assignment, without a znode)."""
+    """A row for each existing topic: survey_id, topic, path, is_readable, has_partitions (a znode /partitions), znodes
+    (how many partitions have one), and numbers of partitions, sorted: bare (without a state znode), foreign (not in the
+    assignment), gone (in the assignment, without a znode)."""
     is_topic = F.col("kind") == F.lit("topic")
     has_znode, is_assigned = F.col("has_znode"), F.col("replicas").isNotNull()
     return (
@@ -87,7 +105,6 @@ def topic_trees(znodes: DataFrame) -> DataFrame:
             F.max(F.when(is_topic, F.col("path"))).alias("path"),
             F.bool_or(F.when(is_topic, F.col("is_readable"))).alias("is_readable"),
             F.bool_or(F.when(is_topic, has_znode).otherwise(has_znode.isNotNull())).alias("has_partitions"),
-            F.bool_or(F.col("leader").isNotNull()).alias("is_up"),
             F.count_if(~is_topic & has_znode).alias("znodes"),
             _numbers_where(has_znode & ~F.col("has_state_znode")).alias("bare"),
             _numbers_where(has_znode & ~is_assigned).alias("foreign"),

@@ -16,6 +16,7 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
+from protocol.zookeeper import paths
 from survey.views import (
     BrokerAnswers,
     CachedTopic,
@@ -46,6 +47,7 @@ class _Draw:
         self._random = source
         self._trouble = source.choice((0.0, 0.05, 0.15, 0.15, 0.3, 0.3, 0.3, 0.6, 0.6, 0.6))
         self._ids = {name: source.choice(IDS) for name in NAMES}
+        self._untold = self._some(NAMES, self._trouble / 3)
 
     def _trouble_comes(self) -> bool:
         return self._random.random() < self._trouble
@@ -70,6 +72,7 @@ class _Draw:
             brokers=tuple(Broker(BrokerId(n), BrokerEpoch(n * 10), (Endpoint("PLAINTEXT", "h", 1),)) for n in live),
             controller_epoch=3,
             cluster_id="cluster",
+            problems=tuple(Problem(path, "NO_AUTH") for path in self._unread()),
         )
         answers = tuple(self._answer(broker, topics) for broker in live)
         views = tuple(
@@ -77,6 +80,11 @@ class _Draw:
         )
         moving = self._some(NAMES, self._trouble / 3)
         return Survey(taken_at_ms, 5, tree, answers, views, moving)
+
+    def _unread(self) -> tuple[str, ...]:
+        """Lists and registrations that could not be read, whole or in part. What was read all the same is there."""
+        lists = (paths.BROKER_TOPICS, paths.DELETE_TOPICS, paths.REASSIGN_PARTITIONS, paths.BROKER_IDS)
+        return self._some((*lists, f"{paths.BROKER_IDS}/4", paths.CONTROLLER), self._trouble / 12)
 
     # --- ZooKeeper ------------------------------------------------------------------------------------------------
 
@@ -113,8 +121,11 @@ class _Draw:
         if self._trouble_comes():
             problem = Problem(f"broker {broker}", "it does not answer")
             return BrokerAnswers(BrokerId(broker), problems=(problem,), failure=Failure.SILENT)
-        names = sorted({*(name for name in topics if not self._trouble_comes()), *self._some(NAMES)})
+        names = sorted({*(name for name in topics if not self._trouble_comes()), *self._some(NAMES)} - {*self._untold})
         cache = {name: CachedTopic(self._found_id(name), tuple(range(self._random.randrange(4)))) for name in names}
+        if self._trouble_comes():
+            problem = Problem(f"broker {broker}", "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED")
+            return BrokerAnswers(BrokerId(broker), cache, BrokerId(1), None, (problem,), Failure.ERROR)
         return BrokerAnswers(BrokerId(broker), cache, BrokerId(1), ())
 
     def _found_id(self, name: str) -> TopicId | None:
@@ -141,7 +152,8 @@ class _Draw:
             problem = "it cannot be read whole" if self._random.random() < self._trouble / 4 else None
             in_order = tuple(directories[name] for name in sorted(directories))
             views.append(LogDirView(BrokerId(broker), path, source, in_order, problem, has_failed=problem is not None))
-        return tuple(views)
+        # Of a broker that told nothing only a directory that was named may be known.
+        return tuple(views[: 1 if self._trouble_comes() else None])
 
     def _odd_directory(self) -> Directory:
         kind = self._random.choice((*DirectoryKind, DirectoryKind.REPLICA, DirectoryKind.FUTURE))

@@ -71,6 +71,22 @@ async def test_an_owner_that_cannot_be_told_is_refused(
         await with_owners(identified, {}, [made(tmp_path / "a", meta)])
 
 
+@pytest.mark.parametrize(
+    "meta, words",
+    [
+        ("version=0\nbroker.id=3\ncluster.id=there\n", "is of the cluster there, and ZooKeeper's is here"),
+        ("version=0\nbroker.id=2\ncluster.id=here\n", "is broker 2's, as its meta.properties says, and not broker 3's"),
+    ],
+)
+async def test_whose_it_is_is_not_overruled(identified: FakeSession, tmp_path: Path, meta: str, words: str) -> None:
+    """Held against the topics of another cluster, or another broker's replicas, all of it would seem left over."""
+    named = made(tmp_path / "a", meta)
+    with pytest.raises(ValueError, match=words):
+        await with_owners(identified, {3: [named.path]}, [])
+    with pytest.raises(ValueError, match=words):
+        await with_owners(identified, {}, [NamedLogDir(3, named.path)])
+
+
 async def test_what_is_not_there_is_refused(session: FakeSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="missing is not there"):

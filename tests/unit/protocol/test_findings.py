@@ -18,6 +18,7 @@ def test_codes_are_the_names_in_lower_case() -> None:
     [
         (Reason.DIRECTORY_WITHOUT_TOPIC, Standing.LEFT_OVER),
         (Reason.HALF_DELETED_TOPIC, Standing.LEFT_OVER),
+        (Reason.INCOMPLETE_TOPIC, Standing.INCOMPLETE),
         (Reason.STRAY_DIRECTORY, Standing.SET_ASIDE),
         (Reason.REPLICA_WITHOUT_DIRECTORY, Standing.MISSING),
         (Reason.IN_NO_CACHE, Standing.MISSING),
@@ -31,4 +32,4 @@ def test_each_reason_has_a_standing(reason: Reason, standing: Standing) -> None:
 
 def test_every_sentence_is_said_once() -> None:
     """Two members of an enumeration with one value would be one."""
-    assert len(Reason) == len(Reason.__members__) == 14
+    assert len(Reason) == len(Reason.__members__) == 15

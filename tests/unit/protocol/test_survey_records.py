@@ -10,6 +10,9 @@ from protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, File
 
 def test_ids_sort_as_times_do() -> None:
     assert survey_id(1_767_323_045_678) == "20260102T030405.678Z"
+    assert survey_id(1_767_323_045_678, "Broker_1.example") == "20260102T030405.678Z-Broker-1.example"
+    assert survey_id(1_767_323_045_678, "../x y/") == "20260102T030405.678Z-x-y"
+    assert survey_id(0, "b") < survey_id(1, "a")
     times = [0, 1, 999, 1_000, 86_400_000, 1_767_323_045_678, 4_102_444_800_000]
     assert sorted(map(survey_id, times)) == [survey_id(time) for time in times]
 

@@ -209,6 +209,21 @@ def test_a_topic_that_nobody_has_marked_or_may_mark() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "broken, kind",
+    [
+        (dataclasses.replace(ORDERS, states={0: STATE}), Kind.INCOMPLETE),
+        (dataclasses.replace(ORDERS, assignments=None), Kind.UNREADABLE),
+    ],
+)
+def test_of_a_topic_that_may_be_living_nobody_is_told_to_delete_it(broken: TopicTree, kind: Kind) -> None:
+    found = explain(evidence(topic=broken, marked=False), "orders")
+    assert (found.verdict, kinds(found)) == (Verdict.NOT_MARKED, [(kind, None)])
+    (cause,) = found.causes
+    assert "/brokers/topics/orders" in sentence(cause, "orders", 0) + unblock(cause, "orders")
+    assert "delete" not in sentence(cause, "orders", 0) + unblock(cause, "orders")
+
+
 def test_gone_left_over_or_only_waiting_for_its_bytes() -> None:
     gone = {"topic": None, "marked": False}
     assert explain(evidence(**gone), "orders").verdict is Verdict.GONE  # type: ignore[arg-type]

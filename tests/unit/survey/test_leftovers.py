@@ -68,7 +68,10 @@ def survey(
     views = tuple(
         LogDirView(BrokerId(b), f"/d{b}", Source.LOCAL, found) for b, found in {1: own, 2: own, **(disks or {})}.items()
     )
-    answers = tuple(BrokerAnswers(BrokerId(broker), cache) for broker, cache in caches.items())
+    answers = tuple(
+        BrokerAnswers(BrokerId(b), cache, log_dirs=tuple(view for view in views if view.broker == b))
+        for b, cache in caches.items()
+    )
     return dataclasses.replace(Survey(0, 1, zookeeper or tree(), answers, views), **changes)  # type: ignore[arg-type]
 
 
@@ -115,7 +118,6 @@ def test_a_reassignment_of_an_unknown_topic() -> None:
     "changes, detail",
     [
         ({"states": {0: STATE}}, "partitions 1 have no state"),
-        ({"assignments": None}, "partitions 0, 1 and no readable assignment"),
         ({"assignments": {0: ReplicaAssignment((1, 2))}}, "partitions 1 are not in its assignment"),
         ({"partition_znodes": (), "states": {}}, "partitions 0, 1 are gone"),
     ],
@@ -123,8 +125,21 @@ def test_a_reassignment_of_an_unknown_topic() -> None:
 def test_half_a_topic(changes: dict[str, object], detail: str) -> None:
     half = dataclasses.replace(topic(), **changes)  # type: ignore[arg-type]
     found = [f for f in leftovers(survey(tree(topics={"orders": half}))) if f.place is Place.ZOOKEEPER]
-    assert [f.reason for f in found] == [Reason.HALF_DELETED_TOPIC]
+    assert [(f.reason, f.standing) for f in found] == [(Reason.INCOMPLETE_TOPIC, Standing.INCOMPLETE)]
     assert detail in found[0].detail
+    marked = survey(tree(topics={"orders": half}, marked=("orders",)))
+    assert [(f.reason, f.detail) for f in leftovers(marked) if f.reason is not Reason.MARKED_TOPIC] == [
+        (Reason.HALF_DELETED_TOPIC, found[0].detail)
+    ]
+
+
+@pytest.mark.parametrize("marked", [(), ("orders",)])
+def test_a_topic_whose_znode_was_not_understood_is_a_problem_and_no_finding(marked: tuple[str, ...]) -> None:
+    unread = dataclasses.replace(topic(), topic_id=None, assignments=None)
+    problem = Problem("/brokers/topics/orders", "NO_AUTH")
+    found = survey(tree(topics={"orders": unread}, marked=marked, problems=(problem,)))
+    assert [f.reason for f in leftovers(found)] == [Reason.MARKED_TOPIC] * len(marked)
+    assert not is_clean(found)
 
 
 def test_missing_partitions_are_damage_only_where_the_topic_is_marked() -> None:
@@ -167,6 +182,15 @@ def test_a_topic_in_no_cache() -> None:
     assert leftovers(survey(cached={1: {}})) == ()
     found = only(survey(cached={1: {}, 2: {}}))
     assert (found.reason, found.standing) == (Reason.IN_NO_CACHE, Standing.MISSING)
+
+
+def test_a_topic_may_be_in_the_cache_of_a_broker_that_was_not_heard() -> None:
+    assert leftovers(survey(cached={1: None, 2: {}})) == ()
+    one_unread = tree(brokers=tree().brokers[1:], problems=(Problem("/brokers/ids/1", "NO_AUTH"),))
+    assert leftovers(survey(one_unread, {1: None, 2: {}})) == ()
+    alone = dataclasses.replace(topic(), assignments={p: ReplicaAssignment((2,)) for p in (0, 1)})
+    registered = tree(topics={"orders": alone}, brokers=tree().brokers[1:])
+    assert only(survey(registered, {1: None, 2: {}}, {1: ()})).reason is Reason.IN_NO_CACHE
 
 
 def test_silent_brokers_say_nothing() -> None:
@@ -227,6 +251,20 @@ def test_a_replica_is_not_missed_on_a_broker_that_is_down_or_only_being_added() 
     assert leftovers(survey(tree(topics={"orders": adding}), disks={2: ()})) == ()
 
 
+def test_a_replica_is_not_missed_where_its_broker_did_not_tell_what_log_directories_it_has() -> None:
+    healthy = survey(disks={1: (directory("orders-0"),)})
+    assert only(healthy).reason is Reason.REPLICA_WITHOUT_DIRECTORY
+    silent = BrokerAnswers(BrokerId(1), problems=(Problem("broker 1", "silent"),))
+    assert leftovers(dataclasses.replace(healthy, answers=(silent, healthy.answers[1]))) == ()
+
+
+def test_nothing_is_missed_or_misplaced_while_it_moves() -> None:
+    leaving = dataclasses.replace(topic(), assignments={p: ReplicaAssignment((1, 2), removing=(2,)) for p in (0, 1)})
+    assert leftovers(survey(tree(topics={"orders": leaving}), disks={2: ()})) == ()
+    wanted = {TopicPartition("orders", p): (1, 3) for p in (0, 1)}
+    assert leftovers(survey(tree(reassigning=wanted), disks={2: (), 3: OWN})) == ()
+
+
 # --- doubt --------------------------------------------------------------------------------------------------------
 
 
@@ -234,6 +272,36 @@ def test_nothing_is_said_of_topics_in_motion() -> None:
     moving = survey(tree(marked=("ghost",)), {1: {"ghost": CachedTopic(ID, (0,))}}, {1: (*OWN, directory("ghost-0"))})
     assert {found.topic for found in leftovers(moving)} == {"ghost"}
     assert leftovers(dataclasses.replace(moving, in_motion=("ghost",))) == ()
+
+
+OLD = directory("x-0.ab-delete", DirectoryKind.DELETED)
+
+
+def test_without_the_list_of_topics_nothing_is_called_left_over() -> None:
+    """What a broker has renamed is on its way out whichever topics there are."""
+    disks = {1: (*OWN, OLD)}
+    reassigning = {TopicPartition("orders", 0): (1,)}
+    empty = tree(topics={}, marked=("orders",), reassigning=reassigning)
+    assert {f.place for f in leftovers(survey(empty, disks=disks))} == set(Place)
+    problem = Problem("/brokers/topics", "NO_AUTH")
+    unread = survey(dataclasses.replace(empty, problems=(problem,)), disks=disks)
+    assert only(unread).reason is Reason.NOT_RECLAIMED_YET
+    assert not is_clean(unread)
+
+
+@pytest.mark.parametrize("path", ["/admin/delete_topics", "/admin/reassign_partitions"])
+def test_without_markers_or_reassignments_nothing_of_a_topic_is_missed(path: str) -> None:
+    half = dataclasses.replace(topic("half"), states={0: STATE}, assignments={})
+    seen = tree(topics={"orders": topic(), "half": half})
+    disks = {1: (OWN[0], directory("half-0"), directory("orders-7")), 2: (*OWN, directory("half-0"))}
+    cached: dict[int, dict[str, CachedTopic]] = {1: {}, 2: {}}
+    reasons = {f.reason for f in leftovers(survey(seen, cached, disks))}
+    assert reasons == {
+        *(Reason.INCOMPLETE_TOPIC, Reason.IN_NO_CACHE),
+        *(Reason.REPLICA_WITHOUT_DIRECTORY, Reason.DIRECTORY_NOT_ASSIGNED),
+    }
+    blind = dataclasses.replace(seen, problems=(Problem(path, "NO_AUTH"),))
+    assert leftovers(survey(blind, cached, disks)) == ()
 
 
 def test_what_could_not_be_seen_keeps_a_survey_from_being_clean() -> None:
@@ -247,9 +315,9 @@ def test_the_document_counts_every_place_and_lists_each_finding() -> None:
     document = survey_to_json(found, leftovers(found))
     assert document["clean"] is False
     assert document["counts"] == {
-        "zookeeper": {"left_over": 1, "set_aside": 0, "missing": 0, "pending": 0},
-        "cache": {"left_over": 0, "set_aside": 0, "missing": 0, "pending": 0},
-        "disk": {"left_over": 0, "set_aside": 0, "missing": 0, "pending": 1},
+        "zookeeper": {"left_over": 1, "set_aside": 0, "missing": 0, "incomplete": 0, "pending": 0},
+        "cache": {"left_over": 0, "set_aside": 0, "missing": 0, "incomplete": 0, "pending": 0},
+        "disk": {"left_over": 0, "set_aside": 0, "missing": 0, "incomplete": 0, "pending": 1},
     }
     findings = document["findings"]
     assert isinstance(findings, list)

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.findings import Reason
+from protocol.survey_records import ZNODES, survey_id
 from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from protocol.vocabulary import Broker, BrokerId, TopicId
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Read,
+    ReadFailed,
+    ReadOutcome,
+    SetData,
+    ZkError,
+)
 from protocol.zookeeper.znodes import encode_cluster_id
 from survey.leftovers import leftovers
+from survey.records import rows_of
 from survey.take import take
 from survey.views import BrokerAnswers, CachedTopic, LogDirView, Problem, Source
+from survey.zookeeper import read_tree
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare
 
@@ -68,11 +84,71 @@ async def test_malformed_znodes_are_problems_and_the_rest_is_seen(session: FakeS
     assert leftovers(survey) == ()
 
 
+class Forbidden:
+    """A session that may not read some znodes."""
+
+    def __init__(self, session: FakeSession, *hidden: str) -> None:
+        self._session, self._hidden = session, hidden
+
+    async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
+        found = await self._session.read(reads)
+        return [
+            ReadFailed(ZkError.NO_AUTH) if read.path in self._hidden else outcome
+            for read, outcome in zip(reads, found, strict=True)
+        ]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+
+async def test_without_the_list_of_topics_nothing_is_left_over_and_a_named_topic_is_found(
+    session: FakeSession, tmp_path: Path
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    blind = cast(ZooKeeperSession, Forbidden(session, paths.BROKER_TOPICS))
+    survey = await take(blind, ask=knows_orders, log_dirs={1: [tmp_path]})
+    assert [problem.where for problem in survey.problems] == [paths.BROKER_TOPICS]
+    assert leftovers(survey) == ()
+    tree, _ = await read_tree(blind, ["orders", "unknown"])
+    assert list(tree.topics) == ["orders"]
+
+
+async def test_a_topic_that_changes_after_it_was_read_is_in_motion(session: FakeSession, tmp_path: Path) -> None:
+    """A replica that is moved to broker 1 and a partition that is added, before its disk is looked at."""
+    await apply(session, *creation_operations(TopicPlan("still", TOPIC_ID, ((2,),)), config_exists=False))
+    await bring_online(session, "still", {0: (2,)})
+    for name in ("orders-0", "orders-1", "orders-2", "still-0"):
+        (tmp_path / name).mkdir()
+
+    async def meanwhile(broker: Broker) -> BrokerAnswers:
+        if broker.id == 1:
+            grown = TopicPlan("orders", TOPIC_ID, ((1, 2), (2, 1), (1,)))
+            create = next(
+                one for one in creation_operations(grown, config_exists=True) if one.path == paths.topic("orders")
+            )
+            await apply(session, SetData(create.path, create.data, ANY_VERSION))
+        return BrokerAnswers(broker.id)
+
+    survey = await take(session, ask=meanwhile, log_dirs={1: [tmp_path]})
+    assert survey.in_motion == ("orders",)
+    assert [(found.reason, found.topic) for found in leftovers(survey)] == [(Reason.DIRECTORY_NOT_ASSIGNED, "still")]
+
+
+async def test_a_survey_is_named_by_its_machine_too(session: FakeSession) -> None:
+    """Two that are taken in one millisecond on two machines are two."""
+    survey = await take(session, ask=knows_orders)
+    assert survey.host == socket.gethostname()
+    rows = [next(iter(rows_of(ZNODES, replace(survey, host=host))))["survey_id"] for host in ("kafka-1", "kafka-2")]
+    assert rows == [survey_id(survey.taken_at_ms, host) for host in ("kafka-1", "kafka-2")]
+    assert len(set(rows)) == 2
+
+
 async def test_a_chroot_without_cluster_is_a_problem() -> None:
     async with FakeZooKeeper().open_session(lambda _: None) as empty:
         survey = await take(empty, ask=knows_orders)
     assert not survey.is_complete
     assert "no Kafka cluster here" in survey.problems[0].what
+    assert {problem.where for problem in survey.problems} == {paths.BROKER_TOPICS, paths.BROKER_IDS}
 
 
 async def test_topics_that_come_and_go_meanwhile_are_in_motion(session: FakeSession) -> None:

@@ -34,6 +34,14 @@ def test_names_cannot_become_commands(reason: Reason) -> None:
         assert evil in shlex.split(command)
 
 
+@pytest.mark.parametrize("reason", list(Reason))
+def test_nobody_is_told_to_delete_a_topic_or_to_move_what_was_not_seen_lately(reason: Reason) -> None:
+    assert "topics delete" not in (remedy(finding(reason.code)).command or "")
+    earlier = remedy(finding(reason.code), "2026-11-21 18:44 UTC")
+    assert earlier.command == "lethe survey"
+    assert "Seen at 2026-11-21 18:44 UTC" in earlier.does
+
+
 def test_directories_are_moved_and_never_removed() -> None:
     for reason in (Reason.DIRECTORY_WITHOUT_TOPIC, Reason.DIRECTORY_OF_OTHER_INCARNATION, Reason.STRAY_DIRECTORY):
         assert "rm " not in (remedy(finding(reason.code)).command or "")
