@@ -3,13 +3,17 @@
 A survey is taken in once. Its row in `surveys` is added last, so that a survey of which a crash left only some tables
 is gone on with. One whose files have fewer rows than its manifest says is being copied still: it is left for a later
 run.
+
+A survey is taken in whole or not at all. That a topic's znode is not among its rows means that there is no such topic,
+and what lies on the disks of it is left over; so a survey with a single row that cannot be used, or that is another
+survey's, is refused. The rows of all its files are staged and counted before the first of them is added to a table.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,7 +23,7 @@ from pipeline import tables
 from pipeline.io.files import Files, quoted
 from pipeline.io.frames import frame_of
 from pipeline.io.journal import read_lines
-from pipeline.io.lake import Lake
+from pipeline.io.lake import Lake, StagedRows
 from pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
 from pipeline.jobs.report import DayRange, Refused, Taken
 from pipeline.jobs.take_in import keep_aside
@@ -65,13 +69,13 @@ def take_in_surveys(
     refused += [Refused(path, why) for path, why in missing.items()]
     new: dict[str, KeptSurvey] = {}
     for survey in unknown:
-        if survey.path not in missing:
-            new.setdefault(survey.survey_id, survey)
-    lake.owe(sorted({_day(survey) for survey in new.values()}))
-    taken = [
-        _take_in_file(spark, lake, list(new.values()), file, ingested_at=ingested_at, batch_id=batch_id)
-        for file in ROW_FILES
-    ]
+        if survey.path in missing:
+            continue
+        other = new.setdefault(survey.survey_id, survey)
+        if other.manifest != survey.manifest:
+            refused.append(Refused(survey.path, f"{other.path} is another survey with the same id: take this one anew"))
+    taken, spoilt = _take_in_rows(spark, lake, new, ingested_at=ingested_at, batch_id=batch_id)
+    refused += [Refused(path, why) for path, why in spoilt.items()]
     names = [f"{survey.path}/{MANIFEST_NAME}" for survey in unusable]
     keep_aside(lake, _refused_manifests(spark, unusable), len(unusable), names)
     if new:
@@ -79,6 +83,36 @@ def take_in_surveys(
         lake.append(tables.SURVEYS, rows)
     counts = Taken(tables.SURVEYS.name, len(found) + len(unusable), len(new), len(ours) - len(new), 0, len(refused))
     return [counts, *taken], refused, sorted({_day(survey) for survey in ours})
+
+
+def _take_in_rows(
+    spark: SparkSession, lake: Lake, new: dict[str, KeptSurvey], *, ingested_at: Column, batch_id: str
+) -> tuple[list[Taken], dict[str, str]]:
+    """Adds the rows of all files; what became of them, and why surveys are refused, by their paths. Those are taken out
+    of `new`."""
+    files = _stage_rows(spark, lake, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
+    first = files
+    spoilt: dict[str, str] = {}
+    for each in files:
+        spoilt = each.spoilt | spoilt
+    if spoilt:
+        for each in files:
+            if each.staged is not None:
+                each.staged.forget()
+        for survey in [survey for survey in new.values() if survey.path in spoilt]:
+            del new[survey.survey_id]
+        files = _stage_rows(spark, lake, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
+    lake.owe(sorted({_day(survey) for survey in new.values()}))
+    taken = []
+    for tried, each in zip(first, files, strict=True):
+        if tried.aside is not None:
+            names = [f"{survey.path}/{tried.file.name}" for survey in tried.surveys]
+            keep_aside(lake, tried.aside, tried.wrong, names)
+        if each.staged is not None:
+            each.staged.keep()
+        read = tried.usable + tried.wrong
+        taken.append(Taken(TABLES[each.file.name].name, read, each.usable, 0, 0, tried.wrong))
+    return taken, spoilt
 
 
 def _of_one_cluster(lake: Lake, found: Sequence[KeptSurvey]) -> tuple[list[KeptSurvey], list[Refused]]:
@@ -116,25 +150,75 @@ def _missing(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> dict[str, st
     return found
 
 
-def _take_in_file(
+class _File(NamedTuple):
+    """What a file of some surveys came to."""
+
+    file: File
+    surveys: list[KeptSurvey]
+    staged: StagedRows | None
+    aside: DataFrame | None
+    spoilt: dict[str, str]
+    """Why surveys cannot be used, by their paths."""
+    usable: int = 0
+    wrong: int = 0
+
+
+def _stage_rows(
+    spark: SparkSession, lake: Lake, new: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str
+) -> list[_File]:
+    """The surveys' rows, where nobody sees them yet."""
+    return [_stage_file(spark, lake, new, file, ingested_at=ingested_at, batch_id=batch_id) for file in ROW_FILES]
+
+
+def _stage_file(
     spark: SparkSession, lake: Lake, new: Sequence[KeptSurvey], file: File, *, ingested_at: Column, batch_id: str
-) -> Taken:
+) -> _File:
     table = TABLES[file.name]
-    to_do = [survey for survey in new if survey.survey_id not in _known(lake, table, new) and survey.rows(file)]
+    had = _known(lake, table, new)
+    to_do = [survey for survey in new if survey.survey_id not in had and survey.rows(file)]
     if not to_do:
-        return Taken(table.name, 0, 0, 0, 0, 0)
+        return _File(file, to_do, None, None, {})
     parsed = bronze_surveys.parse(read_rows(spark, to_do, file), file, table.schema)
     rows = bronze_surveys.rows(parsed, file, table.schema, ingested_at=ingested_at, batch_id=batch_id)
-    # A row of another survey would be of a directory that holds two.
-    staged = lake.staged(table, rows.where(F.col("survey_id").isin([survey.survey_id for survey in to_do])))
-    count = staged.read().count()
+    staged = lake.staged(table, rows)
+    taken_ms = F.unix_millis("taken_at")
+    seen = {
+        row["_source_file"]: row
+        for row in staged.read()
+        .groupBy("_source_file")
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.array_sort(F.array_distinct(F.array(F.min("survey_id"), F.max("survey_id")))).alias("surveys"),
+            F.array_sort(F.array_distinct(F.array(F.min(taken_ms), F.max(taken_ms)))).alias("times"),
+        )
+        .collect()
+    }
     aside = bronze_surveys.set_aside(parsed)
+    usable = sum(row["rows"] for row in seen.values())
     # All lines of these files have been counted: where as many are rows, none has to be looked for.
-    is_whole = count == sum(survey.rows(file) for survey in to_do)
-    wrong = 0 if is_whole else int(aside.agg(F.coalesce(F.sum("copies"), F.lit(0))).collect()[0][0])
-    keep_aside(lake, aside, wrong, [f"{survey.path}/{file.name}" for survey in to_do])
-    staged.keep()
-    return Taken(table.name, count + wrong, count, 0, 0, wrong)
+    is_whole = usable == sum(survey.rows(file) for survey in to_do)
+    wrong = [] if is_whole else aside.groupBy("_source_file").agg(F.sum("copies"), F.min("detail")).collect()
+    details = {row[0]: row[2] for row in wrong}
+    spoilt = {}
+    for survey in to_do:
+        path = f"{survey.path}/{file.name}"
+        row = seen.get(path)
+        count = 0 if row is None else row["rows"]
+        taken_at = time_from_text(str(survey.manifest["taken_at"]))
+        if count != survey.rows(file):
+            spoilt[survey.path] = _spoilt(
+                f"{survey.rows(file) - count} of {survey.rows(file)} rows", file, details.get(path)
+            )
+        elif row is not None and (row["surveys"], row["times"]) != ([survey.survey_id], [taken_at]):
+            spoilt[survey.path] = _spoilt("rows", file, "they are of another survey")
+    return _File(file, to_do, staged, aside, spoilt, usable, sum(int(row[1]) for row in wrong))
+
+
+def _spoilt(which: str, file: File, detail: str | None) -> str:
+    return (
+        f"{which} of {file.name} cannot be used ({detail or 'not told'}). Without them something would seem not to "
+        "exist, so nothing of this survey is taken: copy it anew, or take another"
+    )
 
 
 def _known(lake: Lake, table: Table, surveys: Sequence[KeptSurvey]) -> set[str]:

@@ -336,17 +336,31 @@ def test_surveys_that_cannot_be_used_are_refused_with_the_reason(spark: SparkSes
     bad = keep_survey(place, "09T09:00:00.000") / DIRECTORIES.name
     lines = bad.read_bytes().splitlines()
     bad.write_bytes(b"\n".join([lines[0].replace(b'"broker":1', b'"broker":"1"'), *lines[1:]]))
+    # Without its topic's row, the directory of a living topic would be of none.
+    spoilt = keep_survey(place, "10T09:00:00.000") / ZNODES.name
+    spoilt.write_bytes(spoilt.read_bytes().replace(b'"created_at":null', b'"created_at":"yesterday"', 1))
+    nameless = keep_survey(place, "11T09:00:00.000") / ZNODES.name
+    nameless.write_bytes(nameless.read_bytes().replace(b'"topic":"orders"', b'"topic":null', 1))
+    another = keep_survey(place, "12T09:00:00.000") / ZNODES.name
+    another.write_bytes(another.read_bytes().replace(b"20260112T", b"20260105T"))
+    copy = keep_survey(tmp_path / "other-host", "05T09:00:00.000", directories=1)
+    copy.rename(place / "same-id")
     (place / ".20260110T000000.000Z").mkdir()
     report = run(spark, tmp_path)
     why = " ".join(refused.why for refused in report.refused)
-    assert len(report.refused) == 3
-    for words in ("of the cluster another, the lake of c1", "survey.json is not JSON", "znodes.jsonl has 1 rows"):
-        assert words in why
-    assert sorted(one["survey_id"] for one in read(tmp_path, tables.SURVEYS)) == [
-        "20260105T090000.000Z",
-        "20260109T090000.000Z",
-    ]
-    assert len(rows(tmp_path, tables.QUARANTINE)) == 2
+    assert len(report.refused) == 8
+    for words in (
+        *("of the cluster another, the lake of c1", "survey.json is not JSON", "znodes.jsonl has 1 rows"),
+        "1 of 3 rows of directories.jsonl cannot be used",
+        "1 of 3 rows of znodes.jsonl cannot be used ('created_at' is not RFC 3339",
+        "1 of 3 rows of znodes.jsonl cannot be used ('topic' is missing",
+        *("rows of znodes.jsonl cannot be used (they are of another survey", "is another survey with the same id"),
+    ):
+        assert words in why, words
+    for table in (tables.SURVEYS, tables.ZNODE_SNAPSHOT, tables.BROKER_METADATA, tables.AGENT_INVENTORY):
+        assert {one["survey_id"] for one in read(tmp_path, table)} == {"20260105T090000.000Z"}
+    assert {one["what"] for one in read(tmp_path, tables.LEFTOVERS)} == {"/data/gone-0"}
+    assert len(rows(tmp_path, tables.QUARANTINE)) == 4
     before = everything(tmp_path)
     run(spark, tmp_path)
     assert everything(tmp_path) == before
