@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 
 from pipeline import tables
 from pipeline.report.columns import Days, LakeChanged, LakeReader, Order
+from pipeline.report.read_earlier import read_earlier
 from pipeline.report.read_spans import read_deletions
 from pipeline.report.values import (
     BadLine,
@@ -87,6 +88,7 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
         surveys=surveys,
         counts=_counts(lake, surveys, where),
         findings=_findings(lake, surveys),
+        earlier=read_earlier(lake, surveys),
         candidates=lake.rows(
             tables.STALE_TOPIC_CANDIDATES, Candidate, (Order("size_bytes", True), Order("topic")), limit=ROWS
         ),

@@ -24,7 +24,7 @@ from pipeline.report.parts import (
 )
 from pipeline.report.remedies import remedy
 from pipeline.report.values import Candidate, Finding, FindingCount, Report, Stuck, SurveyRow
-from pipeline.report.verdict import findings_by_standing
+from pipeline.report.verdict import findings_by_standing, saw_everything
 from pipeline.report.words import count, cut, minute, number, size
 from protocol.findings import Reason, Standing
 from protocol.shell_words import option
@@ -35,6 +35,7 @@ _CLASSES: Final = {
     Standing.LEFT_OVER: "attention",
     Standing.SET_ASIDE: "attention",
     Standing.MISSING: "attention",
+    Standing.INCOMPLETE: "attention",
     Standing.PENDING: "quiet",
 }
 _ENVIRONMENT: Final = join(
@@ -116,8 +117,14 @@ def leftovers(report: Report) -> Section:
     parts: list[Markup | None] = []
     if report.findings.total:
         parts.append(_findings(report.findings.shown, report.findings.total))
-    else:
+    elif saw_everything(report):
         parts.append(calm("Nothing is left over in ZooKeeper, in any cache or on any disk that was seen."))
+    else:
+        parts.append(el("p", "Nothing is left over as far as could be seen, and not everything could."))
+    if report.earlier.findings.total:
+        earlier = report.earlier.findings
+        parts.append(el("p", "On disks that only earlier surveys have looked into:"))
+        parts.append(_findings(earlier.shown, earlier.total, are_earlier=True))
     parts.append(_unseen(newest))
     parts.append(_by_place(report.counts, newest, report.findings.total))
     parts.append(_surveys(report))
@@ -126,7 +133,7 @@ def leftovers(report: Report) -> Section:
     return Section("leftovers", "Left over", lead, stack(*parts), number(asks), is_loud=bool(asks))
 
 
-def _findings(rows: Sequence[Finding], total: int) -> Markup:
+def _findings(rows: Sequence[Finding], total: int, *, are_earlier: bool = False) -> Markup:
     columns = [
         Column("What", "name code"),
         Column("Standing"),
@@ -137,17 +144,17 @@ def _findings(rows: Sequence[Finding], total: int) -> Markup:
         Column("Place"),
     ]
     return table(
-        "What should not be there, or should be and is not",
+        "What should not have been there" if are_earlier else "What should not be there, or should be and is not",
         [column._replace(kind="name") if column.kind == "name code" else column for column in columns],
-        [_finding_row(row) for row in rows],
+        [_finding_row(row, f"{minute(row.taken_at)} UTC" if are_earlier else None) for row in rows],
         left_out=left_out(len(rows), total, "finding", "what is left over before what is pending, the largest first"),
         class_=CARDS,
         is_long=True,
     )
 
 
-def _finding_row(row: Finding) -> list[Shown]:
-    advice = remedy(row)
+def _finding_row(row: Finding, seen_at: str | None) -> list[Shown]:
+    advice = remedy(row, seen_at)
     helps = join((el("p", advice.does), None if advice.command is None else command(advice.command)))
     return [
         code(row.what),

@@ -132,6 +132,7 @@ class Finding(NamedTuple):
     partition: int | None
     size_bytes: int | None
     detail: str | None
+    taken_at: int | None = None
 
 
 class FindingCount(NamedTuple):
@@ -143,6 +144,14 @@ class FindingCount(NamedTuple):
     reason: str | None
     findings: int | None
     size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Findings of surveys before the newest, in log directories that none has read since."""
+
+    findings: Rows[Finding] = field(default_factory=Rows)
+    by_standing: Mapping[str, int] = field(default_factory=dict)
 
 
 class SurveyRow(NamedTuple):
@@ -270,6 +279,7 @@ class Report:
     """Of the surveys that are shown."""
     findings: Rows[Finding] = field(default_factory=Rows)
     """Of the newest survey."""
+    earlier: Earlier = field(default_factory=Earlier)
     candidates: Rows[Candidate] = field(default_factory=Rows)
     tenures: Rows[Tenure] = field(default_factory=Rows)
     violations: Rows[Violation] = field(default_factory=Rows)

@@ -14,8 +14,11 @@ FINDINGS: Final = {
     Standing.LEFT_OVER: ("left over", "left over"),
     Standing.SET_ASIDE: ("set aside", "set aside"),
     Standing.MISSING: ("missing", "missing"),
+    Standing.INCOMPLETE: ("incomplete", "incomplete"),
 }
 """Standings that ask for somebody; what is pending goes by itself."""
+OLD_SURVEY_MS: Final = 48 * 3_600_000
+"""A survey that is older than that, against the newest that the lake knows of, says little of how things are."""
 
 
 class Level(enum.Enum):
@@ -61,7 +64,7 @@ def verdict(report: Report) -> Verdict:
         rules = f"the audit found {count(warnings, 'warning')}"
     sentence = f"{sentence}; {_reclaimed(report)}{rules}."
     needs = report.stuck.total or report.deletions.open or warnings or _count_found(report) or report.bad_by_reason
-    needs = needs or not report.audited_days
+    needs = needs or not report.audited_days or not _is_well_surveyed(report)
     level = Level.BAD if errors else Level.ATTENTION if needs else Level.GOOD
     return Verdict(level, sentence[0].upper() + sentence[1:])
 
@@ -121,7 +124,7 @@ def asked(report: Report) -> bool:
 
 
 def findings_by_standing(report: Report) -> dict[Standing, int]:
-    """Of the newest survey."""
+    """Of the newest survey, and of earlier ones what lies where it could not look."""
     return dict(_counts(report))
 
 
@@ -143,10 +146,29 @@ def _deletions(report: Report) -> str:
 
 def _found(report: Report) -> list[str]:
     if not report.surveys.total:
-        return []
+        return ["not surveyed"]
     found = _counts(report)
     said = [f"{number(found[standing])} {words[0]}" for standing, words in FINDINGS.items() if found[standing]]
-    return said or ["nothing left over"]
+    if not said:
+        said = ["nothing left over" if saw_everything(report) else "nothing left over as far as could be seen"]
+    age_ms = _survey_age_ms(report)
+    return [*said, f"last surveyed {duration(age_ms)} before"] if age_ms > OLD_SURVEY_MS else said
+
+
+def saw_everything(report: Report) -> bool:
+    """The newest survey could look at everything."""
+    return bool(report.surveys.shown) and report.surveys.shown[0].complete is True
+
+
+def _survey_age_ms(report: Report) -> int:
+    """How much older the newest survey is than the newest that is known at all."""
+    taken_at = report.surveys.shown[0].taken_at if report.surveys.shown else None
+    return 0 if taken_at is None or report.as_of is None else report.as_of - taken_at
+
+
+def _is_well_surveyed(report: Report) -> bool:
+    """Lately, and whole: so that nothing found is nothing there."""
+    return saw_everything(report) and _survey_age_ms(report) <= OLD_SURVEY_MS
 
 
 def _reclaimed(report: Report) -> str:
@@ -161,6 +183,9 @@ def _counts(report: Report) -> Counter[Standing]:
     for row in report.counts:
         if row.survey_id == newest and row.standing in by_code:
             found[by_code[row.standing]] += row.findings or 0
+    for code, many in report.earlier.by_standing.items():
+        if code in by_code:
+            found[by_code[code]] += many
     return found
 
 

@@ -65,7 +65,7 @@ def test_anything_else_exits_with_1_and_says_why(changes: dict[str, object], sai
 
 def test_each_finding_is_shown_in_its_place() -> None:
     tables = {table.title: table for table in answer(dataclasses.replace(CLEAN, findings=(GHOST,))).tables}
-    assert tables["What the survey found"].rows[2] == ("disks", "1", "0", "0", "0")
+    assert tables["What the survey found"].rows[2] == ("disks", "1", "0", "0", "0", "0")
     assert tables["Findings"].rows[0][:4] == ("disk", "2", "left over", "/d/ghost-0")
 
 

@@ -123,10 +123,9 @@ async def test_a_topic_that_changes_after_it_was_read_is_in_motion(session: Fake
     async def meanwhile(broker: Broker) -> BrokerAnswers:
         if broker.id == 1:
             grown = TopicPlan("orders", TOPIC_ID, ((1, 2), (2, 1), (1,)))
-            create = next(
-                one for one in creation_operations(grown, config_exists=True) if one.path == paths.topic("orders")
-            )
-            await apply(session, SetData(create.path, create.data, ANY_VERSION))
+            made = creation_operations(grown, config_exists=True)
+            data = next(one.data for one in made if isinstance(one, Create) and one.path == paths.topic("orders"))
+            await apply(session, SetData(paths.topic("orders"), data or b"", ANY_VERSION))
         return BrokerAnswers(broker.id)
 
     survey = await take(session, ask=meanwhile, log_dirs={1: [tmp_path]})

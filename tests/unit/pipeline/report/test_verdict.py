@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.report.values import Deletions, FindingCount, Report, Rows, Stuck, SurveyRow, Violation
+from pipeline.report.values import Deletions, Earlier, FindingCount, Report, Rows, Stuck, SurveyRow, Violation
 from pipeline.report.verdict import Level, figures, verdict
 
 _STUCK = Stuck("orders", None, 1, 0, 5, "queued", ("waits",), (3,), "both", "lethe explain orders")
@@ -34,7 +34,27 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surve
         (
             Report(deletions=Deletions(total=2, done=1, open=1), stuck=Rows((_STUCK,), 1), audited_days=1),
             Level.ATTENTION,
-            "2 deletions, 1 done, 1 stuck; no audit violations.",
+            "2 deletions, 1 done, 1 stuck, not surveyed; no audit violations.",
+        ),
+        (
+            replace(DONE, surveys=Rows()),
+            Level.ATTENTION,
+            "3 deletions, all done, not surveyed; 4.20 MB reclaimed, no audit violations.",
+        ),
+        (
+            replace(DONE, surveys=Rows((_SURVEY._replace(complete=False),), 1)),
+            Level.ATTENTION,
+            "3 deletions, all done, nothing left over as far as could be seen; 4.20 MB reclaimed, no audit violations.",
+        ),
+        (
+            Report(surveys=Rows((_SURVEY,), 1), as_of=3 * 86_400_000 + 5, audited_days=1),
+            Level.ATTENTION,
+            "No deletions, nothing left over, last surveyed 3 d before; no audit violations.",
+        ),
+        (
+            replace(DONE, earlier=Earlier(Rows((), 2), {"set_aside": 2})),
+            Level.ATTENTION,
+            "3 deletions, all done, 2 set aside; 4.20 MB reclaimed, no audit violations.",
         ),
         (
             Report(stuck=Rows((_STUCK,), 1), surveys=Rows((_SURVEY,), 1), counts=(counted("pending", 4),)),
@@ -49,7 +69,7 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surve
         (
             Report(violations=Rows((_BROKEN,), 2), violations_by_rule={("error", "acks"): 1, ("warning", "b"): 1}),
             Level.BAD,
-            "No deletions; the audit found 1 error.",
+            "No deletions, not surveyed; the audit found 1 error.",
         ),
     ],
 )

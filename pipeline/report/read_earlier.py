@@ -1,0 +1,135 @@
+"""What lies on disks that the newest survey could not look into, as earlier ones saw it.
+
+What brokers tell of their disks leaves out what was set aside, what waits for its removal and whose an old directory
+is: only a survey that read a log directory itself has seen that. Where each broker's host takes its own surveys, the
+newest of all says so of one host's disks alone. So each log directory counts as the newest survey saw it that read it,
+if that was within a round of the newest.
+
+Much may have happened since. A finding of an earlier survey is kept only where the newest does not contradict it: it
+knows which topics there are, a directory without topic still has none, and one of an earlier topic of that name is
+still not of the topic that there is. Whether a replica is where it is assigned every broker tells, so nothing old is
+said of that. And nobody is told to move what was not seen lately: the page names the time and asks for a look.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import pyarrow.dataset as ds
+
+from pipeline import tables
+from pipeline.report.columns import LakeReader, column_names, to_rows
+from pipeline.report.values import Earlier, Finding, Rows, SurveyRow
+from protocol.findings import Reason
+from protocol.zookeeper import paths
+
+ROUND_MS: Final = 36 * 3_600_000
+"""Surveys of different hosts that lie as near together belong to one round: a day, and some time to be late."""
+_SHOWN: Final = 200
+_CARRIED: Final = (
+    Reason.STRAY_DIRECTORY,
+    Reason.DIRECTORY_WITHOUT_TOPIC,
+    Reason.DIRECTORY_OF_OTHER_INCARNATION,
+)
+
+LogDir = tuple[int | None, str | None]
+
+
+def read_earlier(lake: LakeReader, surveys: Rows[SurveyRow]) -> Earlier:
+    """What surveys before the newest found in log directories that none has read since. Raises as LakeReader."""
+    if not surveys.shown:
+        return Earlier()
+    newest, *others = surveys.shown
+    if newest.taken_at is None:
+        return Earlier()
+    began = newest.taken_at - ROUND_MS
+    round_ = [newest, *(row for row in others if row.taken_at is not None and row.taken_at >= began)]
+    if len(round_) == 1:
+        return Earlier()
+    claims = _claims(lake, round_)
+    if not claims:
+        return Earlier()
+    found = list(_found(lake, newest, round_, claims))
+    topics = _topics(lake, newest, [each for each in found if each.reason != Reason.STRAY_DIRECTORY.code])
+    kept = [each for each in found if _holds(each, newest, topics)]
+    kept.sort(key=lambda each: (each.standing or "", -(each.size_bytes or 0), each.what or "", each.broker or 0))
+    by_standing = Counter(each.standing or "" for each in kept)
+    return Earlier(Rows(tuple(kept[:_SHOWN]), len(kept)), dict(sorted(by_standing.items())))
+
+
+def _claims(lake: LakeReader, surveys: list[SurveyRow]) -> dict[str | None, set[LogDir]]:
+    """By survey, but for the newest: the log directories that it was the last to read itself."""
+    read: dict[str | None, set[LogDir]] = {}
+    where = _of(surveys) & (ds.field("kind") == "log-dir") & (ds.field("source") == "local")
+    for batch in lake.batches(tables.DIRECTORIES, ["survey_id", "broker", "log_dir"], where):
+        for row in batch.to_pylist():
+            read.setdefault(row["survey_id"], set()).add((row["broker"], row["log_dir"]))
+    seen = set(read.get(surveys[0].survey_id, ()))
+    claims = {}
+    for survey in surveys[1:]:
+        own = read.get(survey.survey_id, set()) - seen
+        seen |= own
+        if own:
+            claims[survey.survey_id] = own
+    return claims
+
+
+def _found(
+    lake: LakeReader, newest: SurveyRow, surveys: list[SurveyRow], claims: Mapping[str | None, set[LogDir]]
+) -> Iterator[Finding]:
+    """What these surveys found in the log directories that are theirs, and the newest did not."""
+    wanted = [row for row in surveys if row.survey_id in claims or row is newest]
+    where = _of(wanted) & (ds.field("place") == "disk")
+    where &= ds.field("reason").isin([reason.code for reason in _CARRIED])
+    names = column_names(Finding)
+    again: set[LogDir] = set()
+    found: list[Finding] = []
+    for batch in lake.batches(tables.LEFTOVERS, [*names, "survey_id"], where):
+        ids = batch.column("survey_id").to_pylist()
+        for survey_id, finding in zip(ids, to_rows(batch, Finding), strict=True):
+            log_dir = (finding.what or "").rpartition("/")[0]
+            if survey_id == newest.survey_id:
+                again.add((finding.broker, finding.what))
+            elif (finding.broker, log_dir) in claims[survey_id]:
+                found.append(finding)
+    return (finding for finding in found if (finding.broker, finding.what) not in again)
+
+
+def _topics(lake: LakeReader, newest: SurveyRow, findings: list[Finding]) -> dict[str | None, str | None] | None:
+    """The ids of those of the findings' topics that exist in the newest survey; None where it does not know."""
+    if any(problem.get("where") == paths.BROKER_TOPICS for problem in newest.problems or ()):
+        return None
+    names = sorted({each.topic for each in findings if each.topic is not None})
+    if not names:
+        return {}
+    where = _of([newest]) & (ds.field("kind") == "topic") & ds.field("topic").isin(names)
+    return {
+        row["topic"]: row["topic_id"]
+        for batch in lake.batches(tables.ZNODE_SNAPSHOT, ["topic", "topic_id"], where)
+        for row in batch.to_pylist()
+    }
+
+
+def _holds(finding: Finding, newest: SurveyRow, topics: Mapping[str | None, str | None] | None) -> bool:
+    """Whether the newest survey leaves room for it."""
+    if finding.reason == Reason.STRAY_DIRECTORY.code:
+        return True
+    if topics is None or finding.topic in (newest.in_motion or ()):
+        return False
+    if finding.reason == Reason.DIRECTORY_WITHOUT_TOPIC.code:
+        return finding.topic not in topics
+    topic_id = topics.get(finding.topic)
+    return topic_id is not None and (finding.detail or "").endswith(f"the topic's is {topic_id}")
+
+
+def _of(surveys: list[SurveyRow]) -> Any:
+    """Rows of these surveys, as an Arrow expression that leaves out the partitions of other days."""
+    days = sorted({_day(row.taken_at) for row in surveys if row.taken_at is not None})
+    return ds.field("day").isin(days) & ds.field("survey_id").isin([row.survey_id for row in surveys])
+
+
+def _day(at_ms: int) -> date:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date()

@@ -1,0 +1,124 @@
+"""One survey per broker host: the newest of all has looked into one host's disks alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from pipeline import tables
+from pipeline.report.page import page
+from pipeline.report.read import read_report
+from pipeline.report.read_earlier import ROUND_MS
+from pipeline.report.values import Report
+from pipeline.report.verdict import Level, verdict
+from protocol.findings import Reason
+from tests.fakes.lakes import at, day_of, write
+
+NEWEST_MS: Final = 1_795_286_668_000
+STRAY: Final = "/d/x-0.abc-stray"
+
+
+class Surveys:
+    """A lake with surveys of a cluster of two hosts: broker 1's disk is /d there, broker 2's is /d here."""
+
+    def __init__(self, lake: Path) -> None:
+        self._lake = lake
+        self._rows: dict[Any, list[dict[str, Any]]] = {}
+
+    def survey(
+        self, name: str, ago_ms: int, read: dict[int, str], problems: list[str] | None = None, **topics: str
+    ) -> Surveys:
+        """`read`: the disks that it looked into, by broker; brokers told of the others."""
+        seen = {"survey_id": name, "taken_at": at(NEWEST_MS - ago_ms), "day": day_of(NEWEST_MS - ago_ms)}
+        self._add(
+            tables.SURVEYS,
+            {**seen, "took_ms": 5, "complete": not problems, "in_motion": [], "cluster_id": "c"}
+            | {"problems": [{"where": where, "what": "NO_AUTH"} for where in problems or []]},
+        )
+        for broker in (1, 2):
+            source = "local" if broker in read else "broker"
+            self._add(
+                tables.DIRECTORIES,
+                {**seen, "broker": broker, "log_dir": read.get(broker, "/d"), "source": source, "kind": "log-dir"},
+            )
+        for topic, topic_id in topics.items():
+            self._add(tables.ZNODE_SNAPSHOT, {**seen, "kind": "topic", "topic": topic, "topic_id": topic_id})
+        self._seen = seen
+        return self
+
+    def found(self, reason: Reason, what: str, topic: str, broker: int, detail: str | None = None) -> Surveys:
+        """By the survey that was added last."""
+        self._add(
+            tables.LEFTOVERS,
+            {**self._seen, "place": "disk", "standing": reason.standing.code, "reason": reason.code, "what": what}
+            | {"topic": topic, "broker": broker, "partition": 0, "size_bytes": 5, "detail": detail},
+        )
+        return self
+
+    def report(self) -> Report:
+        (self._lake / "lake.json").write_text('{"version":1,"cluster_id":"c"}')
+        for table, rows in self._rows.items():
+            write(self._lake, table, rows)
+        return read_report(str(self._lake))
+
+    def _add(self, table: Any, row: dict[str, Any]) -> None:
+        self._rows.setdefault(table, []).append(row)
+
+
+@pytest.fixture
+def surveys(tmp_path: Path) -> Surveys:
+    return Surveys(tmp_path)
+
+
+def earlier(report: Report) -> list[tuple[str | None, int | None]]:
+    assert report.earlier.findings.total == len(report.earlier.findings.shown)
+    assert sum(report.earlier.by_standing.values()) == report.earlier.findings.total
+    return [(found.what, found.broker) for found in report.earlier.findings.shown]
+
+
+def test_what_another_hosts_survey_saw_a_minute_before_is_not_forgotten(surveys: Surveys) -> None:
+    surveys.survey("host-2", 60_000, {2: "/d"}).found(Reason.STRAY_DIRECTORY, STRAY, "x", 2)
+    report = surveys.survey("host-1", 0, {1: "/d"}).report()
+    assert report.findings.total == 0
+    assert earlier(report) == [(STRAY, 2)]
+    said = verdict(report)
+    assert (said.level, "1 set aside" in said.sentence) == (Level.ATTENTION, True)
+    assert STRAY in page(report)
+
+
+def test_the_newest_that_read_a_directory_itself_has_the_last_word(surveys: Surveys) -> None:
+    surveys.survey("a", 120_000, {2: "/d"}).found(Reason.STRAY_DIRECTORY, STRAY, "x", 2)
+    surveys.survey("b", 60_000, {2: "/d"})
+    assert earlier(surveys.survey("c", 0, {1: "/d"}).report()) == []
+
+
+def test_only_of_the_same_round(surveys: Surveys) -> None:
+    surveys.survey("a", ROUND_MS + 1, {2: "/d"}).found(Reason.STRAY_DIRECTORY, STRAY, "x", 2)
+    assert earlier(surveys.survey("b", 0, {1: "/d"}).report()) == []
+
+
+def test_what_the_newest_finds_too_is_told_once(surveys: Surveys) -> None:
+    surveys.survey("a", 60_000, {2: "/d"}).found(Reason.DIRECTORY_WITHOUT_TOPIC, "/d/x-0", "x", 2)
+    surveys.survey("b", 0, {1: "/d"}).found(Reason.DIRECTORY_WITHOUT_TOPIC, "/d/x-0", "x", 2)
+    report = surveys.report()
+    assert (report.findings.total, earlier(report)) == (1, [])
+
+
+def test_a_topic_that_lives_by_now_is_not_called_left_over(surveys: Surveys) -> None:
+    surveys.survey("a", 60_000, {2: "/d"}, orders="id-1", back="id-2")
+    surveys.found(Reason.DIRECTORY_WITHOUT_TOPIC, "/d/young-0", "young", 2)
+    surveys.found(Reason.DIRECTORY_WITHOUT_TOPIC, "/d/gone-0", "gone", 2)
+    surveys.found(Reason.DIRECTORY_NOT_ASSIGNED, "/d/orders-1", "orders", 2)
+    surveys.found(Reason.DIRECTORY_OF_OTHER_INCARNATION, "/d/orders-0", "orders", 2, "its id is x, the topic's is id-1")
+    surveys.found(Reason.DIRECTORY_OF_OTHER_INCARNATION, "/d/back-0", "back", 2, "its id is x, the topic's is id-2")
+    report = surveys.survey("b", 0, {1: "/d"}, orders="id-1", back="id-3", young="id-4").report()
+    assert earlier(report) == [("/d/gone-0", 2), ("/d/orders-0", 2)]
+    assert "mv --" not in page(report)
+
+
+def test_a_survey_that_does_not_know_the_topics_vouches_for_nothing(surveys: Surveys) -> None:
+    surveys.survey("a", 60_000, {2: "/d"}).found(Reason.DIRECTORY_WITHOUT_TOPIC, "/d/x-0", "x", 2)
+    surveys.found(Reason.STRAY_DIRECTORY, STRAY, "x", 2)
+    assert earlier(surveys.survey("b", 0, {1: "/d"}, ["/brokers/topics"]).report()) == [(STRAY, 2)]
