@@ -34,7 +34,7 @@ def modes(project: Project) -> dict[str, str]:
     """What each server of the ensemble is: leader, follower, or nothing that it would say."""
     found = {}
     for service in ENSEMBLE:
-        said = project.try_compose("exec", "-T", service, "python", "-c", _ASK_SERVER).output
+        said = project.inside(service, "python", "-c", _ASK_SERVER).output
         found[service] = next((line[6:] for line in said.splitlines() if line.startswith("Mode: ")), "none")
     return found
 
@@ -43,7 +43,7 @@ def roles(project: Project) -> dict[str, str]:
     """What each controller says that it is; `none` for one that does not answer."""
     found = {}
     for service in CONTROLLERS:
-        said = project.try_compose("exec", "-T", service, "python", "-c", _ASK_STATE)
+        said = project.inside(service, "python", "-c", _ASK_STATE)
         found[service] = str(json.loads(said.output).get("role")) if said.code == 0 else "none"
     return found
 
@@ -141,7 +141,9 @@ def run_demo(project: Project, *profiles: str) -> None:
     ran = project.try_compose(*named, "run", "--rm", "demo")
     if ran.code != 0 or "Nothing is left over." not in ran.output:
         raise Failed(f"the demo ended with {ran.code}:\n{ran.said}")
-    gone = [line.split()[1] for line in ran.output.splitlines() if line.endswith("is marked for deletion.")]
+    gone = [
+        line.split()[1] for line in (ran.output + ran.errors).splitlines() if line.endswith("is marked for deletion.")
+    ]
     expect(gone, f"the demo has deleted nothing:\n{ran.said}")
     DELETED.extend(gone)
     say(f"demo: {len(gone)} topics came and went; nothing is left in ZooKeeper, in caches, on disks")
