@@ -30,7 +30,7 @@ Protect = Annotated[
         "--protect",
         metavar="PATTERN",
         help="Topics that stale_topic_candidates never names, with * and ?; may be repeated. The lake remembers them "
-        "until others are given; '' alone is none. Some are never named anyway, such as _*.",
+        "until others are given; an empty one alone is none. Some are never named anyway, such as _*.",
         show_default=False,
     ),
 ]
