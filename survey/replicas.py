@@ -63,7 +63,8 @@ def replicas_of(
 ) -> Iterator[Replica]:
     """Every replica of the topic. `hold` is what keeps the controller from asking for any of them."""
     answers = {answer.broker: answer for answer in evidence.survey.answers}
-    registered = {broker.id for broker in evidence.survey.zookeeper.brokers}
+    tree = evidence.survey.zookeeper
+    registered = {broker.id for broker in tree.brokers}
     said = {(row.partition, row.broker): row for row in (told.replicas if told is not None else ())}
     is_acknowledged = told is not None and told.phase == "acknowledged"
     # Brokers that move away still have what was theirs; replicas lists them all.
@@ -79,7 +80,9 @@ def replicas_of(
             elif is_acknowledged:
                 yield Replica(partition, broker, seen)
             else:
-                cause = _outside(evidence, partition, broker, seen, answers.get(broker), broker in registered, hold)
+                # Nobody is told to start a broker, least of all with an empty disk, that may be running.
+                may_run = broker in registered or not tree.knows_brokers
+                cause = _outside(evidence, partition, broker, seen, answers.get(broker), may_run, hold)
                 yield Replica(partition, broker, seen, cause)
 
 
@@ -121,11 +124,11 @@ def _outside(
     broker: BrokerId,
     seen: Seen,
     answer: BrokerAnswers | None,
-    is_registered: bool,
+    may_run: bool,
     hold: Cause | None,
 ) -> Cause | None:
     """What the replica waits for, as far as can be told from outside; None where it is done."""
-    if not is_registered:
+    if not may_run:
         return Cause(Kind.BROKER_TO_RETURN, broker, (partition,))
     if answer is not None and answer.failure in _FAILED:
         what = answer.problems[0].what if answer.problems else None

@@ -209,6 +209,13 @@ def test_a_topic_that_nobody_has_marked_or_may_mark() -> None:
     ]
 
 
+@pytest.mark.parametrize("path", ["/brokers/ids", "/brokers/ids/2"])
+def test_a_broker_whose_registration_could_not_be_read_may_be_running(path: str) -> None:
+    assert (Kind.BROKER_TO_RETURN, 2) in kinds(explain(evidence(brokers=(1,)), "orders"))
+    unread = evidence(brokers=(1,), problems=(Problem(path, "NO_AUTH"),))
+    assert (Kind.BROKER_TO_RETURN, 2) not in kinds(explain(unread, "orders"))
+
+
 @pytest.mark.parametrize(
     "broken, kind",
     [

@@ -1,0 +1,52 @@
+"""What a broker's answers come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+
+from adapters.kafka.client import KafkaConnection
+from protocol.kafka.control import ApiKey
+from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir, MetadataResponse
+from protocol.kafka.versions import VersionRange
+from protocol.vocabulary import BrokerId
+from survey.brokers import _ask
+from survey.views import Failure
+
+
+class Answering:
+    """A connection to a broker that has no topics."""
+
+    def __init__(self, log_dirs: DescribeLogDirsResponse) -> None:
+        self._log_dirs = log_dirs
+
+    async def offered_versions(self) -> Mapping[int, VersionRange]:
+        return {ApiKey.METADATA: VersionRange(0, 12)}
+
+    async def request(self, value: object, version: int) -> MetadataResponse:
+        return MetadataResponse((), "cluster", BrokerId(1), ())
+
+    async def ask(self, value: object) -> DescribeLogDirsResponse:
+        assert isinstance(value, DescribeLogDirsRequest)
+        return self._log_dirs
+
+
+@pytest.mark.parametrize(
+    "answer, told, what",
+    [
+        (DescribeLogDirsResponse((LogDir(0, "/d", ()),)), ["/d"], None),
+        (DescribeLogDirsResponse((), 31), None, "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED"),
+        # As brokers before 3.0 answer whom they do not let ask; a broker has one log directory or more.
+        (DescribeLogDirsResponse(()), None, "DescribeLogDirs: it names no log directory; may nobody ask it?"),
+    ],
+)
+async def test_who_names_no_log_directory_has_told_none(
+    answer: DescribeLogDirsResponse, told: list[str] | None, what: str | None
+) -> None:
+    found = await _ask(cast(KafkaConnection, Answering(answer)), BrokerId(1), None)
+    assert found.cache == {}
+    assert (None if found.log_dirs is None else [view.path for view in found.log_dirs]) == told
+    assert [problem.what for problem in found.problems] == ([] if what is None else [what])
+    assert found.failure is (None if what is None else Failure.ERROR)
