@@ -86,6 +86,8 @@ TOPICS: Final = (
     # Never.
     Topic("__consumer_offsets", None),
     Topic("__mine", None),
+    *(Topic(name, None) for name in ("_schemas", "connect-offsets", "eu-connect-status", "by-user-changelog")),
+    Topic("connect-orders", ("mtime", 60)),
     Topic("journal", None),
     Topic("keep-orders", None),
     Topic("audit.x", None),
