@@ -16,8 +16,11 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from pipeline.transforms.bronze_events import KEPT
 from pipeline.transforms.contract import to_schema
+from pipeline.transforms.journal_lines import MOST_BYTES
 from protocol.survey_records import DIRECTORIES, METADATA, ZNODES, File, Kind
 
+_SIZES: Final = ("size_bytes", "segment_bytes", "files")
+"""They are added up: one that no directory has must not be what sums overflow by."""
 _CORRUPT: Final = "_corrupt"
 _INSTANT: Final = r"\A(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z"
 _OPTIONS: Final = {
@@ -108,10 +111,13 @@ def _problem(file: File) -> Column:
         wrong: Column | None = None
         if column.kind is Kind.INSTANT:
             wrong = value.isNotNull() & (~value.rlike(_INSTANT) | value.try_cast("timestamp").isNull())
+        elif column.name in _SIZES:
+            wrong = ~value.between(-MOST_BYTES, MOST_BYTES)
         elif column.kind in (Kind.NUMBERS, Kind.TEXTS):
             wrong = F.exists(value, lambda one: one.isNull())
         if wrong is not None:
-            problem = F.when(wrong, F.lit(f"{column.name!r} is not {column.kind.value}")).otherwise(problem)
+            form = "what any directory has" if column.name in _SIZES else column.kind.value
+            problem = F.when(wrong, F.lit(f"{column.name!r} is not {form}")).otherwise(problem)
     for name, kinds in _NEEDED[file.name].items():
         is_missing = row[name].isNull() & (row["kind"].isin(*kinds) if kinds else F.lit(True))
         problem = F.when(is_missing, F.lit(f"{name!r} is missing")).otherwise(problem)

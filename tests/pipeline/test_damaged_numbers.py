@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import orjson
 from pyspark.sql import SparkSession
 
+from pipeline.schemas import AGENT_INVENTORY
+from pipeline.transforms import bronze_surveys
 from pipeline.transforms.reclaim import daily_reclaim
 from pipeline.transforms.tenures import controller_tenures
 from protocol.journal import time_from_text
+from protocol.survey_records import DIRECTORIES
 from tests.pipeline.journals import START, Journal, events
 
 HUGE: Final = 2**63 - 1
@@ -38,3 +42,12 @@ def test_bytes_that_no_disk_has_are_not_added_up(spark: SparkSession) -> None:
         journal.line(0, "/lethe/broker/1", "bytes-freed", "broker/1", directories=1, size_bytes=size_bytes, **said)
     (row,) = daily_reclaim(events(spark, journal.lines)).collect()
     assert (row.size_bytes, row.files, row.directories) == (700, 0, 4)
+
+
+def test_a_row_of_a_survey_with_a_size_that_no_directory_has_is_set_aside(spark: SparkSession) -> None:
+    of = {"survey_id": "s", "taken_at": "2026-01-02T00:00:00.000Z", "kind": "log-dir", "broker": 1, "log_dir": "/d"}
+    lines = [orjson.dumps({**of, "size_bytes": size}).decode() for size in (2**50, None, 9 * 10**18)]
+    frame = spark.createDataFrame([(line, "f") for line in lines], "value string, file string")
+    parsed = bronze_surveys.parse(frame, DIRECTORIES, AGENT_INVENTORY)
+    details = {row.value: row.detail for row in parsed.select("value", "detail").collect()}
+    assert [details[line] for line in lines] == [None, None, "'size_bytes' is not what any directory has"]
