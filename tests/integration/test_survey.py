@@ -146,7 +146,7 @@ async def _plant(session: ZooKeeperSession, cluster: LocalCluster) -> None:
     # In ZooKeeper.
     await apply(session, Create(paths.delete_topic("ghost"), None))
     await apply(session, Create(paths.config_topic("ghost"), encode_config({})))
-    targets = {TopicPartition("ghost", 0): (1,), TopicPartition("alive", 0): (1, 2)}
+    targets = {TopicPartition("ghost", 0): (1,), TopicPartition("alive", 1): (1, 2)}
     await apply(session, Create(paths.REASSIGN_PARTITIONS, encode_reassignment(targets)))
     for name, number in (("half", 7), ("untold", 8)):
         await apply(session, *creation_operations(plan(name, number), config_exists=False))
