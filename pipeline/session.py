@@ -24,6 +24,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from pipeline.jvm_names import remember
+
 LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 APP_NAME: Final = "lethe-pipeline"
 
@@ -108,6 +110,7 @@ def build(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = AP
             with _children_deaf_to_sigterm():
                 gateway = started or launch_gateway(sparks, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         context = SparkContext(conf=sparks, gateway=gateway)
+        remember(context)
         return SparkSession(context)
     except PySparkException as error:
         raise SessionUnavailable(f"Spark did not start ({error}); its output is in {log}{_why(log, before)}") from error

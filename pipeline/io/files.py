@@ -55,9 +55,9 @@ class Files:
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         java: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's FileSystem
-        self._path = java.org.apache.hadoop.fs.Path
+        self._path = getattr(java, "org.apache.hadoop.fs.Path")
         configuration: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001
-        self._io = java.org.apache.commons.io.IOUtils
+        self._io = getattr(java, "org.apache.commons.io.IOUtils")
         try:
             self._system = self._path(root).getFileSystem(configuration)
             if self._system.getScheme() == "file":

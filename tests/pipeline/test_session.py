@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from py4j.protocol import REFLECTION_COMMAND_NAME
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from pipeline import session
 
@@ -26,3 +29,18 @@ def test_settings_of_ones_own_win_over_defaults_only() -> None:
 def test_a_second_session_in_one_process_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(session.SessionUnavailable, match="already"):
         session.build("local[1]", {}, log=tmp_path / "spark.log")
+
+
+def test_what_a_name_means_is_asked_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    F.col("a")
+    client = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    send, sent = client.send_command, []
+
+    def count(command: str, *rest: Any, **more: Any) -> Any:
+        sent.append(command)
+        return send(command, *rest, **more)
+
+    monkeypatch.setattr(client, "send_command", count)
+    F.col("a")
+    assert sent
+    assert not [command for command in sent if command.startswith(REFLECTION_COMMAND_NAME)]

@@ -1,0 +1,42 @@
+"""Names in the JVM that PySpark uses for every column, looked up once.
+
+Theory of operation. `F.col("a")` is three messages to the JVM: what is `functions`, what is its member `col`, call it.
+The JVM answers the first question by looking through all of Spark's jars for each of some packages, because a name
+without its package may stand in any. In a run of the pipeline over a few lines that was a sixth of all the work. What
+these names mean does not change as long as the JVM lives, so they are kept where Python looks first: among the
+attributes of the object that PySpark asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark import SparkContext
+
+_NAMES: Final = (
+    "functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.types.Metadata",
+)
+
+
+class _Looked:
+    """A class in the JVM whose static methods are looked up once."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._found, name)
+        setattr(self, name, member)
+        return member
+
+
+def remember(context: SparkContext) -> None:
+    """Makes PySpark remember these names, for this JVM."""
+    jvm: Any = context._jvm  # noqa: SLF001 - where PySpark asks
+    for name in _NAMES:
+        if name not in vars(jvm):
+            setattr(jvm, name, _Looked(getattr(jvm, name)))
