@@ -57,7 +57,8 @@ _MANIFESTS: Final = StructType(
 def take_in_surveys(
     spark: SparkSession, lake: Lake, places: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
 ) -> tuple[list[Taken], list[Refused], list[datetime.date]]:
-    """Adds the new surveys of these days; what became of their rows, what was refused, and the days of all surveys."""
+    """Adds the new surveys of these days; what became of their rows, what was refused, and the days of those
+    that are there now."""
     found, unusable = find_surveys(spark, places)
     found = [survey for survey in found if _day(survey) in days]
     known = _known(lake, tables.SURVEYS, found)
@@ -82,7 +83,8 @@ def take_in_surveys(
         rows = _survey_rows(spark, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
         lake.append(tables.SURVEYS, rows)
     counts = Taken(tables.SURVEYS.name, len(found) + len(unusable), len(new), len(ours) - len(new), 0, len(refused))
-    return [counts, *taken], refused, sorted({_day(survey) for survey in ours})
+    there = known | new.keys()
+    return [counts, *taken], refused, sorted({_day(survey) for survey in ours if survey.survey_id in there})
 
 
 def _take_in_rows(

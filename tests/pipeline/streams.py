@@ -25,6 +25,7 @@ from pipeline.io.lake import Lake
 from pipeline.jobs.stream import Plan, Progress, Stream
 from pipeline.tables import CONTROLLER_EVENTS
 from protocol.journal import Entry, Fact, FactType, JsonValue, decode, encode, time_from_text
+from tests.pipeline.conftest import SETTINGS
 
 NOW: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
 START: Final = time_from_text("2026-01-05T23:00:00Z")
@@ -162,7 +163,7 @@ class Growing:
 
 
 def main(lake: Path, journal: Path, dies_at: int) -> None:
-    conf = {"spark.driver.memory": "600m", "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+    conf = {**SETTINGS, "spark.driver.memory": "600m"}
     spark = session.build("local[2]", conf, log=lake.with_name("spark.log"))
     follow(spark, lake, journal, dies_at, lambda: os.killpg(0, signal.SIGKILL))
     spark.stop()

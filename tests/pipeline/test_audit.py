@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS
 from pipeline import schemas
+from pipeline.io.frames import frame_of
 from pipeline.quality.rules import RULES, Severity, audit, gathered, verdict
 from pipeline.quality.transitions import legal_transitions
 from tests.pipeline.planted import planted
@@ -88,9 +89,9 @@ def test_the_verdict_counts_and_gives_the_exit_code(spark: SparkSession) -> None
     rows: list[tuple[object, ...]] = [
         (rule, severity, "s", None, "d", [], None) for rule, severity in (("a", "error"), ("b", "warning"))
     ]
-    both = verdict(spark.createDataFrame([*rows, rows[1]], schemas.VIOLATIONS))
+    both = verdict(frame_of(spark, schemas.VIOLATIONS, [*rows, rows[1]]))
     assert (both.errors, both.warnings, both.exit_code) == (1, 2, 1)
-    warned = verdict(spark.createDataFrame(rows[1:], schemas.VIOLATIONS))
+    warned = verdict(frame_of(spark, schemas.VIOLATIONS, rows[1:]))
     assert [tuple(count) for count in warned.counts] == [("b", Severity.WARNING, 1)]
     assert warned.exit_code == 0
 

@@ -97,7 +97,6 @@ def test_the_same_days_twice_change_nothing(spark: SparkSession, tmp_path: Path,
     (journal / "cut off.jsonl.gz").write_bytes(gzip.compress(b"".join(SECOND))[:-40])
     (journal / "never.jsonl.gz").write_bytes(b"not compressed")
     (journal / "notes.txt").write_text("not a journal")
-    keep_survey(tmp_path / "surveys", "06T09:00:00.000")
     report = run(spark, tmp_path)
     assert report.taken[0] == ("controller_events", 7, 4, 0, 0, 3)
     assert report.days == (day(5), day(6))
@@ -110,7 +109,7 @@ def test_the_same_days_twice_change_nothing(spark: SparkSession, tmp_path: Path,
     }
     assert aside["cut%20off.jsonl.gz"]["detail"].startswith("java.io.EOFException")
     before = everything(tmp_path)
-    assert all(before[table.name] for table in (tables.DELETION_SPANS, tables.DIRECTORIES, tables.VIOLATIONS))
+    assert all(before[table.name] for table in (tables.DELETION_SPANS, tables.STUCK_NOW, tables.VIOLATIONS))
     again = run(spark, tmp_path)
     assert again.taken[0] == ("controller_events", 7, 0, 4, 0, 3)
     assert sum(taken.new for taken in again.taken) == 0
@@ -118,12 +117,15 @@ def test_the_same_days_twice_change_nothing(spark: SparkSession, tmp_path: Path,
     assert everything(tmp_path) == before
 
 
-def test_a_deletion_goes_on_in_lines_that_come_later(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
+def test_a_deletion_goes_on_in_lines_that_are_taken_in_later(
+    spark: SparkSession, tmp_path: Path, journal: Path
+) -> None:
     file = journal / "controller-1-00000001.jsonl"
-    file.write_bytes(b"".join(FIRST)[:-20])
-    clean = run(spark, tmp_path)
-    assert clean.taken[0] == ("controller_events", 2, 1, 0, 0, 1)
-    assert (clean.errors, clean.warnings) == (0, 0)
+    file.write_bytes(b"".join([SECOND[0], FIRST[0], FIRST[1][:-20]]))
+    clean = run(spark, tmp_path, DayRange(day(5), day(5)))
+    assert clean.taken[0] == ("controller_events", 2, 1, 0, 0, 1), "the other day's line is left for another run"
+    assert (clean.errors, clean.warnings, clean.days) == (0, 0, (day(5),))
+    assert spans(tmp_path) == {"orders": ("open", day(5))}
     assert Lake(spark, str(tmp_path / "lake")).days(tables.VIOLATIONS) == [day(5)], "audited, and clean"
     file.write_bytes(b"".join([*FIRST, SECOND[0], SECOND[0]]))
     (journal / "copy-of-it.jsonl").write_bytes(b"".join(FIRST))
@@ -145,15 +147,6 @@ def test_a_deletion_goes_on_in_lines_that_come_later(spark: SparkSession, tmp_pa
     (found,) = read(tmp_path, tables.VIOLATIONS)
     assert (found["rule"], found["subject"], found["day"]) == ("all-acknowledged", "topic/orders", day(6))
     assert Lake(spark, str(tmp_path / "lake")).days(tables.VIOLATIONS) == [day(5), day(6)]
-
-
-def test_days_can_be_chosen(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
-    (journal / "a.jsonl").write_bytes(b"".join(FIRST + SECOND))
-    assert run(spark, tmp_path, DayRange(day(6), day(6))).days == (day(6),)
-    assert spans(tmp_path)["users"] == ("open", day(6))
-    run(spark, tmp_path, DayRange(None, day(5)))
-    assert spans(tmp_path)["orders"] == ("done", day(5))
-    assert len(rows(tmp_path, tables.CONTROLLER_EVENTS)) == 4
 
 
 def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
@@ -207,8 +200,6 @@ class Dying(Files):
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow), 7])
 def test_after_a_crash_another_run_has_it_all(spark: SparkSession, tmp_path: Path, journal: Path, step: int) -> None:
     file = journal / "a.jsonl"
-    file.write_bytes(b"".join(FIRST) + b"{nonsense}\n")
-    run(spark, tmp_path)
     file.write_bytes(b"".join([*FIRST, *SECOND]) + b"{nonsense\n")
     root = str(tmp_path / "lake")
     with pytest.raises(Crash):
@@ -305,28 +296,7 @@ def keep_survey(place: Path, at: str, cluster: str | None = CLUSTER, directories
     return path
 
 
-def test_a_survey_is_taken_in_once_with_all_its_rows(spark: SparkSession, tmp_path: Path) -> None:
-    keep_survey(tmp_path / "surveys", "06T09:00:00.000")
-    report = run(spark, tmp_path)
-    assert {taken.table: taken.new for taken in report.taken} == {
-        "surveys": 1,
-        "znode_snapshot": 3,
-        "broker_metadata": 2,
-        "agent_inventory": 3,
-    }
-    lake = Lake(spark, str(tmp_path / "lake"))
-    assert lake.cluster_id == CLUSTER
-    (survey,) = read(tmp_path, tables.SURVEYS)
-    assert (survey["day"], survey["cluster_id"], survey["problems"][0]["what"]) == (day(6), CLUSTER, "silent")
-    assert [one["what"] for one in read(tmp_path, tables.LEFTOVERS) if one["topic"] == "gone"] == ["/data/gone-0"]
-    keep_survey(tmp_path / "surveys", "07T09:00:00.000", directories=1)
-    later = run(spark, tmp_path)
-    assert {taken.table: taken.new for taken in later.taken}["agent_inventory"] == 2
-    assert lake.days(tables.LEFTOVERS) == [day(6)]
-    assert lake.days(tables.VIOLATIONS) == [day(6), day(7)]
-
-
-def test_surveys_that_cannot_be_used_are_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+def test_surveys_are_taken_in_once_or_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "surveys"
     keep_survey(place, "05T09:00:00.000")
     keep_survey(place, "06T09:00:00.000", cluster="another")
@@ -357,10 +327,26 @@ def test_surveys_that_cannot_be_used_are_refused_with_the_reason(spark: SparkSes
         *("rows of znodes.jsonl cannot be used (they are of another survey", "is another survey with the same id"),
     ):
         assert words in why, words
+    of_one = {"surveys": 1, "znode_snapshot": 3, "broker_metadata": 2, "agent_inventory": 3}
+    assert {taken.table: taken.new for taken in report.taken} == of_one
+    assert report.days == (day(5),)
+    lake = Lake(spark, str(tmp_path / "lake"))
+    assert lake.cluster_id == CLUSTER
+    (survey,) = read(tmp_path, tables.SURVEYS)
+    assert (survey["day"], survey["cluster_id"], survey["problems"][0]["what"]) == (day(5), CLUSTER, "silent")
     for table in (tables.SURVEYS, tables.ZNODE_SNAPSHOT, tables.BROKER_METADATA, tables.AGENT_INVENTORY):
         assert {one["survey_id"] for one in read(tmp_path, table)} == {"20260105T090000.000Z"}
     assert {one["what"] for one in read(tmp_path, tables.LEFTOVERS)} == {"/data/gone-0"}
     assert len(rows(tmp_path, tables.QUARANTINE)) == 4
     before = everything(tmp_path)
-    run(spark, tmp_path)
-    assert everything(tmp_path) == before
+
+    keep_survey(place, "13T09:00:00.000", directories=1)
+    later = run(spark, tmp_path)
+    assert {taken.table: taken.new for taken in later.taken}["agent_inventory"] == 2
+    assert len(later.refused) == 7, "the copy with the same id is known by now"
+    assert lake.days(tables.LEFTOVERS) == [day(5)]
+    assert lake.days(tables.VIOLATIONS) == [day(5), day(13)]
+    after = everything(tmp_path)
+    assert before["directories"]
+    assert all(set(before[name]) <= set(after[name]) for name in before if name != "stale_topic_candidates")
+    assert after["quarantine"] == before["quarantine"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cli import pipeline
 from protocol.journal import Entry, Fact, FactType, JsonValue, encode
+from tests.pipeline.conftest import SETTINGS
 
 
 def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Path) -> None:
@@ -29,14 +30,9 @@ def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Pa
         "--lake",
         str(tmp_path / "lake"),
     ]
-    command += [
-        "--master",
-        "local[1]",
-        "--conf",
-        "spark.sql.shuffle.partitions=1",
-        "--conf",
-        "spark.driver.memory=600m",
-    ]
+    command += ["--master", "local[1]"]
+    for name, value in {**SETTINGS, "spark.driver.memory": "600m"}.items():
+        command += ["--conf", f"{name}={value}"]
     command += ["--as-of", "2026-01-03T00:00:00Z"]
     scratch = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, env=scratch, timeout=500, check=False)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline import schemas
-from pipeline.io.frames import frame_of
+from pipeline.io.frames import empty, frame_of
 from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
@@ -217,9 +217,7 @@ def test_what_is_last_to_be_waited_for(by_journal: _Stuck) -> None:
 
 
 def test_a_cluster_without_a_journal(spark: SparkSession) -> None:
-    nothing = _Silver(
-        spark.createDataFrame([], schemas.DELETION_SPANS), spark.createDataFrame([], schemas.REPLICA_DELETIONS)
-    )
+    nothing = _Silver(empty(spark, schemas.DELETION_SPANS), empty(spark, schemas.REPLICA_DELETIONS))
     stuck = _Stuck(nothing, _survey(spark, has_controller=False))
     assert set(stuck.rows) == {"both", "kafkas", "moving", "ghost", "half", "other-life"}
     row = stuck.rows["kafkas"]
