@@ -11,7 +11,7 @@ from tests.compose.cluster import CONTROLLERS, CORE, DELETED, KAFKA
 from tests.compose.progress import expect, say
 from tests.compose.project import Project
 
-PIPELINE_LIMIT_S: Final = 900.0
+PIPELINE_LIMIT_S: Final = 1800.0
 RECORDS: Final = 1000
 
 
@@ -51,7 +51,7 @@ def kafka(project: Project) -> None:
 def _produce(project: Project, topic: str) -> None:
     """By Kafka's own console producer, in a broker's container."""
     records = "".join(f"record {number}\n" for number in range(RECORDS))
-    producer = "org.apache.kafka.tools.ConsoleProducer"
+    producer = "kafka.tools.ConsoleProducer"
     server = ("--bootstrap-server", "kafka-1:9092,kafka-2:9092,kafka-3:9092")
     acknowledged = ("--producer-property", "acks=all")
     java = ("java", "-Xmx128m", "-cp", "/opt/kafka/jars/*", producer)
