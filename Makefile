@@ -136,7 +136,7 @@ dashboards-check: $(STAMP) java ## every query of every dashboard, on a real Pro
 	$(BIN)/pytest -m slow tests/integration/test_dashboards.py $(PYTEST)
 
 .PHONY: compose-test
-compose-test: $(STAMP) ## docker-compose.yml with a real Docker engine, from up to down (20 min; COMPOSE_TEST="--help")
+compose-test: $(STAMP) ## docker-compose.yml with a real Docker engine, from up to down (30 min; COMPOSE_TEST="--help")
 	$(BIN)/python -m tests.compose $(COMPOSE_TEST)
 
 .PHONY: docs
