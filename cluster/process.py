@@ -99,8 +99,9 @@ class ChildProcess:
     # --- signals --------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stops the process without ending it: connections stay open, nothing is answered."""
+        """Stops the process without ending it: connections stay open, nothing is answered from now on."""
         self._signal(signal.SIGSTOP)
+        await_stopped(self._holder[0].pid)
 
     def resume(self) -> None:
         """Lets a paused process go on."""
@@ -137,6 +138,12 @@ class ChildProcess:
                 return False
             await asyncio.sleep(0.01)
         return True
+
+
+def await_stopped(pid: int) -> None:
+    """Returns once the last thread of our child, to which SIGSTOP was sent, has stopped: until then one of them may
+    still answer somebody."""
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from cluster.java import JavaUnusable, java_executable, pyspark_jars
-from cluster.process import tied_to_us
+from cluster.process import await_stopped, tied_to_us
 
 _MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _PORT_TAKEN: Final = "Address already in use"
@@ -117,8 +117,9 @@ class EmbeddedZooKeeper:
         self._end(signal.SIGKILL, 10.0)
 
     def pause(self) -> None:
-        """Stops the process without ending it: connections stay open, nothing is answered."""
+        """Stops the process without ending it: connections stay open, nothing is answered from now on."""
         self._signal(signal.SIGSTOP)
+        await_stopped(self._holder[0].pid)
 
     def resume(self) -> None:
         """Lets a paused process go on."""
