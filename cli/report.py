@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.answer import Answer, Exit, Refusal
-from cli.lake_options import day, the_extra
+from cli.lake_options import MadeLake, day, the_extra
 from cli.options import AsJson
 from cli.running import finish_sync
 
@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from pipeline.report.values import Report
     from protocol.journal import JsonValue
 
-Lake = Annotated[
-    str,
-    typer.Option(
-        "--lake",
-        metavar="DIR",
-        help="The pipeline's tables: a directory, or a URI that Arrow can open (hdfs://, s3://, gs://).",
-        show_default=False,
-    ),
-]
 Out = Annotated[
     Path,
     typer.Option("--out", metavar="FILE", help="Where to write the page, such as report.html.", show_default=False),
@@ -38,7 +29,7 @@ To = Annotated[str | None, typer.Option("--to", metavar="DAY", help="The last da
 
 
 def report(
-    lake: Lake,
+    lake: MadeLake,
     out: Out,
     title: Title = "",
     first: From = None,

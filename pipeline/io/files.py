@@ -7,6 +7,7 @@ rests on, so a rename that did not happen raises instead of returning false.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -91,6 +92,10 @@ class Files:
         """What a path with `*`, `?` and `{a,b}` stands for; nothing where it stands for nothing."""
         found = self._call(pattern, "look for", lambda at: list(self._system.globStatus(at) or ()))
         return sorted(_item(status) for status in found)
+
+    def opened(self, items: Sequence[Item]) -> list[Item]:
+        """The files among these, and in the place of each directory what lies in it."""
+        return [one for item in items for one in (self.items(item.path) if item.is_directory else [item])]
 
     def make_directory(self, path: str) -> None:
         """With those above it; there may be one already."""

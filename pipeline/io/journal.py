@@ -22,8 +22,6 @@ from pipeline.io.frames import empty
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 _LINES: Final = StructType([StructField("value", StringType()), StructField("file", StringType())])
-
-
 _COMPRESSED: Final = ".gz"
 _NOT_READ: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
 _WHY: Final = re.compile(r"Caused by: (java\.(?:io|util\.zip)\.\w+(?:: [^\n]*)?)")
@@ -51,7 +49,7 @@ def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
         items = files.matching(place)
         if not items:
             raise NothingToRead(f"no journal at {place}: there is no such file or directory")
-        below = [one for item in items for one in (files.items(item.path) if item.is_directory else [item])]
+        below = files.opened(items)
         here = [one.path for one in below if not one.is_directory and one.name.endswith(ENDINGS)]
         if below and not here:
             looked_for = " or ".join(f"*{ending}" for ending in ENDINGS)

@@ -71,7 +71,7 @@ def must_be_of_surveys(spark: SparkSession, places: Sequence[str]) -> None:
         if _directories(files, place):
             continue
         items = files.matching(place)
-        below = [one for item in items for one in (files.items(item.path) if item.is_directory else [item])]
+        below = files.opened(items)
         if below and not any(_is_begun(files, one) for one in (*items, *below)):
             raise NothingToRead(
                 f"no survey at {place}: {below[0].name} and what else is there has no {MANIFEST_NAME}, which `lethe "

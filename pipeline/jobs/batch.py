@@ -42,13 +42,13 @@ def run(
     refused: list[Refused] = []
     concerned: set[datetime.date] = set()
     # A place that was named and is not there is told before anything is written.
-    journal_files(spark, journals)
+    files = journal_files(spark, journals)
     must_be_of_surveys(spark, surveys)
     with lake.writer(batch_id):
         rules = settled(lake.files, wishes)
         if journals:
             stage("reading the journal")
-            counts, found = take_in_journal(spark, lake, journals, days, ingested_at=ingested_at, batch_id=batch_id)
+            counts, found = take_in_journal(spark, lake, files, days, ingested_at=ingested_at, batch_id=batch_id)
             taken.append(counts)
             concerned.update(found)
         if surveys:

@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.io.files import quoted
 from pipeline.io.frames import frame_of
-from pipeline.io.journal import damage, journal_files, read_lines
+from pipeline.io.journal import damage, read_lines
 from pipeline.io.lake import Lake, StagedRows
 from pipeline.jobs.report import DayRange, Taken
 from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
@@ -40,10 +40,10 @@ class Added(NamedTuple):
 
 
 def take_in_journal(
-    spark: SparkSession, lake: Lake, places: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
+    spark: SparkSession, lake: Lake, files: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
 ) -> tuple[Taken, list[datetime.date]]:
-    """Adds the journal's new lines of these days; what became of them, and the days that have lines in the journal."""
-    files = journal_files(spark, places)
+    """Adds the new lines of these days out of a journal's files; what became of them, and the days that the files have
+    lines of."""
     damaged: dict[str, str] = {}
     late_before = lake.read(QUARANTINE).where(F.col("reason") == bronze_events.LATE)
     had_late = lake.has(QUARANTINE) and bool(late_before.limit(1).count())
