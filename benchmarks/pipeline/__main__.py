@@ -27,7 +27,7 @@ from benchmarks.pipeline.survey import write_survey
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 MILLION: Final = 1_000_000
-FULL: Final = ((5, 0.5), (15, 0), (50, 5))
+FULL: Final = ((5, 0.5), (50, 5))
 """Millions of lines, millions of directories."""
 QUICK: Final = ((0.2, 0.05),)
 PROCESSES: Final = 2
@@ -120,7 +120,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.pipeline", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
     parser.add_argument("--quick", action="store_true", help="everything once, in small; writes no page")
-    parser.add_argument("--sizes", default="", help="millions of lines and of directories: 5:0.5,15:0,50:5")
+    parser.add_argument("--sizes", default="", help="millions of lines and of directories: 5:0.5,50:5")
     parser.add_argument("--cluster-lines", type=float, help="millions of lines for the comparison (1; 0: none)")
     parser.add_argument("--heap", default="4g", help="memory of the driver's JVM (4g)")
     parser.add_argument("--work-dir", type=Path, help="where files are put meanwhile: 60 GB for the largest size")
