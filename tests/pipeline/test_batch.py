@@ -197,7 +197,8 @@ class Dying(Files):
         super().rename(source, target)
 
 
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow), 7])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [1, 4, 7])
 def test_after_a_crash_another_run_has_it_all(spark: SparkSession, tmp_path: Path, journal: Path, step: int) -> None:
     file = journal / "a.jsonl"
     file.write_bytes(b"".join([*FIRST, *SECOND]) + b"{nonsense\n")

@@ -88,6 +88,7 @@ def test_a_stream_that_is_killed_five_times_gives_the_tables_of_one_run(spark: S
     assert_like_batch(spark, tmp_path, growing)
 
 
+@pytest.mark.slow
 def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
     lake, journal = tmp_path / "lake", tmp_path / "journal"
     journal.mkdir()
