@@ -39,7 +39,7 @@ def report(
     """Write one self-contained HTML page: what was deleted, how long it took, what is stuck or left over.
 
     It reads the tables that `lethe pipeline` makes; it needs neither Spark nor a network. Days are those of the marks;
-    what is stuck now, the candidates and the quarantine are shown whichever days are asked for.
+    what is stuck now or left over, the candidates and the quarantine are shown whichever days are asked for.
     """
     finish_sync(lambda: write_report(lake, out, title, first, last), as_json=as_json)
 

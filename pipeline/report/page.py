@@ -105,7 +105,8 @@ def _header(report: Report, title: str) -> Markup:
 
 
 def _about(report: Report) -> list[Child]:
-    cluster = next((row.cluster_id for row in report.surveys.shown if row.cluster_id), None)
+    surveys = (*report.surveys.shown, *([] if report.newest is None else [report.newest]))
+    cluster = next((row.cluster_id for row in surveys if row.cluster_id), None)
     facts = [("Cluster", cut(cluster, 60) if cluster else None), ("Days", _days(report)), ("As of", _as_of(report))]
     return [el("div", el("dt", name), el("dd", value)) for name, value in facts if value is not None]
 

@@ -12,6 +12,7 @@ from pipeline import tables
 from pipeline.report.columns import Days, LakeChanged, LakeReader, Order
 from pipeline.report.read_earlier import read_earlier
 from pipeline.report.read_spans import read_deletions
+from pipeline.report.read_surveys import both, read_surveys, rows_of
 from pipeline.report.values import (
     BadLine,
     Candidate,
@@ -32,7 +33,6 @@ from protocol.findings import Standing
 
 ROWS: Final = 200
 """Of a list, at most."""
-SURVEYS: Final = 40
 BAD_LINES: Final = 25
 TRIES: Final = 3
 MAX_COUNTS: Final = 100_000
@@ -44,7 +44,8 @@ Value = TypeVar("Value")
 def read_report(root: str, title: str = "", days: Days | None = None) -> Report:
     """The values of the page about that lake and those days.
 
-    What is not of a day (what is stuck now, the candidates, the quarantine) is there whichever days are asked for.
+    What is not of a day (what is stuck now or left over, the candidates, the quarantine) is there whichever days are
+    asked for.
     Raises LakeUnreadable.
     """
     lake = LakeReader(root)
@@ -60,9 +61,7 @@ def read_report(root: str, title: str = "", days: Days | None = None) -> Report:
 
 def _read(lake: LakeReader, title: str, days: Days) -> Report:
     where = days.filter()
-    surveys = lake.rows(
-        tables.SURVEYS, SurveyRow, (Order("taken_at", True), Order("survey_id")), limit=SURVEYS, where=where
-    )
+    surveys = read_surveys(lake, where)
     by_day, by_broker = _reclaim(lake, where)
     bad_lines, bad_by_reason = _quarantine(lake)
     violations, by_rule = _violations(lake, where)
@@ -77,7 +76,7 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
             Slo,
             (Order("day", True), Order("size_class")),
             limit=ROWS,
-            where=_and(where, ds.field("size_class") == "all"),
+            where=both(where, ds.field("size_class") == "all"),
         ),
         stuck=lake.rows(
             tables.STUCK_NOW, Stuck, (Order("since"), Order("topic"), Order("topic_id"), Order("span")), limit=ROWS
@@ -85,10 +84,12 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
         slow_brokers=_slow_brokers(lake, where),
         reclaim_by_day=by_day,
         reclaim_by_broker=by_broker,
-        surveys=surveys,
-        counts=_counts(lake, surveys, where),
-        findings=_findings(lake, surveys),
-        earlier=read_earlier(lake, surveys),
+        surveys=surveys.listed,
+        newest=surveys.newest,
+        ahead=surveys.ahead,
+        counts=_counts(lake, (*surveys.round[:1], *surveys.listed.shown)),
+        findings=_findings(lake, surveys.newest),
+        earlier=read_earlier(lake, surveys.round),
         candidates=lake.rows(
             tables.STALE_TOPIC_CANDIDATES, Candidate, (Order("size_bytes", True), Order("topic")), limit=ROWS
         ),
@@ -112,7 +113,7 @@ def newest_instant(report: Report) -> int | None:
     """The newest instant that any of the values tells of."""
     deletions: Deletions = report.deletions
     progress = deletions.progress
-    known: list[int | None] = [row.taken_at for row in report.surveys.shown]
+    known: list[int | None] = [row.taken_at for row in (report.newest, *report.surveys.shown) if row is not None]
     known += [
         row.since + row.waiting_ms for row in report.stuck.shown if row.since is not None and row.waiting_ms is not None
     ]
@@ -134,9 +135,9 @@ def newest_instant(report: Report) -> int | None:
 # --- parts --------------------------------------------------------------------------------------------------------
 
 
-def _findings(lake: LakeReader, surveys: Rows[SurveyRow]) -> Rows[Finding]:
-    """Of the newest survey: what is pending last, what is left over first, then by size."""
-    if not surveys.shown:
+def _findings(lake: LakeReader, survey: SurveyRow | None) -> Rows[Finding]:
+    """Of that survey: what is pending last, what is left over first, then by size."""
+    if survey is None:
         return Rows()
     order = (
         Order("standing"),
@@ -148,18 +149,16 @@ def _findings(lake: LakeReader, surveys: Rows[SurveyRow]) -> Rows[Finding]:
         Order("topic"),
         Order("partition"),
     )
-    newest = ds.field("survey_id") == surveys.shown[0].survey_id
+    newest = rows_of([survey])
     pending = ds.field("standing") == Standing.PENDING.code
     first = lake.rows(tables.LEFTOVERS, Finding, order, limit=ROWS, where=newest & ~pending)
     rest = lake.rows(tables.LEFTOVERS, Finding, order, limit=max(ROWS - len(first.shown), 1), where=newest & pending)
     return Rows((*first.shown, *rest.shown)[:ROWS], first.total + rest.total)
 
 
-def _counts(lake: LakeReader, surveys: Rows[SurveyRow], where: Any) -> tuple[FindingCount, ...]:
-    shown = [row.survey_id for row in surveys.shown if row.survey_id is not None]
-    if not shown:
+def _counts(lake: LakeReader, surveys: tuple[SurveyRow, ...]) -> tuple[FindingCount, ...]:
+    if not surveys:
         return ()
-    wanted = _and(where, ds.field("survey_id").isin(shown))
     order = (
         Order("taken_at", True),
         Order("standing"),
@@ -167,7 +166,7 @@ def _counts(lake: LakeReader, surveys: Rows[SurveyRow], where: Any) -> tuple[Fin
         Order("reason"),
         Order("broker"),
     )
-    return lake.rows(tables.LEFTOVER_BY_BROKER, FindingCount, order, limit=MAX_COUNTS, where=wanted).shown
+    return lake.rows(tables.LEFTOVER_BY_BROKER, FindingCount, order, limit=MAX_COUNTS, where=rows_of(surveys)).shown
 
 
 def _slow_brokers(lake: LakeReader, where: Any) -> Rows[SlowBroker]:
@@ -223,7 +222,3 @@ def _quarantine(lake: LakeReader) -> tuple[Rows[BadLine], dict[str, int]]:
 
 def _limited(rows: tuple[Value, ...]) -> Rows[Value]:
     return Rows(rows[:ROWS], len(rows))
-
-
-def _and(one: Any, other: Any) -> Any:
-    return other if one is None else one & other

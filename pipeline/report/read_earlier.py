@@ -14,20 +14,18 @@ said of that. And nobody is told to move what was not seen lately: the page name
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow.dataset as ds
 
 from pipeline import tables
 from pipeline.report.columns import LakeReader, column_names, to_rows
+from pipeline.report.read_surveys import rows_of
 from pipeline.report.values import Earlier, Finding, Rows, SurveyRow
 from protocol.findings import Reason
 from protocol.zookeeper import paths
 
-ROUND_MS: Final = 36 * 3_600_000
-"""Surveys of different hosts that lie as near together belong to one round: a day, and some time to be late."""
 _SHOWN: Final = 200
 _CARRIED: Final = (
     Reason.STRAY_DIRECTORY,
@@ -38,21 +36,16 @@ _CARRIED: Final = (
 LogDir = tuple[int | None, str | None]
 
 
-def read_earlier(lake: LakeReader, surveys: Rows[SurveyRow]) -> Earlier:
-    """What surveys before the newest found in log directories that none has read since. Raises as LakeReader."""
-    if not surveys.shown:
+def read_earlier(lake: LakeReader, surveys: Sequence[SurveyRow]) -> Earlier:
+    """What surveys of one round, newest first, found in log directories that none has read since, the newest left out.
+    Raises as LakeReader."""
+    if len(surveys) < 2:
         return Earlier()
-    newest, *others = surveys.shown
-    if newest.taken_at is None:
-        return Earlier()
-    began = newest.taken_at - ROUND_MS
-    round_ = [newest, *(row for row in others if row.taken_at is not None and row.taken_at >= began)]
-    if len(round_) == 1:
-        return Earlier()
-    claims = _claims(lake, round_)
+    newest = surveys[0]
+    claims = _claims(lake, surveys)
     if not claims:
         return Earlier()
-    found = list(_found(lake, newest, round_, claims))
+    found = list(_found(lake, newest, surveys, claims))
     topics = _topics(lake, newest, [each for each in found if each.reason != Reason.STRAY_DIRECTORY.code])
     kept = [each for each in found if _holds(each, newest, topics)]
     kept.sort(key=lambda each: (each.standing or "", -(each.size_bytes or 0), each.what or "", each.broker or 0))
@@ -60,10 +53,10 @@ def read_earlier(lake: LakeReader, surveys: Rows[SurveyRow]) -> Earlier:
     return Earlier(Rows(tuple(kept[:_SHOWN]), len(kept)), dict(sorted(by_standing.items())))
 
 
-def _claims(lake: LakeReader, surveys: list[SurveyRow]) -> dict[str | None, set[LogDir]]:
+def _claims(lake: LakeReader, surveys: Sequence[SurveyRow]) -> dict[str | None, set[LogDir]]:
     """By survey, but for the newest: the log directories that it was the last to read itself."""
     read: dict[str | None, set[LogDir]] = {}
-    where = _of(surveys) & (ds.field("kind") == "log-dir") & (ds.field("source") == "local")
+    where = rows_of(surveys) & (ds.field("kind") == "log-dir") & (ds.field("source") == "local")
     for batch in lake.batches(tables.DIRECTORIES, ["survey_id", "broker", "log_dir"], where):
         for row in batch.to_pylist():
             read.setdefault(row["survey_id"], set()).add((row["broker"], row["log_dir"]))
@@ -78,11 +71,11 @@ def _claims(lake: LakeReader, surveys: list[SurveyRow]) -> dict[str | None, set[
 
 
 def _found(
-    lake: LakeReader, newest: SurveyRow, surveys: list[SurveyRow], claims: Mapping[str | None, set[LogDir]]
+    lake: LakeReader, newest: SurveyRow, surveys: Sequence[SurveyRow], claims: Mapping[str | None, set[LogDir]]
 ) -> Iterator[Finding]:
     """What these surveys found in the log directories that are theirs, and the newest did not."""
     wanted = [row for row in surveys if row.survey_id in claims or row is newest]
-    where = _of(wanted) & (ds.field("place") == "disk")
+    where = rows_of(wanted) & (ds.field("place") == "disk")
     where &= ds.field("reason").isin([reason.code for reason in _CARRIED])
     names = column_names(Finding)
     again: set[LogDir] = set()
@@ -105,7 +98,7 @@ def _topics(lake: LakeReader, newest: SurveyRow, findings: list[Finding]) -> dic
     names = sorted({each.topic for each in findings if each.topic is not None})
     if not names:
         return {}
-    where = _of([newest]) & (ds.field("kind") == "topic") & ds.field("topic").isin(names)
+    where = rows_of([newest]) & (ds.field("kind") == "topic") & ds.field("topic").isin(names)
     return {
         row["topic"]: row["topic_id"]
         for batch in lake.batches(tables.ZNODE_SNAPSHOT, ["topic", "topic_id"], where)
@@ -123,13 +116,3 @@ def _holds(finding: Finding, newest: SurveyRow, topics: Mapping[str | None, str 
         return finding.topic not in topics
     topic_id = topics.get(finding.topic)
     return topic_id is not None and (finding.detail or "").endswith(f"the topic's is {topic_id}")
-
-
-def _of(surveys: list[SurveyRow]) -> Any:
-    """Rows of these surveys, as an Arrow expression that leaves out the partitions of other days."""
-    days = sorted({_day(row.taken_at) for row in surveys if row.taken_at is not None})
-    return ds.field("day").isin(days) & ds.field("survey_id").isin([row.survey_id for row in surveys])
-
-
-def _day(at_ms: int) -> date:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).date()

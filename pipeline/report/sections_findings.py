@@ -23,9 +23,9 @@ from pipeline.report.parts import (
     when,
 )
 from pipeline.report.remedies import remedy
-from pipeline.report.values import Candidate, Finding, FindingCount, Report, Stuck, SurveyRow
-from pipeline.report.verdict import findings_by_standing, saw_everything
-from pipeline.report.words import count, cut, minute, number, size
+from pipeline.report.values import Candidate, Finding, FindingCount, Report, Rows, Stuck, SurveyRow
+from pipeline.report.verdict import asked, findings_by_standing, saw_everything
+from pipeline.report.words import NONE, count, cut, minute, number, size
 from protocol.findings import Reason, Standing
 from protocol.shell_words import option
 
@@ -103,15 +103,11 @@ def remedy_cell(text: str) -> Markup | None:
 
 
 def leftovers(report: Report) -> Section:
-    if not report.surveys.total:
-        return Section(
-            "leftovers",
-            "Left over",
-            None,
-            calm("No survey was taken: lethe survey --out keeps one for the pipeline."),
-            "–",
-        )
-    newest = report.surveys.shown[0]
+    newest = report.newest
+    if newest is None:
+        text = "No survey was taken: lethe survey --out keeps one for the pipeline."
+        body = _ahead(report.ahead) or calm(text)
+        return Section("leftovers", "Left over", None, body, NONE)
     found = findings_by_standing(report)
     asks = sum(many for standing, many in found.items() if standing is not Standing.PENDING)
     parts: list[Markup | None] = []
@@ -126,9 +122,11 @@ def leftovers(report: Report) -> Section:
         parts.append(el("p", "On disks that only earlier surveys have looked into:"))
         parts.append(_findings(earlier.shown, earlier.total, are_earlier=True))
     parts.append(_unseen(newest))
+    parts.append(_ahead(report.ahead))
     parts.append(_by_place(report.counts, newest, report.findings.total))
     parts.append(_surveys(report))
-    said = f"As the survey of {minute(newest.taken_at)} UTC found the three places. "
+    which = ", the newest whichever days are asked for," if asked(report) else ""
+    said = f"As the survey of {minute(newest.taken_at)} UTC{which} found the three places. "
     lead = join((said, None if report.stuck.total else _ENVIRONMENT))
     return Section("leftovers", "Left over", lead, stack(*parts), number(asks), is_loud=bool(asks))
 
@@ -192,9 +190,22 @@ def _unseen(newest: SurveyRow) -> Markup | None:
     return el("div", el("p", "Could not be seen, or not whole:"), sentences(notes, 10), class_="unseen")
 
 
+def _ahead(surveys: Rows[SurveyRow]) -> Markup | None:
+    if not surveys.total:
+        return None
+    text = (
+        "Of the future, and therefore not looked at: they say that they were taken after the pipeline took them in. "
+        "Is the clock of their host ahead?"
+    )
+    notes = [f"survey {survey.survey_id or ''}, taken at {minute(survey.taken_at)} UTC" for survey in surveys.shown]
+    if more := surveys.total - len(notes):
+        notes[-1] += f", and {number(more)} more"
+    return el("div", el("p", text), sentences(notes), class_="unseen")
+
+
 def _by_place(counts: Sequence[FindingCount], newest: SurveyRow, total: int) -> Markup | None:
     rows = [row for row in counts if row.survey_id == newest.survey_id]
-    if len(rows) >= total:
+    if not rows or len(rows) >= total:
         return None
     shown = rows[:200]
     most = max(row.size_bytes or 0 for row in rows)
@@ -232,7 +243,8 @@ def _surveys(report: Report) -> Markup | None:
         found = by_survey.setdefault(row.survey_id, {})
         found[row.standing or ""] = found.get(row.standing or "", 0) + (row.findings or 0)
         sizes[row.survey_id] = sizes.get(row.survey_id, 0) + (row.size_bytes or 0)
-    most = max((sum(each.values()) for each in by_survey.values()), default=0)
+    shown = {survey.survey_id for survey in report.surveys.shown}
+    most = max((sum(each.values()) for survey_id, each in by_survey.items() if survey_id in shown), default=0)
     cells: list[list[Shown]] = []
     for survey in report.surveys.shown:
         found = by_survey.get(survey.survey_id, {})

@@ -274,9 +274,13 @@ class Report:
     reclaim_by_day: Rows[Reclaim] = field(default_factory=Rows)
     reclaim_by_broker: Rows[Reclaim] = field(default_factory=Rows)
     surveys: Rows[SurveyRow] = field(default_factory=Rows)
-    """Newest first."""
+    """Of these days, newest first."""
+    newest: SurveyRow | None = None
+    """The lake's newest survey, whichever days were asked for: what is left over is what it found."""
+    ahead: Rows[SurveyRow] = field(default_factory=Rows)
+    """Surveys of the future, which count for nothing yet."""
     counts: tuple[FindingCount, ...] = ()
-    """Of the surveys that are shown."""
+    """Of the newest survey and of those that are shown."""
     findings: Rows[Finding] = field(default_factory=Rows)
     """Of the newest survey."""
     earlier: Earlier = field(default_factory=Earlier)

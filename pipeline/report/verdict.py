@@ -84,8 +84,8 @@ def figures(report: Report) -> tuple[Figure, ...]:
         Figure("Reclaimed", size(reclaimed_bytes(report)), _reclaimed_note(report), "reclaimed"),
         Figure(
             "Left over",
-            number(found) if report.surveys.total else NONE,
-            f"{number(pending)} pending" if report.surveys.total else "no survey yet",
+            NONE if report.newest is None else number(found),
+            f"{number(pending)} pending" if report.newest is not None else "no survey yet",
             "leftovers",
         ),
         _audit_figure(report, errors, warnings),
@@ -114,8 +114,16 @@ def reclaimed_bytes(report: Report) -> int:
 
 def is_empty(report: Report) -> bool:
     """Neither a deletion nor a survey nor a line of a journal is known."""
-    rows = (report.stuck, report.surveys, report.tenures, report.violations, report.bad_lines, report.candidates)
-    return not report.deletions.total and not any(each.total for each in rows)
+    rows = (
+        report.stuck,
+        report.surveys,
+        report.ahead,
+        report.tenures,
+        report.violations,
+        report.bad_lines,
+        report.candidates,
+    )
+    return not report.deletions.total and report.newest is None and not any(each.total for each in rows)
 
 
 def asked(report: Report) -> bool:
@@ -145,7 +153,7 @@ def _deletions(report: Report) -> str:
 
 
 def _found(report: Report) -> list[str]:
-    if not report.surveys.total:
+    if report.newest is None:
         return ["not surveyed"]
     found = _counts(report)
     said = [f"{number(found[standing])} {words[0]}" for standing, words in FINDINGS.items() if found[standing]]
@@ -157,12 +165,12 @@ def _found(report: Report) -> list[str]:
 
 def saw_everything(report: Report) -> bool:
     """The newest survey could look at everything."""
-    return bool(report.surveys.shown) and report.surveys.shown[0].complete is True
+    return report.newest is not None and report.newest.complete is True
 
 
 def _survey_age_ms(report: Report) -> int:
     """How much older the newest survey is than the newest that is known at all."""
-    taken_at = report.surveys.shown[0].taken_at if report.surveys.shown else None
+    taken_at = None if report.newest is None else report.newest.taken_at
     return 0 if taken_at is None or report.as_of is None else report.as_of - taken_at
 
 
@@ -178,7 +186,7 @@ def _reclaimed(report: Report) -> str:
 
 def _counts(report: Report) -> Counter[Standing]:
     found: Counter[Standing] = Counter()
-    newest = report.surveys.shown[0].survey_id if report.surveys.shown else None
+    newest = None if report.newest is None else report.newest.survey_id
     by_code = {standing.code: standing for standing in Standing}
     for row in report.counts:
         if row.survey_id == newest and row.standing in by_code:

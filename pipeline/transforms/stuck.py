@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import schemas
-from pipeline.transforms.contract import to_schema
+from pipeline.transforms.contract import CLOCKS_DIFFER_MS, to_schema
 from pipeline.transforms.spans import OPEN
 from pipeline.transforms.stuck_causes import TYPE, Cause, cause, filled, no_causes, only_if
 from pipeline.transforms.waits import BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
@@ -30,8 +30,6 @@ from protocol.findings import Reason
 from protocol.zookeeper import paths
 
 DEFAULT_THRESHOLD_MS: Final = 300_000
-CLOCKS_DIFFER_MS: Final = 300_000
-"""By as much the clock of a survey's machine may be ahead of a controller's."""
 _INSTANTS: Final = (
     "marked_at",
     "queued_at",

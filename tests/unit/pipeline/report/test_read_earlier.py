@@ -8,11 +8,13 @@ from typing import Any, Final
 import pytest
 
 from pipeline import tables
+from pipeline.report.columns import Days
 from pipeline.report.page import page
 from pipeline.report.read import read_report
-from pipeline.report.read_earlier import ROUND_MS
+from pipeline.report.read_surveys import ROUND_MS
 from pipeline.report.values import Report
 from pipeline.report.verdict import Level, verdict
+from pipeline.transforms.contract import CLOCKS_DIFFER_MS
 from protocol.findings import Reason
 from tests.fakes.lakes import at, day_of, write
 
@@ -25,6 +27,7 @@ class Surveys:
 
     def __init__(self, lake: Path) -> None:
         self._lake = lake
+        self.ingested_ms: int | None = None
         self._rows: dict[Any, list[dict[str, Any]]] = {}
 
     def survey(
@@ -32,9 +35,10 @@ class Surveys:
     ) -> Surveys:
         """`read`: the disks that it looked into, by broker; brokers told of the others."""
         seen = {"survey_id": name, "taken_at": at(NEWEST_MS - ago_ms), "day": day_of(NEWEST_MS - ago_ms)}
+        ingested = {"_ingested_at": None if self.ingested_ms is None else at(self.ingested_ms)}
         self._add(
             tables.SURVEYS,
-            {**seen, "took_ms": 5, "complete": not problems, "in_motion": [], "cluster_id": "c"}
+            {**seen, **ingested, "took_ms": 5, "complete": not problems, "in_motion": [], "cluster_id": "c"}
             | {"problems": [{"where": where, "what": "NO_AUTH"} for where in problems or []]},
         )
         for broker in (1, 2):
@@ -57,11 +61,11 @@ class Surveys:
         )
         return self
 
-    def report(self) -> Report:
+    def report(self, days: Days | None = None) -> Report:
         (self._lake / "lake.json").write_text('{"version":1,"cluster_id":"c"}')
         for table, rows in self._rows.items():
             write(self._lake, table, rows)
-        return read_report(str(self._lake))
+        return read_report(str(self._lake), days=days)
 
     def _add(self, table: Any, row: dict[str, Any]) -> None:
         self._rows.setdefault(table, []).append(row)
@@ -122,3 +126,36 @@ def test_a_survey_that_does_not_know_the_topics_vouches_for_nothing(surveys: Sur
     surveys.survey("a", 60_000, {2: "/d"}).found(Reason.DIRECTORY_WITHOUT_TOPIC, "/d/x-0", "x", 2)
     surveys.found(Reason.STRAY_DIRECTORY, STRAY, "x", 2)
     assert earlier(surveys.survey("b", 0, {1: "/d"}, ["/brokers/topics"]).report()) == [(STRAY, 2)]
+
+
+def test_whichever_days_are_asked_for_the_newest_survey_says_what_is_left_over(surveys: Surveys) -> None:
+    # A month ago a directory of `gone` was left over; today the topic lives again.
+    month_ms = 30 * 86_400_000
+    surveys.survey("then", month_ms, {1: "/d"}).found(Reason.DIRECTORY_WITHOUT_TOPIC, "/d/gone-0", "gone", 1)
+    surveys.survey("near", 60_000, {2: "/d"}, gone="id-2").found(Reason.STRAY_DIRECTORY, STRAY, "x", 2)
+    surveys.survey("now", 0, {1: "/d"}, gone="id-2")
+    then = day_of(NEWEST_MS - month_ms)
+    report = surveys.report(Days(then, then))
+    assert [row.survey_id for row in report.surveys.shown] == ["then"]
+    assert (report.newest and report.newest.survey_id, report.findings.total) == ("now", 0)
+    assert (earlier(report), report.as_of) == ([(STRAY, 2)], NEWEST_MS)
+    said = page(report)
+    assert ("mv --" in said, "/d/gone-0" in said, "whichever days are asked for" in said) == (False, False, True)
+    assert "1 set aside" in verdict(report).sentence
+
+
+def test_a_survey_of_the_future_is_named_and_hides_nothing(surveys: Surveys) -> None:
+    surveys.ingested_ms = NEWEST_MS
+    surveys.survey("skewed", -CLOCKS_DIFFER_MS, {1: "/d"}).found(Reason.STRAY_DIRECTORY, STRAY, "x", 1)
+    surveys.survey("future", -CLOCKS_DIFFER_MS - 1, {1: "/d"})
+    report = surveys.report()
+    assert (report.newest and report.newest.survey_id, report.findings.total) == ("skewed", 1)
+    assert ([row.survey_id for row in report.surveys.shown], report.as_of) == (["skewed"], NEWEST_MS + CLOCKS_DIFFER_MS)
+    assert "survey future, taken at" in page(report)
+
+
+def test_nothing_but_a_survey_of_the_future_is_as_good_as_none(surveys: Surveys) -> None:
+    surveys.ingested_ms = NEWEST_MS
+    report = surveys.survey("future", -86_400_000, {1: "/d"}).report()
+    assert (report.newest, "not surveyed" in verdict(report).sentence) == (None, True)
+    assert "survey future, taken at" in page(report)

@@ -18,7 +18,7 @@ def counted(standing: str, many: int) -> FindingCount:
     return FindingCount("s1", 5, 1, "disk", standing, "reason", many, 0)
 
 
-DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surveys=Rows((_SURVEY,), 1), audited_days=1)
+DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), newest=_SURVEY, audited_days=1)
 
 
 @pytest.mark.parametrize(
@@ -37,17 +37,17 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surve
             "2 deletions, 1 done, 1 stuck, not surveyed; no audit violations.",
         ),
         (
-            replace(DONE, surveys=Rows()),
+            replace(DONE, newest=None),
             Level.ATTENTION,
             "3 deletions, all done, not surveyed; 4.20 MB reclaimed, no audit violations.",
         ),
         (
-            replace(DONE, surveys=Rows((_SURVEY._replace(complete=False),), 1)),
+            replace(DONE, newest=_SURVEY._replace(complete=False)),
             Level.ATTENTION,
             "3 deletions, all done, nothing left over as far as could be seen; 4.20 MB reclaimed, no audit violations.",
         ),
         (
-            Report(surveys=Rows((_SURVEY,), 1), as_of=3 * 86_400_000 + 5, audited_days=1),
+            Report(newest=_SURVEY, as_of=3 * 86_400_000 + 5, audited_days=1),
             Level.ATTENTION,
             "No deletions, nothing left over, last surveyed 3 d before; no audit violations.",
         ),
@@ -57,12 +57,12 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), surve
             "3 deletions, all done, 2 set aside; 4.20 MB reclaimed, no audit violations.",
         ),
         (
-            Report(stuck=Rows((_STUCK,), 1), surveys=Rows((_SURVEY,), 1), counts=(counted("pending", 4),)),
+            Report(stuck=Rows((_STUCK,), 1), newest=_SURVEY, counts=(counted("pending", 4),)),
             Level.ATTENTION,
             "No deletions, 1 topic stuck, nothing left over; not audited.",
         ),
         (
-            Report(surveys=Rows((_SURVEY,), 1), counts=(counted("left_over", 2), counted("missing", 1))),
+            Report(newest=_SURVEY, counts=(counted("left_over", 2), counted("missing", 1))),
             Level.ATTENTION,
             "No deletions, 2 left over, 1 missing; not audited.",
         ),
