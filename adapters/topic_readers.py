@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from adapters.broker_views import plaintext_endpoint
+from adapters.group_coordinators import hidden_groups, read_coordinators
+from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.kafka.errors import error_name
 from protocol.vocabulary import Broker, TopicPartition
 
@@ -78,7 +80,9 @@ class Readers:
         return tuple(dict.fromkeys((*self.unasked, *self.unknown.values())))
 
 
-async def ask_readers(brokers: Sequence[Broker], partitions: Mapping[TopicPartition, Asked]) -> Readers:
+async def ask_readers(
+    session: ZooKeeperSession, brokers: Sequence[Broker], partitions: Mapping[TopicPartition, Asked]
+) -> Readers:
     """Groups by topic, and offsets of the partitions. Raises nothing for what brokers do or do not do."""
     ends = [end for end in map(plaintext_endpoint, brokers) if end is not None]
     if not ends:
@@ -97,9 +101,14 @@ async def ask_readers(brokers: Sequence[Broker], partitions: Mapping[TopicPartit
         admin, client = AIOKafkaAdminClient(**about), AIOKafkaClient(**about)
     except Exception as error:  # noqa: BLE001 -- addresses that it does not take
         return nobody_asked(_why(error), partitions)
-    groups, unasked = await read_groups(admin, {partition.topic for partition in partitions})
+    coordinators = await read_coordinators(session, brokers)
+    hidden = await hidden_groups(coordinators, brokers)
+    topics = {partition.topic for partition in partitions}
+    groups, unasked = await read_groups(admin, topics, coordinators.brokers)
+    if (await read_coordinators(session, brokers)) != coordinators:
+        hidden = (*hidden, "consumer groups: they went to other brokers while these were asked")
     offsets, unknown = await read_offsets(client, partitions)
-    return Readers(groups, offsets, unasked, unknown)
+    return Readers(groups, offsets, (*hidden, *unasked), unknown)
 
 
 def nobody_asked(why: str, partitions: Iterable[TopicPartition]) -> Readers:
@@ -118,15 +127,17 @@ def _why(error: BaseException) -> str:
 # --- consumer groups ----------------------------------------------------------------------------------------------
 
 
-async def read_groups(admin: Any, topics: set[str]) -> tuple[dict[str, tuple[Group, ...]], tuple[str, ...]]:
-    """The groups by topic, from an admin client that is not started yet and will be closed, and why some could not be
-    asked."""
+async def read_groups(
+    admin: Any, topics: set[str], coordinators: Sequence[int]
+) -> tuple[dict[str, tuple[Group, ...]], tuple[str, ...]]:
+    """The groups of these brokers by topic, from an admin client that is not started yet and will be closed, and why
+    some could not be asked."""
     found: dict[str, list[Group]] = {}
     unasked: list[str] = []
     try:
         async with asyncio.timeout(LIMIT_MS / 1000):
             await admin.start()
-            names = sorted({group[0] for group in await admin.list_consumer_groups()})
+            names = sorted({group[0] for group in await admin.list_consumer_groups([*coordinators])})
             limit = asyncio.Semaphore(_AT_ONCE)
             async with asyncio.TaskGroup() as tasks:
                 asked = [tasks.create_task(_asked_group(admin, name, limit), name=f"group-{name}") for name in names]

@@ -102,7 +102,7 @@ async def _judged(
     found, brokers = await look_now(session, [candidate.topic for candidate in candidates])
     first = [judge(candidate, found.get(candidate.topic), wanted.protected) for candidate in candidates]
     able = [each for each in first if isinstance(each, Chosen)]
-    readers = await _readers(brokers, able, found) if able else Readers()
+    readers = await _readers(session, brokers, able, found) if able else Readers()
 
     def second(each: Chosen) -> Chosen | LeftOut:
         partitions = [partition.partition for partition in found[each.candidate.topic].description.partitions]
@@ -145,14 +145,16 @@ def _demand_fresh(candidates: Sequence[Candidate], wanted: Wanted, now_ms: int) 
         )
 
 
-async def _readers(brokers: Sequence[Broker], able: Sequence[Chosen], found: Mapping[str, Now]) -> Readers:
+async def _readers(
+    session: ZooKeeperSession, brokers: Sequence[Broker], able: Sequence[Chosen], found: Mapping[str, Now]
+) -> Readers:
     asked = {}
     for each in able:
         since_ms = unwritten_since_ms(each.candidate)
         for partition in found[each.candidate.topic].description.partitions:
             where = TopicPartition(each.candidate.topic, partition.partition)
             asked[where] = Asked(-1 if partition.leader is None else partition.leader, since_ms)
-    return await ask_readers(brokers, asked)
+    return await ask_readers(session, brokers, asked)
 
 
 async def _mark(session: ZooKeeperSession, plan: Plan, wanted: Wanted) -> tuple[PacedMarking, bool]:

@@ -46,7 +46,10 @@ ZERO_TOPIC_ID: Final = TopicId(uuid.UUID(int=0))
 """On the wire: "this topic has no id"."""
 _RESERVED_TOPIC_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
+"""Where brokers keep consumer groups and their offsets; who leads a partition coordinates the groups in it."""
+
+INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
 
 
 class TopicPartition(NamedTuple):

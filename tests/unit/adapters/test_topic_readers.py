@@ -12,6 +12,7 @@ from adapters.topic_readers import Asked, Group, Offsets, Readers, nobody_asked,
 from protocol.vocabulary import TopicPartition
 
 ORDERS, BILLS, VISITS = (TopicPartition(topic, 0) for topic in ("orders", "bills", "visits"))
+COORDINATORS = (1, 2)
 LEADERS = {ORDERS: Asked(1, 5_000), BILLS: Asked(1, 5_000), VISITS: Asked(2, 5_000)}
 
 
@@ -30,7 +31,8 @@ class Admin:
     async def close(self) -> None:
         self.is_closed = True
 
-    async def list_consumer_groups(self) -> list[tuple[str, str]]:
+    async def list_consumer_groups(self, brokers: list[int]) -> list[tuple[str, str]]:
+        assert brokers == [*COORDINATORS]
         return [(name, "consumer") for name in self.described]
 
     async def find_coordinator(self, _: str) -> int:
@@ -57,7 +59,7 @@ def described(state: str, *topics: str, error: int = 0) -> tuple[Any, ...]:
 
 async def test_groups_that_read_a_topic_and_those_that_did() -> None:
     admin = Admin({"here": [described("Stable", "orders")], "gone": [described("Empty")]}, {"gone": [ORDERS, BILLS]})
-    found = await read_groups(admin, {"orders", "bills", "visits"})
+    found = await read_groups(admin, {"orders", "bills", "visits"}, COORDINATORS)
     here, gone = Group("here", "Stable", ("app (10.0.0.1)",)), Group("gone", "Empty")
     assert found == ({"orders": (gone, here), "bills": (gone,)}, ())
     assert admin.is_closed
@@ -72,7 +74,7 @@ async def test_groups_that_read_a_topic_and_those_that_did() -> None:
 )
 async def test_a_group_that_cannot_be_asked_hides_no_other(answer: Any, why: str) -> None:
     admin = Admin({"here": [described("Stable", "orders")], "other": [answer]})
-    groups, unasked = await read_groups(admin, {"orders"})
+    groups, unasked = await read_groups(admin, {"orders"}, COORDINATORS)
     assert groups == {"orders": (Group("here", "Stable", ("app (10.0.0.1)",)),)}
     assert unasked == (why,)
 
@@ -80,9 +82,9 @@ async def test_a_group_that_cannot_be_asked_hides_no_other(answer: Any, why: str
 async def test_a_group_that_is_rebalanced_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_readers, "REBALANCE_PAUSE_S", 0.0)
     joining, stable = described("PreparingRebalance"), described("Stable", "orders")
-    groups, unasked = await read_groups(Admin({"g": [joining, joining, stable]}), {"orders"})
+    groups, unasked = await read_groups(Admin({"g": [joining, joining, stable]}), {"orders"}, COORDINATORS)
     assert ([group.name for group in groups["orders"]], unasked) == (["g"], ())
-    groups, unasked = await read_groups(Admin({"g": [joining]}), {"orders"})
+    groups, unasked = await read_groups(Admin({"g": [joining]}), {"orders"}, COORDINATORS)
     assert (groups, unasked) == (
         {},
         ("consumer group g: its members are joining it, and nobody knows what they read",),
@@ -95,7 +97,7 @@ async def test_where_groups_cannot_be_listed_nobody_was_asked() -> None:
             raise OSError("refused")
 
     admin = Silent({})
-    assert await read_groups(admin, {"orders"}) == ({}, ("consumer groups: OSError: refused",))
+    assert await read_groups(admin, {"orders"}, COORDINATORS) == ({}, ("consumer groups: OSError: refused",))
     assert admin.is_closed
 
 

@@ -42,7 +42,7 @@ class ToldReaders:
         self.after: dict[str, tuple[Group, ...]] = {}
         self.asked = 0
 
-    async def __call__(self, _: object, partitions: Mapping[TopicPartition, Asked]) -> Readers:
+    async def __call__(self, _session: object, _brokers: object, partitions: Mapping[TopicPartition, Asked]) -> Readers:
         self.asked += 1
         groups = self.after if self.after and self.asked > 1 else self.groups
         offsets = {each: Offsets(0, 9, None) for each in partitions if each not in self.unknown}
