@@ -2,8 +2,8 @@
 
 A full disk or a broker that does not answer must neither block nor stop a daemon, so `record` only puts the fact into a
 bounded queue. What does not fit into the queue, cannot be written or cannot be encoded is counted, and the loss becomes
-a line itself with the next line that can be written: a GAP fact with the number of facts lost, the times of the first
-and the last, and the reason.
+a line itself as soon as lines can be written again, though no further fact comes: a GAP fact with the number of facts
+lost, the times of the first and the last, and the reason.
 
 Where there are two ways, the second takes the very lines that the first has made, also those that the first could not
 write. Each has losses of its own, which are told on that way alone: what the second tells of its losses is numbered
@@ -196,9 +196,13 @@ class Way:
             logger.warning("the journal %s could not be synced at the end: %s", self._name, error)
 
     def _next_batch(self) -> tuple[list[Stamped], bool]:
-        """At least one fact, unless it is the end, and whatever else waits; and whether that was the end."""
+        """Whatever waits, at least one fact unless it is the end or the losses are to be told without any; and whether
+        that was the end."""
         batch: list[Stamped] = []
-        item = self._queue.get()
+        try:
+            item = self._queue.get(timeout=self._until_losses_s())
+        except queue.Empty:
+            return batch, False
         while item is not None:
             batch.append(item)
             if len(batch) >= _BATCH_FACTS:
@@ -211,6 +215,10 @@ class Way:
             except queue.Empty:
                 return batch, False
         return batch, True
+
+    def _until_losses_s(self) -> float | None:
+        """How long losses wait for a fact to be told with; None where there are none."""
+        return max(0.0, self._retry_at_s - time.monotonic()) if self._losses else None
 
     def _deliver(self, batch: list[Stamped], at_once: bool) -> None:
         if self.counts.failing is not None and time.monotonic() < self._retry_at_s and not at_once:

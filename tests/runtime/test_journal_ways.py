@@ -138,6 +138,19 @@ def test_the_files_go_on_while_brokers_are_away_and_the_topic_tells_what_it_lack
     assert lost_and_failing(journal) == (lost, None)
 
 
+def test_losses_are_told_though_no_further_fact_comes(tmp_path: Path, start: Start) -> None:
+    outlet = FakeOutlet()
+    outlet.refusing = "no broker"
+    journal = start(tmp_path, outlet, retry_ms=1)
+    for number in range(3):
+        journal.record(fact(number))
+    reach(lambda: lost_and_failing(journal)[0] == 3)
+    outlet.refusing = None
+    reach(lambda: lost_and_failing(journal) == (3, None))
+    assert [gap.fact.data["count"] for gap in outlet.gaps] == [3]
+    assert journal.counts.written == 3, "the files lack nothing, and say nothing of it"
+
+
 def test_what_the_topic_tells_of_its_losses_is_numbered_apart(tmp_path: Path, start: Start) -> None:
     outlet = FakeOutlet()
     outlet.refusing = "no broker"
