@@ -1,8 +1,9 @@
 """Log directories of this machine, read without changing anything; only `partition.metadata` and `meta.properties` are
 opened.
 
-Links are counted as files and never followed. What vanishes while it is read was on its way out, which is no problem;
-what cannot be read is.
+Links are counted as files and never followed. Kafka follows them, so one in the place of a replica's directory or of a
+segment is a problem: what it leads to was not seen. What vanishes while it is read was on its way out, which is no
+problem; what cannot be read is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _KINDS: Final = {
     NameKind.STRAY: DirectoryKind.STRAY,
     NameKind.UNKNOWN: DirectoryKind.UNKNOWN,
 }
+_LINK: Final = "it is a symbolic link, which is not followed"
 _METADATA_LIMIT_BYTES: Final = 4096
 _NEVER_CUT: Final = 190
 """Topic names shorter than this leave room for every suffix that a directory can get."""
@@ -53,7 +55,7 @@ def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = 
     never raises for what it finds."""
     try:
         with os.scandir(path) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            names = sorted(entry.name for entry in entries if _may_be_of_kafka(entry))
             if topics is not None:
                 names = [name for name in names if is_about(name, topics)]
     except OSError as error:
@@ -71,6 +73,11 @@ def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = 
         if directory.problem is not None:
             problems.append(f"{name}: {directory.problem}")
     return LogDirView(broker, str(path), Source.LOCAL, tuple(found), "; ".join(problems[:3]) or None)
+
+
+def _may_be_of_kafka(entry: os.DirEntry[str]) -> bool:
+    """A directory, or a link that Kafka would take for one of its own if it leads to one."""
+    return entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and parse_name(entry.name)[1] is not None)
 
 
 def is_about(name: str, topics: Collection[str]) -> bool:
@@ -143,16 +150,23 @@ def parse_name(name: str) -> tuple[DirectoryKind, TopicPartition | None]:
 
 def _read_directory(log_dir: Path, name: str) -> Directory:
     kind, topic_partition = parse_name(name)
-    size_bytes, files, newest_ns = 0, 0, os.lstat(log_dir / name).st_mtime_ns
-    segment_bytes, newest_segment_ns = 0, None
+    itself = os.lstat(log_dir / name)
+    if stat.S_ISLNK(itself.st_mode):
+        return Directory(name, kind, topic_partition, problem=_LINK)
+    size_bytes, files, newest_ns = 0, 0, itself.st_mtime_ns
+    segment_bytes, newest_segment_ns, has_links = 0, None, False
     for file, is_segment in _files(log_dir / name):
         size_bytes += file.st_size
         files += 1
         newest_ns = max(newest_ns, file.st_mtime_ns)
-        if is_segment:
+        if is_segment and stat.S_ISLNK(file.st_mode):
+            has_links = True
+        elif is_segment:
             segment_bytes += file.st_size
             newest_segment_ns = max(newest_segment_ns or 0, file.st_mtime_ns)
     topic_id, problem = _topic_id(log_dir / name / PARTITION_METADATA)
+    if problem is None and has_links:
+        problem = f"a segment of it: {_LINK}"
     return Directory(
         name,
         kind,
@@ -168,7 +182,8 @@ def _read_directory(log_dir: Path, name: str) -> Directory:
 
 
 def _files(directory: Path, depth: int = 0) -> Iterator[tuple[os.stat_result, bool]]:
-    """All files at any depth, links included; and whether each is a segment, which lies in the directory itself."""
+    """All files at any depth, links included; and whether each is a segment, or a link in the place of one, which lies
+    in the directory itself."""
     with os.scandir(directory) as entries:
         for entry in entries:
             try:
@@ -176,8 +191,8 @@ def _files(directory: Path, depth: int = 0) -> Iterator[tuple[os.stat_result, bo
                 if stat.S_ISDIR(status.st_mode):
                     yield from _files(Path(entry.path), depth + 1)
                 else:
-                    is_segment = depth == 0 and entry.name.endswith(SEGMENT_SUFFIX) and stat.S_ISREG(status.st_mode)
-                    yield status, is_segment
+                    is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+                    yield status, depth == 0 and entry.name.endswith(SEGMENT_SUFFIX) and is_file
             except FileNotFoundError:
                 continue  # removed since it was listed
 

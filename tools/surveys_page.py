@@ -26,8 +26,9 @@ found by themselves, those of brokers that are down have to be named,
     lethe survey --zookeeper zk:2181 --out surveys --log-dirs /data/kafka-a,/data/kafka-b
 
 where `meta.properties` in each says whose it is and of which cluster; `--log-dirs 3=/data/kafka-a` says so where it is
-missing, and never against it. Run on each broker host, it makes one kept survey per host, each with its own directories
-and the whole rest; the report takes what each host's newest survey read.
+missing, and never against it. Symbolic links in the place of a replica's directory or of a segment are not followed:
+they are a problem of the log directory. Run on each broker host, it makes one kept survey per host, each with its own
+directories and the whole rest; the report takes what each host's newest survey read.
 
 A kept survey appears whole or not at all: it is written under a name that begins with a dot, made durable, renamed.
 What could not be seen is no reason not to keep the rest: it stands in the manifest, with `complete` false, by the path

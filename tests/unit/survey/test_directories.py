@@ -78,7 +78,6 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (outside / PARTITION_METADATA).write_bytes(encode_partition_metadata(TOPIC_ID))
     log_dir = tmp_path / "logs"
     (log_dir / "orders-0").mkdir(parents=True)
-    (log_dir / "linked-0").symlink_to(outside)
     (log_dir / "orders-0" / "0.log").symlink_to(outside / "big")
     (log_dir / "orders-0" / PARTITION_METADATA).symlink_to(outside / PARTITION_METADATA)
     view = read_log_dir(BrokerId(1), log_dir)
@@ -86,6 +85,26 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert (orders.name, orders.topic_id) == ("orders-0", None)
     assert orders.size_bytes < 5000
     assert orders.problem is not None
+
+
+def test_a_replica_behind_a_link_is_there_and_was_not_seen(tmp_path: Path) -> None:
+    outside, log_dir = tmp_path / "outside", tmp_path / "logs"
+    (outside / "orders-0").mkdir(parents=True)
+    (outside / "orders-0" / "0.log").write_bytes(b"x" * 5000)
+    (log_dir / "bills-0").mkdir(parents=True)
+    (log_dir / "bills-0" / "0.log").symlink_to(outside / "orders-0" / "0.log")
+    (log_dir / "orders-0").symlink_to(outside / "orders-0")
+    (log_dir / "lost+found").symlink_to(outside)
+    (log_dir / "recovery-point-offset-checkpoint").symlink_to(outside)
+    view = read_log_dir(BrokerId(1), log_dir)
+    bills, orders = view.directories
+    assert (orders.topic_partition, orders.size_bytes) == (TopicPartition("orders", 0), 0)
+    assert (bills.segment_bytes, bills.newest_segment_mtime_ms) == (0, None)
+    assert view.problem == (
+        "bills-0: a segment of it: it is a symbolic link, which is not followed; "
+        "orders-0: it is a symbolic link, which is not followed"
+    )
+    assert [found.name for found in read_log_dir(BrokerId(1), log_dir, {"orders"}).directories] == ["orders-0"]
 
 
 def test_what_cannot_be_read_is_a_problem_and_not_an_exception(tmp_path: Path) -> None:
