@@ -6,6 +6,7 @@ having been moved.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from adapters.partition_views import PartitionViews
@@ -32,6 +33,10 @@ class BrokerLoad:
     """Those of them that another broker leads, or nobody."""
     deletions: dict[str, None] = field(default_factory=dict)
     """Topics marked for deletion of which it has replicas."""
+    only_here: list[TopicPartition] = field(default_factory=list)
+    """Partitions of living topics of which no other live broker has a copy in sync, as far as ZooKeeper knows; of a
+    broker that is away also those that still count it as in sync. An empty broker under its id would lead them, or
+    might, and the other replicas would be cut down to what it has."""
 
     @property
     def imbalance(self) -> float:
@@ -39,10 +44,12 @@ class BrokerLoad:
         return len(self.displaced) / self.preferred if self.preferred else 0.0
 
 
-def broker_loads(views: PartitionViews) -> dict[int, BrokerLoad]:
-    """Every broker that is registered or that an assignment names, by id."""
+def broker_loads(views: PartitionViews, *, are_marked_kept: bool = False) -> dict[int, BrokerLoad]:
+    """Every broker that is registered or that an assignment names, by id. Marked topics count as living where they
+    are kept all the same, since deletions are paused."""
     loads = {broker: BrokerLoad(broker) for broker in views.brokers}
     marked = frozenset(views.there.marked)
+    doomed: frozenset[str] = frozenset() if are_marked_kept else marked
     for partition, assignment in views.assignments.items():
         leader, isr = views.leader(partition), views.isr(partition)
         for place, broker in enumerate(assignment.replicas):
@@ -60,7 +67,15 @@ def broker_loads(views: PartitionViews) -> dict[int, BrokerLoad]:
                     load.displaced.append(partition)
             if partition.topic in marked:
                 load.deletions[partition.topic] = None
+            if partition.topic not in doomed and _is_only_on(broker, isr, views.brokers):
+                load.only_here.append(partition)
     return dict(sorted(loads.items()))
+
+
+def _is_only_on(broker: int, isr: Collection[int], live: Collection[int]) -> bool:
+    """Nothing known counts as nothing elsewhere. A broker that is away and in the ISR may be made leader as it
+    returns, whoever else is in it."""
+    return (broker in isr and broker not in live) or not any(other in live for other in isr if other != broker)
 
 
 def unreadable_registrations(views: PartitionViews) -> dict[int, str]:

@@ -50,6 +50,7 @@ async def broker_description(session: ZooKeeperSession, number: int, ask: AskBro
         if load is not None and number not in seen.unreadable:
             lines = [missing_line(load)]
     lines += _partitions(load or BrokerLoad(number))
+    lines += _replaceable(seen, load or BrokerLoad(number))
     answers = seen.answers.get(number)
     tables: tuple[Table, ...] = ()
     if answers is not None:
@@ -95,6 +96,23 @@ def _partitions(load: BrokerLoad) -> list[str]:
     if load.deletions:
         lines.append(f"\tMarked for deletion, with replicas here: {', '.join(load.deletions)}")
     return lines
+
+
+def _replaceable(seen: Seen, load: BrokerLoad) -> list[str]:
+    """Whether an empty broker may come in its place."""
+    unknown = [where for where in seen.views.problems if where in seen.views.there.names]
+    if load.only_here:
+        return [
+            f"\tIn sync on no other live broker: {_named(load.only_here)}",
+            f"\tNO EMPTY BROKER may take the id {load.broker}: it may lead them with nothing, and cut others to that.",
+        ]
+    if unknown:
+        return [
+            f"\tWhether an empty broker may take the id {load.broker} is not known: see topics {', '.join(unknown)}"
+        ]
+    if load.broker in seen.views.brokers:
+        return ["\tNo living partition depends on its disks; look again once it is stopped."]
+    return [f"\tAn empty broker may take the id {load.broker}: no living partition depends on its disks."]
 
 
 def _named(partitions: Sequence[TopicPartition]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.broker_loads import BrokerLoad, broker_loads, registered_since, unreadable_registrations
+from adapters.deletion_admin import deletions_paused
 from adapters.partition_views import PartitionViews, view_partitions
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.acting_controller import Acting, acting_controller
@@ -59,7 +60,9 @@ async def look_at_brokers(
     since_ms = await registered_since(session, views)
     asked = [broker for number, broker in views.brokers.items() if only is None or number in only]
     answers = {} if ask is None else await _ask_all(asked, ask)
-    return Seen(views, acting, broker_loads(views), since_ms, unreadable_registrations(views), answers)
+    is_paused = await deletions_paused(session) is not None
+    loads = broker_loads(views, are_marked_kept=is_paused)
+    return Seen(views, acting, loads, since_ms, unreadable_registrations(views), answers)
 
 
 async def _ask_all(brokers: Collection[Broker], ask: AskBroker) -> dict[int, BrokerAnswers]:
@@ -116,6 +119,7 @@ def broker_json(seen: Seen, number: int) -> dict[str, JsonValue]:
         "leads": load.leads,
         "follows": load.follows,
         "not_in_sync": len(load.lagging),
+        "only_here": len(load.only_here),
         "preferred": load.preferred,
         "imbalance": round(load.imbalance, 4),
         "marked_topics": [*load.deletions],

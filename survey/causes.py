@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from protocol.remedies import BRING_BACK, CLEAR_CACHE
 from protocol.shell_words import for_shell, operand, option
 from protocol.vocabulary import BrokerId
 
@@ -83,7 +84,7 @@ class Kind(enum.Enum):
     # Brokers.
     BROKER_TO_RETURN = Words(
         "waits for broker {broker}, which is not registered in ZooKeeper{since}",
-        "start the broker, or an empty one with its id",
+        BRING_BACK,
     )
     BROKER_TO_FINISH_SHUTDOWN = Words(
         "waits for broker {broker}, which is shutting down{since}",
@@ -140,7 +141,7 @@ class Kind(enum.Enum):
     # Left over.
     CACHED = Words(
         "is gone from ZooKeeper, but broker {broker} still tells clients of it{detail}",
-        "an active controller tells its brokers everything anew: lethe controller-resign; or restart the broker",
+        CLEAR_CACHE,
     )
     STORED = Words(
         "is gone from ZooKeeper, but broker {broker} still has {path}{detail}",

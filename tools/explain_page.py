@@ -21,14 +21,16 @@ answer says so, and has no attempts, no errors that brokers answered to it, and 
 Brokers 2 and 3 of three are down (as the controller and ZooKeeper tell it, then from outside alone):
 
     orders is marked for deletion since 14:35:12 (7 s).
-    orders waits for broker 2, which is not registered in ZooKeeper, since 14:35:17 (2 s): start the broker, or an empty
-    one with its id.
-    orders waits for broker 3, which is not registered in ZooKeeper, since 14:35:17 (2 s): start the broker, or an empty
-    one with its id.
+    orders waits for broker 2, which is not registered in ZooKeeper, since 14:35:17 (2 s): start broker 2 with its disks
+    (an empty one with its id only where lethe brokers describe 2 allows it).
+    orders waits for broker 3, which is not registered in ZooKeeper, since 14:35:17 (2 s): start broker 3 with its disks
+    (an empty one with its id only where lethe brokers describe 3 allows it).
 
     orders is marked for deletion since 14:35:12 (8 s).
-    orders waits for broker 2, which is not registered in ZooKeeper: start the broker, or an empty one with its id.
-    orders waits for broker 3, which is not registered in ZooKeeper: start the broker, or an empty one with its id.
+    orders waits for broker 2, which is not registered in ZooKeeper: start broker 2 with its disks (an empty one
+    with its id only where lethe brokers describe 2 allows it).
+    orders waits for broker 3, which is not registered in ZooKeeper: start broker 3 with its disks (an empty one
+    with its id only where lethe brokers describe 3 allows it).
     (Concluded from ZooKeeper, caches and disks; the controller said nothing: it was not to be asked.)
 
 A table follows with each replica that is not done: its state, what is on disk, since when, how often it was tried, the

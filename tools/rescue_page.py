@@ -59,10 +59,11 @@ stay, and so do their data.
 | 130 | interrupted; control was handed back |
 
 What it will not do: delete what nobody has marked, or named together with `--even-if-disabled`; answer for a broker
-that is away (its replica may come back under a name that somebody else uses by then: start the broker, or an empty one
-with its id); delete where `delete.topic.enable=false`, unless you name each topic and add `--even-if-disabled`; do
-anything while deletions are paused (`lethe topics pause-deletions`); take control from one of Lethe's own controllers;
-repair a znode that cannot be understood. Why: [decisions/0036](decisions/0036-rescue.md).
+that is away (its replica may come back under a name that somebody else uses by then: start the broker with its disks,
+and read [this](runbook.md#an-empty-broker) before you start an empty one); delete where `delete.topic.enable=false`,
+unless you name each topic and add `--even-if-disabled`; do anything while deletions are paused (`lethe topics
+pause-deletions`); take control from one of Lethe's own controllers; repair a znode that cannot be understood. Why:
+[decisions/0036](decisions/0036-rescue.md).
 
 The rest of this page is what happened on real clusters: each situation was first watched under Kafka's own controller,
 until nothing had moved for some seconds, or the marker was dropped. `tests/interop/test_rescue.py` sets them up.

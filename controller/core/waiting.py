@@ -23,7 +23,7 @@ from protocol.vocabulary import BrokerId, TopicPartition
 class WaitingFor(enum.Enum):
     """What has to happen, in words an operator can act on."""
 
-    BROKER_TO_RETURN = "the broker is not registered in ZooKeeper; start it, or one with its id"
+    BROKER_TO_RETURN = "the broker is not registered in ZooKeeper; start it with its disks"
     BROKER_TO_FINISH_SHUTDOWN = "the broker is shutting down and has not answered; if it goes, start it again"
     LOG_DIRECTORY = "the broker's log directory has failed; repair it and restart the broker"
     ANSWER = "the broker has been asked to delete the replica and has not answered"
@@ -32,7 +32,7 @@ class WaitingFor(enum.Enum):
     TOMBSTONE_ANSWER = "the broker has been told that the topic is gone and has not answered"
     TURN = "the controller has not come to it yet"
     ZNODES = "the topic's znodes are being removed"
-    READABLE_ZNODE = "the topic's znode cannot be understood; repair it or remove it"
+    READABLE_ZNODE = "the topic's znode cannot be understood; repair it, or have the topic deleted as it is"
     RESUMPTION = "deletions are paused"
     REASSIGNMENT = "a reassignment of the topic is ended first"
     DISABLED = "deletion is disabled (delete.topic.enable); the marker is being removed"

@@ -38,6 +38,7 @@ from controller.core.deletion_memory import Deletion
 from controller.core.waiting import Wait, WaitingFor, all_rows, marked_topics
 from controller.runtime.brokers import ChannelProblem
 from protocol.journal import JsonValue, partition_ranges
+from protocol.remedies import BRING_BACK
 from protocol.vocabulary import BrokerId, PartitionReplica
 
 VERSION: Final = 1
@@ -48,7 +49,7 @@ MAX_ROWS: Final = 2_000
 W = WaitingFor
 UNBLOCK: Final[Mapping[WaitingFor, str | None]] = MappingProxyType(
     {
-        W.BROKER_TO_RETURN: "start the broker, or an empty one with its id",
+        W.BROKER_TO_RETURN: BRING_BACK,
         W.BROKER_TO_FINISH_SHUTDOWN: "nothing if it answers before it goes; otherwise start the broker again",
         W.LOG_DIRECTORY: "repair the log directory and restart the broker",
         W.ANSWER: "if it lasts, see whether the broker's process runs and its listener can be reached; or restart it",
@@ -67,7 +68,7 @@ UNBLOCK: Final[Mapping[WaitingFor, str | None]] = MappingProxyType(
         W.DONE: None,
     }
 )
-"""What a person can do."""
+"""What a person can do; `_unblock` fills in the broker."""
 
 Problems = Mapping[BrokerId, ChannelProblem]
 
@@ -193,8 +194,13 @@ def _row(context: Context, wait: Wait) -> JsonValue:
         "attempts": wait.attempts,
         "last_error": wait.last_error,
         "next_try_ms": wait.next_try_ms,
-        "unblock": UNBLOCK[wait.waiting_for],
+        "unblock": _unblock(wait),
     }
+
+
+def _unblock(wait: Wait) -> str | None:
+    words = UNBLOCK[wait.waiting_for]
+    return None if words is None else words.format(broker=wait.broker)
 
 
 # --- in groups ----------------------------------------------------------------------------------------------------
@@ -223,5 +229,5 @@ def _cause(group: list[Wait]) -> JsonValue:
         "attempts": max(row.attempts for row in group),
         "last_error": first.last_error,
         "next_try_ms": min(tries, default=None),
-        "unblock": UNBLOCK[first.waiting_for],
+        "unblock": _unblock(first),
     }

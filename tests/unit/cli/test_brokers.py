@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from adapters import topic_admin
+from adapters.deletion_admin import pause_deletions
 from cli.answer import Answer, Exit, Refusal
 from cli.brokers_describe import broker_description
 from cli.brokers_list import broker_list
@@ -81,7 +82,14 @@ async def test_one_broker(cluster: FakeSession) -> None:
     assert "\tMarked for deletion, with replicas here: orders" in answer.lines
     assert "It takes 7 for the controller" in answer.lines[-1]
     assert answer.tables[0].rows == (("/good", "1", "1,234", ""), ("/bad", "0", "0", "FAILED"))
-    assert (await broker_description(cluster, 3, _ask)).exit is Exit.UNREACHABLE
+    third = await broker_description(cluster, 3, _ask)
+    assert third.lines[3:] == (
+        "\tPartitions: 2 replicas, leads 0, follows 2",
+        "\tNot in sync: bills-1",
+        "\tNo living partition depends on its disks; look again once it is stopped.",
+        "It did not answer all: no answer within 5 s",
+    )
+    assert third.exit is Exit.UNREACHABLE
     assert (await broker_description(cluster, 3, None)).exit is Exit.OK
 
 
@@ -90,6 +98,7 @@ async def test_a_broker_that_is_not_there(cluster: FakeSession) -> None:
     assert gone.exit is Exit.NO
     assert gone.lines[0].startswith("Broker 9 is not registered: dead or decommissioned")
     assert "\tNot in sync: orders-0, orders-1" in gone.lines
+    assert gone.lines[-1] == "\tAn empty broker may take the id 9: no living partition depends on its disks."
     with pytest.raises(Refusal, match=r"broker 8 is not registered.*registered: 1, 2, 3"):
         await broker_description(cluster, 8, _ask)
 
@@ -102,3 +111,34 @@ async def test_a_registration_that_cannot_be_understood_is_no_absence(cluster: F
     described = await broker_description(cluster, 9, None)
     assert described.exit is Exit.NO
     assert "cannot be understood" in described.lines[0]
+
+
+async def test_no_empty_broker_in_the_place_of_a_last_copy(session: FakeSession) -> None:
+    """Kafka elects it, cleanly, and has the other replicas cut down to nothing."""
+    await creation(session, Wanted("bills", assignment=((1, 2), (2, 3), (1, 3), (3, 1))))
+    text = b'{"version":3,"partitions":{"0":[1,9],"1":[9,2],"2":[9],"3":[9,3]}}'
+    await apply(session, SetData(paths.topic("bills"), text, -1))
+    # The last one is as it is before a controller has noticed that 9 is away: it would be in sync as it returns.
+    await bring_online(session, "bills", {0: (1,), 1: (9,), 3: (3, 9)})
+    gone = await broker_description(session, 9, None)
+    assert gone.lines[-2] == "\tIn sync on no other live broker: bills-1, bills-2, bills-3"
+    assert gone.lines[-1].startswith("\tNO EMPTY BROKER may take the id 9")
+    assert _data(gone)["only_here"] == 3
+    running = await broker_description(session, 1, None)
+    assert "\tIn sync on no other live broker: bills-0" in running.lines
+    behind = await broker_description(session, 2, None)
+    assert "\tIn sync on no other live broker: bills-1" in behind.lines, "the best copy that is left"
+
+
+async def test_marked_topics_depend_on_a_broker_only_where_they_are_kept(cluster: FakeSession) -> None:
+    state = b'{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":1,"isr":[9]}'
+    await apply(cluster, SetData(paths.partition_state("orders", 0), state, -1))
+    assert _data(await broker_description(cluster, 9, None))["only_here"] == 0
+    await pause_deletions(cluster, 1_000, "an audit")
+    assert "\tIn sync on no other live broker: orders-0" in (await broker_description(cluster, 9, None)).lines
+
+
+async def test_nothing_is_allowed_where_a_topic_cannot_be_read(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.topic("bills"), b"rubbish", -1))
+    said = (await broker_description(cluster, 9, None)).lines[-1]
+    assert said == "\tWhether an empty broker may take the id 9 is not known: see topics bills"

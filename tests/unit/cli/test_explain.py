@@ -56,7 +56,7 @@ async def test_a_marked_topic_without_controller_and_broker(alone: FakeSession) 
     assert answer.exit is Exit.OK
     text = "\n".join(answer.lines)
     assert "orders waits for a controller: none is active: start one" in text
-    assert "orders waits for broker 1, which is not registered in ZooKeeper: start the broker" in text
+    assert "orders waits for broker 1, which is not registered in ZooKeeper: start broker 1 with its disks" in text
     assert "(Concluded from ZooKeeper, caches and disks;" in text
     (table,) = answer.tables
     assert table.rows[0][:2] == ("0", "1")

@@ -12,6 +12,7 @@ from adapters.topic_admin import ActiveController
 from cli.answer import Exit
 from cli.rescue_look import Look, Turns
 from cli.rescue_show import PAUSED, Control, before, ended, plan
+from protocol.remedies import BRING_BACK
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper.operations import Stat
 from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
@@ -56,7 +57,7 @@ def test_each_topic_has_its_causes_and_what_is_to_be_expected() -> None:
     lines = before(look(WAITING, zombies=(TopicPartition("ghost", 1),)), even_if_disabled=False)
     assert lines[1:3] == [
         "orders: marked for deletion 6 s ago, will go on waiting.",
-        "    waits for broker 4, which is not registered in ZooKeeper -> start the broker, or an empty one with its id",
+        f"    waits for broker 4, which is not registered in ZooKeeper -> {BRING_BACK.format(broker=4)}",
     ]
     assert "ghost-1" in lines[3]
 

@@ -16,6 +16,7 @@ from controller.core.waiting import WaitingFor
 from controller.runtime.brokers import ChannelProblem
 from controller.runtime.explanation import MAX_ROWS, UNBLOCK, explain_all, explain_topic, not_marked
 from protocol.kafka.errors import ErrorCode
+from protocol.remedies import BRING_BACK
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, ZkError
@@ -76,7 +77,7 @@ def test_broker_that_is_away_and_replicas_that_are_done() -> None:
         "attempts": 1,
         "last_error": None,
         "next_try_ms": None,
-        "unblock": "start the broker, or an empty one with its id",
+        "unblock": BRING_BACK.format(broker=2),
     }
 
 

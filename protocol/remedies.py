@@ -1,0 +1,20 @@
+"""What a person can do, where more than one layer says it: in words that are the same wherever they are read, and that
+never leave out the condition under which the advice is safe.
+
+The texts may name `{broker}` (an id), and are filled by whoever shows them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BRING_BACK: Final = (
+    "start broker {broker} with its disks "
+    "(an empty one with its id only where lethe brokers describe {broker} allows it)"
+)
+"""For a broker that is away. An empty broker answers for deleted replicas, having none; but of a living partition whose
+last copy in sync was on that id it is elected leader, with nothing, and the other replicas are cut down to that."""
+
+CLEAR_CACHE: Final = "restart broker {broker}: it forgets the topic then, and not by a change of controller"
+"""For a topic that exists only in a broker's metadata cache. Brokers in ZooKeeper mode merge what a controller tells
+them: what it does not name stays, and a controller cannot name what it does not know."""
