@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.pipeline import page, plot
+from benchmarks.pipeline import page, plot, results
 from benchmarks.pipeline.journal import DAY_MS, FIRST_DAY_MS, write_journal
 from benchmarks.pipeline.planted import Planted
-from benchmarks.pipeline.results import Document, document, write
+from benchmarks.pipeline.results import JSON_NAME, Document
 from benchmarks.pipeline.run import Failed, Input, run_job, run_on_cluster
 from benchmarks.pipeline.survey import write_survey
 
@@ -44,6 +44,7 @@ class Benchmark:
         self._began_s = time.monotonic()
         self.runs: list[dict[str, Any]] = []
         self.cluster: dict[str, Any] | None = None
+        self._earlier = results.read(given.output / JSON_NAME) if given.add else None
 
     def run(self) -> None:
         """Everything, one after the other."""
@@ -94,7 +95,8 @@ class Benchmark:
 
     def _keep(self) -> None:
         if self._given.output is not None:
-            write_all(document(self.runs, self.cluster), self._given.output)
+            found = results.document(self.runs, self.cluster)
+            write_all(results.together(self._earlier, found) if self._earlier else found, self._given.output)
 
     @property
     def wrong(self) -> list[str]:
@@ -109,7 +111,7 @@ class Benchmark:
 
 def write_all(found: Document, directory: Path) -> None:
     """The three files of the page."""
-    write(found, directory / "benchmarks-pipeline.json")
+    results.write(found, directory / JSON_NAME)
     (directory / "benchmarks-pipeline.md").write_text(page.page(found))
     (directory / "benchmarks-pipeline.svg").write_text(plot.svg(found))
 
@@ -122,6 +124,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="everything once, in small; writes no page")
     parser.add_argument("--sizes", default="", help="millions of lines and of directories: 5:0.5,50:5")
     parser.add_argument("--cluster-lines", type=float, help="millions of lines for the comparison (1; 0: none)")
+    parser.add_argument("--add", action="store_true", help="leave on the page what is not measured again")
     parser.add_argument("--heap", default="4g", help="memory of the driver's JVM (4g)")
     parser.add_argument("--work-dir", type=Path, help="where files are put meanwhile: 60 GB for the largest size")
     parser.add_argument("--output", type=Path, default=DOCS, help="directory of the page; the project's docs")
@@ -136,6 +139,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         given.output = None
     if given.output is not None and not given.output.is_dir():
         parser.error(f"--output {given.output}: there is no such directory")
+    if given.add and not (given.output is not None and (given.output / JSON_NAME).is_file()):
+        parser.error(f"--add: there is no {JSON_NAME} in {given.output or 'nowhere'} to add to")
     return given
 
 

@@ -9,7 +9,7 @@ from benchmarks.pipeline import results
 from benchmarks.pipeline.results import Document
 
 METHOD: Final = Path(__file__).with_name("method.md")
-JSON: Final = Path(__file__).parents[2] / "docs" / "benchmarks-pipeline.json"
+JSON: Final = Path(__file__).parents[2] / "docs" / results.JSON_NAME
 
 
 def generated() -> str:

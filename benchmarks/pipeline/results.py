@@ -8,11 +8,12 @@ import platform
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.against_kafka.results import machine
 
 Document = dict[str, Any]
+JSON_NAME: Final = "benchmarks-pipeline.json"
 
 
 def document(runs: list[dict[str, Any]], cluster: dict[str, Any] | None) -> Document:
@@ -23,6 +24,17 @@ def document(runs: list[dict[str, Any]], cluster: dict[str, Any] | None) -> Docu
         "versions": {"Spark": version("pyspark"), "Python": platform.python_version()},
         "runs": runs,
         "cluster": cluster,
+    }
+
+
+def together(earlier: Document, found: Document) -> Document:
+    """What was found, and of what was measured earlier that which was not measured again; by size."""
+    again = {run["lines"] for run in found["runs"]}
+    runs = [*found["runs"], *(run for run in earlier["runs"] if run["lines"] not in again)]
+    return {
+        **found,
+        "runs": sorted(runs, key=lambda run: int(run["lines"])),
+        "cluster": found["cluster"] or earlier["cluster"],
     }
 
 
