@@ -20,6 +20,8 @@ class Exit(enum.IntEnum):
     """ZooKeeper, or a broker that had to answer, could not be reached."""
     TIMED_OUT = 4
     """What was asked for has begun, and was not done in the time allowed."""
+    BUSY = 5
+    """Another process holds what the command needs; nothing was done."""
     FAULT = 70
     """A fault in Lethe itself, with a traceback."""
     INTERRUPTED = 130

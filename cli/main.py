@@ -1,7 +1,7 @@
 """The command `lethe`: which commands there are. What each of them does is in the module of its name.
 
 Exit codes: 0 done; 1 the answer is no; 2 bad usage or configuration; 3 ZooKeeper or a broker cannot be reached;
-4 not done in the time allowed; 70 a fault of Lethe; 130 interrupted.
+4 not done in the time allowed; 5 in use by another process; 70 a fault of Lethe; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ app = typer.Typer(
     help="""A Kafka controller (ZooKeeper mode) whose topic deletions finish, or say what they wait for.
 
     Exit codes: 0 done; 1 the answer is no; 2 bad usage or configuration; 3 ZooKeeper or a broker cannot be reached;
-    4 not done in the time allowed; 70 a fault of Lethe; 130 interrupted.
+    4 not done in the time allowed; 5 in use by another process; 70 a fault of Lethe; 130 interrupted.
     """,
 )
 app.command("controller")(controller.controller)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
 
+WAIT_S: Final = 300.0
+"""Many times what a stream's batch takes."""
 SHOWN_REFUSALS: Final = 20
 FIRST_YEAR: Final = 1970
 LAST_YEAR: Final = 9998
@@ -68,6 +70,10 @@ AsOf = Annotated[
         "--as-of", metavar="TIME", help="The moment that tables speak of, in RFC 3339; now without.", show_default=False
     ),
 ]
+Wait = Annotated[
+    float,
+    typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait where another process writes to the lake."),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many rows to show at most.")]
 
 
@@ -85,11 +91,13 @@ def run_command(
     stuck_after: StuckAfter = None,
     master: Master = "local[*]",
     conf: Conf = None,
+    wait_s: Wait = WAIT_S,
     as_json: AsJson = False,
 ) -> None:
     """Read journals and surveys, add what is new to the lake, and make the tables anew that depend on it.
 
-    The same days twice change nothing. Exit code 1 where the audit found that something is broken.
+    The same days twice change nothing. Exit code 1 where the audit found that something is broken, 5 where another
+    process writes to the lake and does not come to an end.
     """
     finish_sync(
         lambda: run(
@@ -102,6 +110,7 @@ def run_command(
             settings(conf or []),
             as_json,
             wishes(unwritten_days, protect, stuck_after, force=force),
+            wait_s,
         ),
         as_json=as_json,
     )
@@ -170,6 +179,7 @@ def run(
     conf: Mapping[str, str],
     quiet: bool,
     said: Wishes | None = None,
+    wait_s: float = 0.0,
 ) -> Answer:
     """One run of the batch job. Raises Refusal, ValueError and OSError."""
     if not (journals or surveys):
@@ -195,13 +205,14 @@ def run(
                     batch_id=batch_id,
                     stage=stage,
                     wishes=said or wishes(None, None, None, force=False),
+                    wait_s=wait_s,
                 )
             finally:
                 spark.stop()
     except (session.SessionUnavailable, LakeUnusable) as error:
         raise Refusal(str(error), Exit.USAGE) from error
     except Locked as error:
-        raise Refusal(str(error), Exit.NO) from error
+        raise Refusal(f"{error} (it was waited for {wait_s:g} s; --wait SECONDS)", Exit.BUSY) from error
     except (Refusal, ValueError, OSError):
         log.unlink(missing_ok=True)
         raise

@@ -153,7 +153,7 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
     except LakeUnusable as error:
         raise Refusal(str(error), Exit.USAGE) from error
     except Locked as error:
-        raise Refusal(str(error), Exit.NO) from error
+        raise Refusal(str(error), Exit.BUSY) from error
     except StreamFailed as error:
         raise Refusal(f"the stream ended: {error}; what Spark said is in {log}", Exit.UNREACHABLE) from error
     except (Refusal, ValueError, OSError):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
@@ -30,7 +30,7 @@ from pyspark.sql.types import DataType
 
 from pipeline.io.files import Files, FileTrouble, escaped, trouble_in
 from pipeline.io.frames import empty
-from pipeline.io.lock import LOCK, hold, is_left_by_us
+from pipeline.io.lock import LOCK, hold_in_time, is_left_by_us
 from pipeline.io.moves import Move, Staging, settle_all
 from pipeline.tables import TABLES, Table
 from protocol.lake import IDENTITY, cluster_of, encode_identity, is_begun
@@ -175,12 +175,13 @@ class Lake:
     # --- writing --------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def writer(self, name: str) -> Iterator[None]:
+    def writer(self, name: str, wait_s: float = 0.0, waiting: Callable[[str], object] = str) -> Iterator[None]:
         """Makes this process the lake's one writer, and settles what the last one left. `name` tells the run from all
-        others. Raises Locked, and LakeUnusable where the directory holds something and is no lake."""
+        others. Waits so long for another writer, of whom `waiting` is told. Raises Locked, and LakeUnusable where the
+        directory holds something and is no lake."""
         self._must_be_ours()
         self._files.make_directory(self.root)
-        with hold(self._files, name):
+        with hold_in_time(self._files, name, wait_s, waiting):
             # Somebody else may have written to it since it was looked at.
             self._cluster_id = self._read_identity()
             settle_all(self._files)

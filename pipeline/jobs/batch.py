@@ -30,24 +30,27 @@ def run(
     batch_id: str,
     stage: Stage = lambda _: None,
     wishes: Wishes = Wishes(),  # noqa: B008 -- it cannot be changed
+    wait_s: float = 0.0,
 ) -> RunReport:
     """Takes in journals and surveys of these days and makes the tables anew that depend on them.
 
     `now` (with a zone) is the moment that the tables speak of; `batch_id` tells the run from all others; `wishes` say
-    which topics count as unused, and when a deletion is stuck, where that is not to be as the lake remembers it. Raises
-    NothingToRead, Locked, LakeUnusable, FileTrouble.
+    which topics count as unused, and when a deletion is stuck, where that is not to be as the lake remembers it. Where
+    another process writes to the lake, it is waited for so long. Raises NothingToRead, Locked, LakeUnusable,
+    FileTrouble.
     """
     ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
     taken: list[Taken] = []
     refused: list[Refused] = []
     concerned: set[datetime.date] = set()
     # A place that was named and is not there is told before anything is written.
-    files = journal_files(spark, journals)
+    journal_files(spark, journals)
     must_be_of_surveys(spark, surveys)
-    with lake.writer(batch_id):
+    with lake.writer(batch_id, wait_s, lambda who: stage(f"waiting: {who}")):
         rules = settled(lake.files, wishes)
         if journals:
             stage("reading the journal")
+            files = journal_files(spark, journals)
             counts, found = take_in_journal(spark, lake, files, days, ingested_at=ingested_at, batch_id=batch_id)
             taken.append(counts)
             concerned.update(found)

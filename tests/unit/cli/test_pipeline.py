@@ -51,6 +51,32 @@ def test_a_full_disk_is_no_fault_of_ours() -> None:
     assert lake_options.spark_trouble(RuntimeError("[DIVIDE_BY_ZERO]")) is None
 
 
+def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeline import session
+    from pipeline.io import lake
+    from pipeline.io.lock import Locked
+    from pipeline.jobs import batch
+
+    class Spark:
+        def stop(self) -> None:
+            pass
+
+    waited: list[float] = []
+
+    def busy(*_: object, wait_s: float, **__: object) -> None:
+        waited.append(wait_s)
+        raise Locked("the lake is in use by process 7 on host (stream)", ": wait for it, or end it")
+
+    monkeypatch.setattr(pipeline, "need_java", lambda: None)
+    monkeypatch.setattr(session, "build", lambda *_, **__: Spark())
+    monkeypatch.setattr(lake, "Lake", lambda *_: None)
+    monkeypatch.setattr(batch, "run", busy)
+    now = datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
+    with pytest.raises(Refusal, match=r"process 7 on host \(stream\).*waited for 2.5 s") as refusal:
+        pipeline.run("lake", ["journal"], [], DayRange(), now, "local[1]", {}, True, wait_s=2.5)
+    assert (refusal.value.exit, waited) == (Exit.BUSY, [2.5])
+
+
 def test_settings_of_spark_are_read_or_named() -> None:
     assert lake_options.settings(["spark.a=b=c"]) == {"spark.a": "b=c"}
     for text in ("spark.a", "a=b"):

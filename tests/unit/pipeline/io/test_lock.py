@@ -1,0 +1,167 @@
+"""The lock of a file system without locks, where two processes do things in turn; and waiting for a lock."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pipeline.io import lock
+from pipeline.io.files import FileTrouble
+from pipeline.io.lock import LOCK, Locked, hold, hold_in_time
+
+ROOT = "hdfs://namenode/lake"
+PATH = f"{ROOT}/{LOCK}"
+
+
+class Remote:
+    """A file system as HDFS is: files are made and renamed at once, and nothing is renamed over what exists. `before`
+    is called with what is about to be done, once for each name."""
+
+    root = ROOT
+    local_root: Path | None = None
+
+    def __init__(self, texts: dict[str, str], **before: Callable[[], None]) -> None:
+        self.texts = texts
+        self.before = before
+
+    def _begin(self, what: str) -> None:
+        self.before.pop(what, lambda: None)()
+
+    def exists(self, path: str) -> bool:
+        return path in self.texts
+
+    def read_text(self, path: str) -> str:
+        self._begin("read_text")
+        if path not in self.texts:
+            raise FileTrouble(path)
+        return self.texts[path]
+
+    def write_text(self, path: str, text: str, *, new: bool = False) -> None:
+        if new and path in self.texts:
+            raise FileTrouble(path)
+        self.texts[path] = text
+
+    def rename(self, source: str, target: str) -> None:
+        self._begin("rename")
+        if source not in self.texts or target in self.texts:
+            raise FileTrouble(source)
+        self.texts[target] = self.texts.pop(source)
+
+    def remove(self, path: str) -> None:
+        self.texts.pop(path, None)
+
+
+def holding(files: Remote, what: str) -> contextlib.AbstractContextManager[None]:
+    return hold(cast("Any", files), what)
+
+
+@pytest.fixture
+def left() -> str:
+    """The lock of a process that is gone."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    return json.dumps({"host": socket.gethostname(), "pid": gone.pid, "what": "run 1"})
+
+
+def what_holds(texts: dict[str, str]) -> str:
+    return str(json.loads(texts[PATH])["what"])
+
+
+def test_of_two_who_find_a_lock_that_was_left_one_gets_it(left: str) -> None:
+    texts = {PATH: left}
+    first = holding(Remote(texts), "run 2")
+    late = Remote(texts, rename=lambda: first.__enter__())
+    with pytest.raises(Locked, match=r"run 1.*remove hdfs://"):
+        holding(late, "run 3").__enter__()
+    assert what_holds(texts) == "run 2"
+    first.__exit__(None, None, None)
+    assert PATH not in texts
+    with holding(Remote(texts), "run 4"):
+        assert what_holds(texts) == "run 4"
+
+
+def test_a_lock_that_was_given_back_and_taken_meanwhile_is_not_moved(left: str) -> None:
+    texts = {PATH: left}
+    other = holding(Remote(texts), "run 2")
+
+    def given_back() -> None:
+        del texts[PATH]
+        other.__enter__()
+
+    late = Remote(texts, read_text=lambda: late.before.update(read_text=given_back))
+    with pytest.raises(Locked, match="run 1"):
+        holding(late, "run 3").__enter__()
+    assert what_holds(texts) == "run 2"
+
+
+def test_a_lock_that_goes_while_it_is_looked_at_is_free(left: str) -> None:
+    texts = {PATH: left}
+    late = Remote(texts, read_text=texts.clear)
+    with holding(late, "run 3"):
+        assert what_holds(texts) == "run 3"
+
+
+def test_the_lock_of_another_is_not_removed_at_the_end() -> None:
+    texts: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(holding(Remote(texts), "run 1"))
+        texts.clear()  # as its user was told to do where the process is gone
+        other = holding(Remote(texts), "run 2")
+        other.__enter__()
+    assert what_holds(texts) == "run 2"
+    other.__exit__(None, None, None)
+    assert not texts
+
+
+# --- waiting ------------------------------------------------------------------------------------------------------
+
+
+class Local(Remote):
+    def __init__(self, root: Path) -> None:
+        super().__init__({})
+        self.local_root = root
+
+
+def test_who_waits_is_told_for_whom_and_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "WAIT_POLL_S", 0.001)
+    files, asked, said = cast("Any", Local(tmp_path)), threading.Event(), list[str]()
+
+    def waiting(who: str) -> None:
+        said.append(who)
+        asked.set()
+
+    def other() -> None:
+        with hold(files, "stream"):
+            held.set()
+            assert asked.wait(60)
+
+    held = threading.Event()
+    thread = threading.Thread(target=other)
+    thread.start()
+    try:
+        assert held.wait(60)
+        with hold_in_time(files, "run", 60, waiting):
+            assert said[0].endswith("(stream)")
+    finally:
+        asked.set()
+        thread.join()
+
+
+def test_who_has_waited_long_enough_is_refused(tmp_path: Path) -> None:
+    files, said = cast("Any", Local(tmp_path)), list[str]()
+    with hold(files, "stream"):
+        with pytest.raises(Locked, match=r"\(stream\): wait for it, or end it"):
+            hold_in_time(files, "run", 0.0, said.append).__enter__()
+        assert not said
+        with pytest.raises(Locked):
+            hold_in_time(files, "run", 0.01, said.append).__enter__()
+        assert len(said) == 1
