@@ -54,8 +54,10 @@ def survey(
 ) -> None:
     """Look at ZooKeeper, at every broker's metadata cache and at the disks, and list what is left over.
 
-    No controller is asked. Exit code 0 only where everything was seen and nothing is left over; 1 where something is;
-    3 where nothing is, as far as could be seen. What could not be seen stands in a survey that is kept, too.
+    No controller is asked. Exit code 0 only where nothing is left over and everything was seen, log directories of
+    other machines as their brokers tell of them; 1 where something is; 3 where nothing is, as far as could be seen, as
+    with a broker that is down and whose log directories were not named. What could not be seen stands in a survey that
+    is kept, too.
     """
 
     async def command() -> Answer:
@@ -140,9 +142,20 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
     if taken.in_motion:
         lines.append(f"Changing meanwhile, so nothing is said of them: {', '.join(taken.in_motion)}")
     if not findings:
-        seen = "Nothing is left over." if taken.is_complete else "Nothing is left over, as far as could be seen."
-        lines.append(seen)
+        lines.append(nothing(taken))
     return lines
+
+
+def nothing(taken: Survey) -> str:
+    """What is said where there are no findings: no more than is known."""
+    if not taken.is_complete:
+        return "Nothing is left over, as far as could be seen."
+    read, known = taken.read_log_dirs, len(taken.log_dirs)
+    if read == known:
+        return "Nothing is left over."
+    where = f"on the {read} of {known} log directories that were read" if read else "on disks as far as brokers tell"
+    others = "; brokers told of the others" if read else ""
+    return f"Nothing is left over in ZooKeeper, in the caches and {where}{others}."
 
 
 def _told(taken: Survey) -> str:
@@ -152,7 +165,8 @@ def _told(taken: Survey) -> str:
     told = sum(view.source is Source.BROKER for view in taken.log_dirs)
     if not told:
         return ""
-    return f" ({told} of them as their brokers tell: nothing of what was set aside or waits for its removal)"
+    left_out = "nothing of what was set aside or waits for its removal, and of no directory whose it is"
+    return f" ({told} of them as their brokers tell: {left_out})"
 
 
 def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:

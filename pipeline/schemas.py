@@ -68,7 +68,7 @@ SURVEYS: Final = _table(
     *_SURVEY,
     ("took_ms", LONG, "how long it took"),
     ("cluster_id", TEXT, "the cluster's id, where it has one"),
-    ("complete", TRUTH, "everything was seen"),
+    ("complete", TRUTH, "everything was seen, disks of source broker as far as those tell"),
     ("in_motion", TEXTS, "topics that came, went or were marked meanwhile; nothing is said of them"),
     (
         "problems",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
 from protocol.zookeeper import paths
@@ -174,6 +174,10 @@ class LogDirView:
     """Its broker can no longer use it, and cannot tell what lies in it."""
 
 
+NOT_SEEN: Final = "it is not registered, and its disks were not seen: --log-dirs names those of brokers that are down"
+"""Of a broker that has replicas and was not there to be asked."""
+
+
 # --- all together -------------------------------------------------------------------------------------------------
 
 
@@ -197,12 +201,32 @@ class Survey:
     def problems(self) -> tuple[Problem, ...]:
         """Everything that could not be seen."""
         told = tuple(problem for answer in self.answers for problem in answer.problems)
+        absent = tuple(Problem(f"broker {broker}", NOT_SEEN) for broker in self.unseen_brokers)
         disks = tuple(
             Problem(f"broker {view.broker}, {view.path}", view.problem) for view in self.log_dirs if view.problem
         )
-        return self.zookeeper.problems + told + disks
+        return self.zookeeper.problems + told + absent + disks
+
+    @property
+    def unseen_brokers(self) -> tuple[BrokerId, ...]:
+        """Brokers that have replicas by the assignments, and are neither registered nor known by a log directory that
+        was named. Where registrations could not be read, none: that is a problem of its own."""
+        if not self.zookeeper.knows_brokers:
+            return ()
+        assigned: set[int] = set()
+        for topic in self.zookeeper.topics.values():
+            for assignment in (topic.assignments or {}).values():
+                assigned.update(assignment.replicas)
+        seen: set[int] = {broker.id for broker in self.zookeeper.brokers} | {view.broker for view in self.log_dirs}
+        return tuple(BrokerId(broker) for broker in sorted(assigned - seen))
 
     @property
     def is_complete(self) -> bool:
-        """True where everything was seen, so that finding nothing left over means that nothing is."""
+        """True where everything was seen or told, so that finding nothing left over means that nothing is; but for
+        what brokers never tell of the log directories that are not `read_log_dirs`."""
         return not self.problems
+
+    @property
+    def read_log_dirs(self) -> int:
+        """How many of the log directories were read themselves, whole."""
+        return sum(view.source is Source.LOCAL and view.problem is None for view in self.log_dirs)

@@ -37,6 +37,10 @@ that something is missing takes the markers, the reassignments and every broker'
 never more than was seen at that moment, and the places are looked at one after the other: the manifest lists the topics
 that came, went, were marked or were changed meanwhile.
 
+A broker that has replicas by the assignments, is not registered and of which no log directory was named is among what
+could not be seen: anything may lie on its disks. A log directory that only its broker tells of counts as seen, as far
+as its broker tells; the rows' `source` says which those are, and `lethe survey` and the report say how many.
+
 The pipeline takes a survey in whole or not at all: one with a row that cannot be used is refused, because what it does
 not name would seem not to exist.
 

@@ -58,8 +58,9 @@ async def test_a_marked_topic_without_controller_and_broker(alone: FakeSession) 
     assert "orders waits for a controller: none is active: start one" in text
     assert "orders waits for broker 1, which is not registered in ZooKeeper: start broker 1 with its disks" in text
     assert "(Concluded from ZooKeeper, caches and disks;" in text
-    (table,) = answer.tables
-    assert table.rows[0][:2] == ("0", "1")
+    replicas, unseen = answer.tables
+    assert replicas.rows[0][:2] == ("0", "1")
+    assert (unseen.title, [row[0] for row in unseen.rows]) == ("Could not be seen", ["broker 1"])
 
 
 async def test_a_backlog_is_grouped_by_cause(alone: FakeSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
 import orjson
@@ -10,11 +11,16 @@ import pytest
 
 from cli.answer import Answer, Exit, Refusal
 from cli.log_dirs import parse_log_dirs
-from cli.survey import survey_answer
+from cli.survey import nothing, survey_answer
+from protocol.topic_plans import TopicPlan, creation_operations
+from protocol.vocabulary import BrokerId, TopicId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
+from survey.views import NOT_SEEN, LogDirView, Source, Survey, ZooKeeperTree
 from tests.fakes.zookeeper import FakeSession
-from tests.fakes.zookeeper_cluster import apply
+from tests.fakes.zookeeper_cluster import apply, bring_online
+
+IN_PARTS = "Nothing is left over in ZooKeeper, in the caches and"
 
 
 def test_log_dirs() -> None:
@@ -56,6 +62,41 @@ async def test_left_over_in_two_places(alone: FakeSession, tmp_path: Path) -> No
     (table,) = answer.tables
     assert [row[0] for row in table.rows] == ["zookeeper", "disk"]
     assert table.rows[1][5] == "1,500"
+
+
+async def _orders_on_1_and_2(session: FakeSession) -> None:
+    plan = TopicPlan("orders", TopicId(uuid.UUID(int=7)), ((1, 2),))
+    await apply(session, *creation_operations(plan, config_exists=False))
+    await bring_online(session, "orders", {0: (1, 2)})
+
+
+async def test_a_broker_that_is_down_is_no_success(alone: FakeSession, tmp_path: Path) -> None:
+    """Whatever its disks hold, nobody has looked."""
+    await _orders_on_1_and_2(alone)
+    (tmp_path / "orders-0").mkdir()
+    answer = await survey_answer(alone, {1: [tmp_path]})
+    assert (answer.exit, answer.lines[-1]) == (Exit.UNREACHABLE, "Nothing is left over, as far as could be seen.")
+    (table,) = answer.tables
+    assert (table.title, table.rows) == ("Could not be seen", (("broker 2", NOT_SEEN),))
+    assert isinstance(answer.data, dict)
+    assert (answer.data["complete"], answer.data["clean"]) == (False, False)
+    named = await survey_answer(alone, {1: [tmp_path], 2: [tmp_path]})
+    assert (named.exit, named.lines[-1], named.tables) == (Exit.OK, "Nothing is left over.", ())
+
+
+@pytest.mark.parametrize(
+    "read, said",
+    [
+        (0, f"{IN_PARTS} on disks as far as brokers tell."),
+        (1, f"{IN_PARTS} on the 1 of 3 log directories that were read; brokers told of the others."),
+        (3, "Nothing is left over."),
+    ],
+)
+def test_no_more_is_said_than_is_known_of_the_disks(read: int, said: str) -> None:
+    """What brokers tell leaves out most of what may be left over."""
+    sources = [Source.LOCAL] * read + [Source.BROKER] * (3 - read)
+    views = tuple(LogDirView(BrokerId(1), f"/d{n}", source) for n, source in enumerate(sources))
+    assert nothing(Survey(0, 1, ZooKeeperTree(), log_dirs=views)) == said
 
 
 async def test_what_could_not_be_seen_is_no_success(alone: FakeSession, tmp_path: Path) -> None:

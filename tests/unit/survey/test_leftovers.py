@@ -22,6 +22,7 @@ from protocol.vocabulary import (
 from survey.as_json import survey_to_json
 from survey.leftovers import Leftover, is_clean, leftovers
 from survey.views import (
+    NOT_SEEN,
     BrokerAnswers,
     CachedTopic,
     Directory,
@@ -302,6 +303,20 @@ def test_without_markers_or_reassignments_nothing_of_a_topic_is_missed(path: str
     }
     blind = dataclasses.replace(seen, problems=(Problem(path, "NO_AUTH"),))
     assert leftovers(survey(blind, cached, disks)) == ()
+
+
+def test_a_broker_that_is_down_may_have_anything_on_its_disks() -> None:
+    """It is assigned replicas and not registered, so nobody asked it."""
+    assigned = {0: ReplicaAssignment((1, 3)), 1: ReplicaAssignment((2, 7), adding=(7,))}
+    moved = dataclasses.replace(topic(), assignments=assigned)
+    disks = {1: OWN[:1], 2: OWN[1:]}
+    down = survey(tree(topics={"orders": moved}), disks=disks)
+    assert (leftovers(down), is_clean(down)) == ((), False)
+    assert down.problems == (Problem("broker 3", NOT_SEEN), Problem("broker 7", NOT_SEEN))
+    named = survey(tree(topics={"orders": moved}), disks={**disks, 3: OWN[:1], 7: ()})
+    assert (leftovers(named), is_clean(named)) == ((), True)
+    unread = Problem("/brokers/ids/3", "malformed")
+    assert survey(tree(topics={"orders": moved}, problems=(unread,)), disks=disks).problems == (unread,)
 
 
 def test_what_could_not_be_seen_keeps_a_survey_from_being_clean() -> None:

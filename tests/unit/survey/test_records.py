@@ -20,6 +20,7 @@ from protocol.vocabulary import (
 from protocol.zookeeper.znodes import ControllerZnode
 from survey.records import Row, manifest, rows_of
 from survey.views import (
+    NOT_SEEN,
     BrokerAnswers,
     CachedTopic,
     Directory,
@@ -126,6 +127,7 @@ def test_the_manifest_says_what_could_not_be_seen() -> None:
     )
     assert found["problems"] == [
         {"where": "broker 2", "what": "silent"},
+        {"where": "broker 3", "what": NOT_SEEN},
         {"where": r"broker 1, /data/\xff", "what": "h: Permission denied"},
         {"where": "broker 2, /data", "what": "the broker says KAFKA_STORAGE_ERROR"},
     ]
