@@ -212,7 +212,10 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     _TOPIC,
                     (
                         Key(
-                            "phase", Kind.TEXT, "`held`, `let go`, `queued`, `started`, `tombstoned`, `acknowledged`, …"
+                            "phase",
+                            Kind.TEXT,
+                            "`held`, `let go`, `queued`, `started`, `tombstoned`, `acknowledged`, `removed`, `done`; "
+                            "`vanished`: somebody else has removed the topic's znode, and nothing more comes",
                         ),
                         Key("took_ms", Kind.NUMBER, "since the phase that it is measured from"),
                         Key("topic_id", Kind.TEXT_OR_NULL, "the incarnation, where topics have ids"),

@@ -18,6 +18,8 @@ from controller.core.agenda_reassignment import TrimReassignments
 from controller.core.agenda_residence import EvictReplicas
 from controller.core.context import Context, SetAside
 from controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
+from controller.core.deletion import phase
+from controller.core.deletion_memory import REFUSED, VANISHED
 from controller.core.mutation import add_topic, queue_deletion, remove_topic
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
@@ -50,9 +52,9 @@ def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> N
     present = frozenset(names)
     unreadable = [name for name in context.set_aside_topics if name not in present]
     for name in unreadable:
-        del context.set_aside_topics[name]
+        _forget_unreadable(turn, name)
     vanished = [name for name in context.topics if name not in present]
-    if unreadable or any(context.is_queued(name) for name in vanished):
+    if unreadable or any(context.is_queued(name) or name in context.marks for name in vanished):
         # Their markers have nothing left to ask for.
         turn.do(ListDeletions())
     if vanished:
@@ -69,12 +71,28 @@ def forget(turn: Turn, names: list[str]) -> None:
     context = turn.context
     batch = turn.batch()
     for name in names:
+        _record_vanished(turn, name)
         queue_deletion(context, name, turn.now_ms)
         batch.add_update_metadata(context.brokers, (tp for tp, _ in context.partitions_of(name)))
     turn.flush(batch)
     for name in names:
         remove_topic(context, name)
         turn.refuse(f"topic/{name}", "keeping the topic", "its znode was removed by somebody else")
+
+
+def _forget_unreadable(turn: Turn, name: str) -> None:
+    _record_vanished(turn, name)
+    turn.context.marks.pop(name, None)
+    turn.context.set_aside_topics.pop(name, None)
+
+
+def _record_vanished(turn: Turn, name: str) -> None:
+    """Whoever follows a deletion by its phases is to know that no other one follows."""
+    deletion, mark = turn.context.deletions.get(name), turn.context.marks.get(name)
+    if deletion is not None:
+        phase(turn, name, VANISHED, since_ms=deletion.queued_at_ms)
+    elif mark is not None and mark.held_by not in REFUSED:
+        phase(turn, name, VANISHED, since_ms=mark.since_ms)
 
 
 def read_topics(turn: Turn, task: ReadTopics) -> None:
@@ -92,7 +110,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
     without_id: list[tuple[str, znodes.TopicZnode, int]] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
-            context.set_aside_topics.pop(name, None)
+            _forget_unreadable(turn, name)
             continue
         znode = understood(name, outcome)
         if not isinstance(znode, znodes.TopicZnode) or not isinstance(outcome, Data):

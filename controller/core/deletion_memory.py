@@ -48,8 +48,16 @@ class HeldBy(enum.Enum):
     NOT_CHOSEN = "it is not one of those that are to be deleted now"
 
 
+REFUSED: Final = (HeldBy.DISABLED, HeldBy.NO_TOPIC)
+"""These last until the marker is removed, and are recorded as refusals."""
+LET_GO: Final = "let go"
+"""The phase in which a topic ends that was held, and is not to be deleted any more."""
+VANISHED: Final = "vanished"
+"""The phase in which a deletion ends whose topic somebody else has removed from ZooKeeper."""
+
+
 class Mark(NamedTuple):
-    """A topic is marked for deletion and held back: it stays in service."""
+    """A topic is marked for deletion and held back: nothing of it is touched. It stays in service, if it was."""
 
     since_ms: int
     """Since when we know of the marker."""

@@ -32,7 +32,7 @@ from controller.core.agenda_deletion import (
 )
 from controller.core.agenda_reassignment import EndReassignments
 from controller.core.deletion import phase
-from controller.core.deletion_memory import HeldBy, Mark, RefusedMark
+from controller.core.deletion_memory import LET_GO, REFUSED, VANISHED, HeldBy, Mark, RefusedMark
 from controller.core.mutation import queue_deletion
 from controller.core.turn import Turn
 from protocol.zookeeper import paths
@@ -53,8 +53,6 @@ DISABLED: Final = "delete.topic.enable is false"
 NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
 _CONFIG: Final = 2
 """Where the configuration stands among the operations that remove a ghost."""
-_REFUSED: Final = (HeldBy.DISABLED, HeldBy.NO_TOPIC)
-"""These last until the marker is removed, and are recorded as refusals."""
 
 
 # --- which are marked ---------------------------------------------------------------------------------------------
@@ -122,9 +120,14 @@ def _let_go(turn: Turn, marked: Sequence[str]) -> None:
         return
     present = frozenset(marked)
     for name in [name for name in context.marks if name not in present]:
-        mark = context.marks.pop(name)
-        if name in context.topics or name in context.set_aside_topics:
-            phase(turn, name, "let go", since_ms=mark.since_ms)
+        _record_end(turn, name, context.marks.pop(name))
+
+
+def _record_end(turn: Turn, name: str, mark: Mark) -> None:
+    """A hold that was recorded has ended without the topic being queued."""
+    if mark.held_by not in REFUSED:
+        is_there = name in turn.context.topics or name in turn.context.set_aside_topics
+        phase(turn, name, LET_GO if is_there else VANISHED, since_ms=mark.since_ms)
 
 
 def _hold(turn: Turn, name: str, held_by: HeldBy, last_error: str | None = None) -> None:
@@ -134,7 +137,10 @@ def _hold(turn: Turn, name: str, held_by: HeldBy, last_error: str | None = None)
     if known == mark:
         return
     context.marks[name] = mark
-    if held_by not in _REFUSED and (known is None or known.held_by is not held_by):
+    if held_by in REFUSED:
+        if known is not None:
+            _record_end(turn, name, known)
+    elif known is None or known.held_by is not held_by:
         phase(turn, name, "held", since_ms=mark.since_ms, held_by=held_by.name)
 
 

@@ -16,7 +16,7 @@ REMARK: Final = (
 TOPICS: Final = Metric(
     "lethe_controller_deletion_topics",
     Kind.GAUGE,
-    "Topics marked for deletion, by stage: held (not begun, still in service), queued, deleting, waiting (for a "
+    "Topics marked for deletion, by stage: held (not begun, nothing deleted), queued, deleting, waiting (for a "
     "broker, a directory or the next try), removing (replicas are gone, znodes go). `lethe explain` says what waiting "
     "ones need",
     ("stage",),

@@ -108,6 +108,17 @@ async def test_a_snapshot_and_then_what_changes(scene: Scene) -> None:
         assert reader.counts() == {"started": 3, "done": 30}
 
 
+async def test_an_unreadable_topic_is_not_said_to_be_in_service(scene: Scene) -> None:
+    (held,) = await scene.create(1, 1, data=b"{not json")
+    await scene.mark([held])
+    async with aiohttp.ClientSession(scene.url) as client, client.get("/board/events") as response:
+        reader = Reader(response)
+        await reader.next()
+        await reader.until(held=1)
+        note = reader.model["lists"]["held"]["rows"][held]["note"]
+        assert note.startswith("out of service, its znode cannot be understood: not JSON")
+
+
 async def test_many_topics_are_shown_in_part_and_found_by_the_server(scene: Scene) -> None:
     names = await scene.create(300, 1, 4, partitions=1)
     await scene.settled(300)

@@ -1,7 +1,7 @@
 // What the page is made of. Whatever others have written (topics, reasons, errors) is set as text, never as markup.
 
 export const COLUMNS = [
-  ["held", "held", "marked, and held back: still in service"],
+  ["held", "held", "marked, and held back: nothing of it is deleted"],
   ["queued", "queued", "nothing has been sent for it yet"],
   ["started", "started", "out of service; brokers are asked for its replicas"],
   ["acknowledged", "acknowledged", "every replica is deleted; a metadata cache still shows it"],

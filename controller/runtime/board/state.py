@@ -89,7 +89,7 @@ class Line:
     id: int
     at_ms: int
     kind: str
-    """`deleted`, `held`, `let go`, `refusal`, `broker`, `tenure`, `set aside`, `fault` or `pause`."""
+    """`deleted`, `held`, `let go`, `vanished`, `refusal`, `broker`, `tenure`, `set aside`, `fault` or `pause`."""
     subject: str
     what: str
     why: str | None
@@ -162,12 +162,6 @@ class BoardState:
             self._last_id += 1
             self.tenures.append(Tenure(self._last_id, controller, now_ms))
 
-    def forget(self, topic: str) -> None:
-        """The topic is in no deletion any more, without a fact that says so."""
-        phase = self._phase_of.pop(topic, None)
-        if phase is not None:
-            del self._columns[phase][topic]
-
     def _note_phase(self, fact: Fact, now_ms: int) -> None:
         topic = fact.subject.removeprefix("topic/")
         match fact.data.get("phase"):
@@ -191,8 +185,11 @@ class BoardState:
             case "done":
                 self._finish(topic, fact, now_ms)
             case "let go":
-                self.forget(topic)
+                self._forget(topic)
                 self._line("let go", fact.subject, "let go of: its marker was taken away", None, now_ms)
+            case "vanished":
+                self._forget(topic)
+                self._line("vanished", fact.subject, "ended: somebody else removed its znode", None, now_ms)
             case _:
                 pass
 
@@ -212,10 +209,15 @@ class BoardState:
         self._columns[phase][topic] = known
         self._phase_of[topic] = phase
 
+    def _forget(self, topic: str) -> None:
+        phase = self._phase_of.pop(topic, None)
+        if phase is not None:
+            del self._columns[phase][topic]
+
     def _finish(self, topic: str, fact: Fact, now_ms: int) -> None:
         known = self._going(topic)
         since_ms = now_ms - _number(fact, "took_ms") if known is None else known.since_ms
-        self.forget(topic)
+        self._forget(topic)
         done = self._columns[Phase.DONE]
         # The same name may be deleted again: the later deletion is the one to show.
         done.pop(topic, None)
@@ -233,6 +235,8 @@ class BoardState:
         if what == "elected":
             self.note_active(self.controller_id, now_ms)
             self._clear()
+            # They are counted together with what is shown of them: those of this tenure.
+            self._columns[Phase.DONE].clear()
             self.done_count = 0
             if self.tenures:
                 self.tenures[-1].epoch = epoch if isinstance(epoch, int) else None

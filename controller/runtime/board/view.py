@@ -13,10 +13,10 @@ from typing import Final
 
 from adapters.clock import Clock
 from controller.core.context import Context
-from controller.core.deletion_memory import Stage
+from controller.core.deletion_memory import HeldBy, Mark, Stage
 from controller.core.transitions import ReplicaState
 from controller.runtime.board.document import Document, Row, Rows
-from controller.runtime.board.state import GOING_ON, MAX_TEXT, BoardState, Going, Phase
+from controller.runtime.board.state import MAX_TEXT, BoardState, Going, Phase
 from controller.runtime.brokers import ChannelProblem
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ChannelView
@@ -114,15 +114,8 @@ class BoardView:
     # --- topics -------------------------------------------------------------------------------------------------------
 
     def _column(self, phase: Phase, stepping: bool) -> Rows:
-        state, context = self.state, self._loop.context
-        shown = state.column(phase, CARDS)
-        if phase in GOING_ON and not stepping:
-            # A topic that somebody else has removed ends without a phase.
-            for going in shown:
-                if going.topic not in context.deletions and going.topic not in context.marks:
-                    state.forget(going.topic)
-            shown = state.column(phase, CARDS)
-        return Rows(state.count(phase), {going.topic: self._card(going, stepping=stepping) for going in shown})
+        shown = self.state.column(phase, CARDS)
+        return Rows(self.state.count(phase), {going.topic: self._card(going, stepping=stepping) for going in shown})
 
     def _card(self, going: Going, *, stepping: bool) -> Row:
         row: dict[str, JsonValue] = {
@@ -142,8 +135,7 @@ class BoardView:
         context = self._loop.context
         mark, deletion = context.marks.get(topic), context.deletions.get(topic)
         if deletion is None:
-            why = None if mark is None else mark.last_error or mark.held_by.value
-            return {"waits": mark is not None, "note": why and why[:MAX_TEXT], "broker": None}
+            return {"waits": mark is not None, "note": mark and _why_held(mark), "broker": None}
         found: dict[str, JsonValue] = {
             "since_ms": deletion.marked_at_ms,
             "done": deletion.by_state.get(ReplicaState.DELETION_SUCCESSFUL, 0),
@@ -193,6 +185,12 @@ class BoardView:
                 "failed_dirs": bool(context.offline_dirs.get(broker)),
             }
         return Rows(len(ids), rows)
+
+
+def _why_held(mark: Mark) -> str:
+    if mark.held_by is HeldBy.UNREADABLE:
+        return f"out of service, {mark.held_by.value}: {mark.last_error}"[:MAX_TEXT]
+    return (mark.last_error or mark.held_by.value)[:MAX_TEXT]
 
 
 def _in_the_way(context: Context, topic: str) -> dict[str, JsonValue]:

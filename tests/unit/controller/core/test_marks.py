@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from controller.core import mutation
+from controller.core.agenda import ListTopics
 from controller.core.agenda_deletion import ListDeletions, QueueDeletions, ReadPause
-from controller.core.context import Context
+from controller.core.context import Context, SetAside
 from controller.core.deletion_memory import HeldBy, Mark
 from controller.core.effects import Effect, Record, Send
 from controller.core.marks import DISABLED, MAX_REFUSED, NO_SUCH_TOPIC
@@ -126,6 +127,27 @@ def test_mark_is_dropped_with_its_marker_and_with_its_topic() -> None:
     assert "let go" in phases(effects)
     mutation.remove_topic(context, "b")
     assert context.marks == {}
+
+
+def test_hold_that_ends_in_a_refusal_is_recorded_as_ended() -> None:
+    context = with_topics("a")
+    paused(context)
+    assert phases(listing(context, "a")) == ["held"]
+    context.config = replace(context.config, delete_topic_enable=False)
+    effects = listing(context, "a")
+    assert phases(effects) == ["let go"]
+    assert phases(written(context, effects, {0: ZkError.NO_AUTH})) == []
+    assert phases(listing(context)) == [], "once"
+
+
+def test_unreadable_topic_that_vanishes_ends_its_hold() -> None:
+    context = leading(1)
+    context.set_aside_topics["bad"] = SetAside(paths.topic("bad"), "not JSON", NOW_MS)
+    paused(context)
+    assert phases(listing(context, "bad")) == ["held"]
+    effects = answered(context, perform(context, ListTopics()), Children(()))
+    assert phases(effects) == ["vanished"]
+    assert (context.marks, context.set_aside_topics) == ({}, {})
 
 
 def phases(effects: list[Effect]) -> list[object]:

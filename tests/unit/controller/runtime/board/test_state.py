@@ -2,6 +2,8 @@
 
 from controller.runtime.board.state import GOING_ON, MAX_DONE, MAX_HISTORY, BoardState, Phase
 from protocol.journal import Fact, FactType, JsonValue
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, Delete
 from tests.fakes.one_controller import OneController
 
 
@@ -60,15 +62,16 @@ def test_columns_show_first_who_has_been_there_longest_and_the_latest_of_what_is
     assert board.names(Phase.DONE) == ["t2", "t0"]
 
 
-def test_what_is_let_go_of_or_forgotten_is_in_no_column() -> None:
+def test_what_is_let_go_of_or_has_vanished_is_in_no_column() -> None:
     board = BoardState(1001)
     for topic in ("a", "b"):
         board.note(phase(topic, "held", held_by="PAUSED"), 1)
     board.note(phase("a", "let go"), 2)
-    board.forget("b")
-    board.forget("never seen")
+    board.note(phase("b", "vanished"), 3)
+    board.note(phase("never seen", "vanished"), 4)
     assert counts(board) == {}
-    assert [(line.kind, line.subject) for line in board.history] == [("held", "topic/b"), ("let go", "topic/a")]
+    lines = [(line.kind, line.subject) for line in board.history]
+    assert lines == [("held", "topic/b"), ("let go", "topic/a"), ("vanished", "topic/never seen")]
 
 
 def test_rings_are_bounded_and_alike_lines_are_one() -> None:
@@ -112,7 +115,8 @@ def test_tenures_of_ours_and_of_others() -> None:
     ]
     assert counts(board) == {"done": 1}
     board.note(election("elected"), 30)
-    assert board.done_count == 0
+    assert counts(board) == {}
+    assert board.column(Phase.DONE, 10) == [], "a count of those of this tenure, over those of this tenure"
 
 
 def test_the_columns_agree_with_a_core_at_work() -> None:
@@ -133,3 +137,31 @@ def test_the_columns_agree_with_a_core_at_work() -> None:
     assert going == set(world.context.deletions) == {"t0", "t2", "t4"}
     assert counts(board) == {"started": 3, "done": 3}
     assert world.context.waiting_replicas == {3: 3}
+
+
+def test_the_columns_forget_whatever_somebody_else_removed() -> None:
+    """However many there are: nobody looks them up one by one."""
+    world, board = OneController(), BoardState(1000)
+    world.start_broker(1)
+    world.elect()
+    names = [f"t{number:03}" for number in range(100)]
+    for name in names:
+        world.create_topic(name, (1, 3))
+    world.create_topic("held", (1,))
+    world.run()
+    for name in names:
+        world.mark(name)
+    world.run()
+    world.write(Create(paths.lethe(), None), Create(paths.deletions_paused(), b""))
+    world.mark("held")
+    world.run()
+    for name in ("t070", "t099", "held"):
+        topic = paths.topic(name)
+        world.write(*(Delete(f"{topic}{rest}") for rest in ("/partitions/0/state", "/partitions/0", "/partitions", "")))
+    world.run()
+    for fact in world.facts:
+        board.note(fact, world.now_ms)
+    assert counts(board) == {"started": 98}
+    assert len(world.context.deletions) == 98
+    assert not {"t070", "t099", "held"} & set(board.names(Phase.STARTED))
+    assert ("vanished", 3) in [(line.kind, line.count) for line in board.history]
