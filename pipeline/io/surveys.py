@@ -29,10 +29,10 @@ class KeptSurvey:
     manifest: Mapping[str, JsonValue]
 
     def rows(self, file: File) -> int:
-        """How many rows that file has; 0 where the manifest does not say."""
+        """How many rows that file has."""
         rows = self.manifest["rows"]
-        count = rows.get(file.name, 0) if isinstance(rows, dict) else 0
-        return count if isinstance(count, int) else 0
+        assert isinstance(rows, dict), "as every manifest that was read"
+        return int(rows[file.name])  # type: ignore[arg-type]  # row_problems has seen that it is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,15 @@ def _read(path: str, text: str) -> KeptSurvey | RefusedSurvey:
     problems += [
         f"{name!r} is null" for name in ("version", "survey_id", "taken_at", "rows") if known.get(name) is None
     ]
+    problems += _row_count_problems(known["rows"]) if not problems else []
     if problems:
         return RefusedSurvey(path, text, f"its {MANIFEST_NAME}: {'; '.join(problems)}")
     cluster_id = known["cluster_id"]
     return KeptSurvey(path, str(known["survey_id"]), cluster_id if isinstance(cluster_id, str) else None, known)
+
+
+def _row_count_problems(rows: JsonValue) -> list[str]:
+    """A file that is not named would seem to have no rows, and what stands in it not to exist."""
+    counts = rows if isinstance(rows, dict) else {}
+    wrong = [file.name for file in ROW_FILES if not isinstance(count := counts.get(file.name), int) or count < 0]
+    return [f"'rows' does not say how many rows {name} has" for name in wrong]

@@ -1,0 +1,40 @@
+"""Manifests of kept surveys: what is not whole is refused, because what a survey does not name seems not to exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pipeline.io.surveys import KeptSurvey, RefusedSurvey, _read
+from protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, ZNODES
+
+ROWS = {file.name: number for number, file in enumerate(ROW_FILES)}
+
+
+def manifest(**changes: Any) -> str:
+    values = dict.fromkeys(MANIFEST.column_names) | {"version": 1, "survey_id": "s", "rows": ROWS}
+    values |= {"taken_at": "2026-01-05T09:00:00.000Z", "in_motion": [], "problems": [], "complete": True}
+    return orjson.dumps(values | changes).decode()
+
+
+def test_a_manifest_says_how_many_rows_each_file_has() -> None:
+    kept = _read("/s", manifest())
+    assert isinstance(kept, KeptSurvey)
+    assert {file.name: kept.rows(file) for file in ROW_FILES} == ROWS
+
+
+@pytest.mark.parametrize(
+    "rows,names",
+    [
+        ({}, tuple(ROWS)),
+        ({name: count for name, count in ROWS.items() if name != ZNODES.name}, (ZNODES.name,)),
+        ({**ROWS, DIRECTORIES.name: -1}, (DIRECTORIES.name,)),
+    ],
+)
+def test_a_manifest_that_leaves_a_file_out_is_refused(rows: dict[str, int], names: tuple[str, ...]) -> None:
+    refused = _read("/s", manifest(rows=rows))
+    assert isinstance(refused, RefusedSurvey)
+    for name in names:
+        assert f"'rows' does not say how many rows {name} has" in refused.why
