@@ -120,6 +120,8 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _parquet_files(path: Path) -> list[Path]:
+    if (path / IDENTITY).exists() and not (path / TABLE).is_dir():
+        raise ValueError(f"the lake {path} has no table {TABLE.name}: run `lethe pipeline run` with --surveys first")
     table = path / TABLE if (path / TABLE).is_dir() else path
     files = sorted(
         file

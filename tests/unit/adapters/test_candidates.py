@@ -167,6 +167,15 @@ def test_a_lake_that_is_not_understood(tmp_path: Path, text: str, words: str) ->
         read_cluster_id(identify(tmp_path, text) / TABLE)
 
 
+def test_a_lake_without_the_table(tmp_path: Path) -> None:
+    (tmp_path / IDENTITY).write_text(encode_identity(None))
+    other = tmp_path / "bronze" / "controller_events"
+    other.mkdir(parents=True)
+    pyarrow.parquet.write_table(pyarrow.table({"source": ["a"]}), other / "part-0.parquet")
+    with pytest.raises(ValueError, match=r"has no table stale_topic_candidates: run .* with --surveys"):
+        read_candidates(tmp_path)
+
+
 def test_a_directory_that_only_looks_like_a_lake(tmp_path: Path) -> None:
     (tmp_path / TABLE).mkdir(parents=True)
     with pytest.raises(ValueError, match="is no lake: there is no lake.json in it"):
