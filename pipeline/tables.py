@@ -107,6 +107,9 @@ CONTROLLER_TENURES: Final = Table(
 )
 VIOLATIONS: Final = Table(Layer.GOLD, "violations", schemas.VIOLATIONS, ("rule", "subject", "time", "detail"), "time")
 
+AUDITED: Final = (CONTROLLER_EVENTS, DELETION_SPANS, AGENT_INVENTORY, ZNODE_SNAPSHOT)
+"""What the audit of a day looks at."""
+
 TABLES: Final[Mapping[str, Table]] = MappingProxyType(
     {
         table.name: table

@@ -128,13 +128,17 @@ class LakeReader:
         """Whether anything was ever written to it."""
         return bool(self._files.get_file_info(f"{self._path}/{table.path}").type == pafs.FileType.Directory)
 
-    def days(self, table: Table) -> list[date]:
-        """The days of which it has partitions; one may have no rows."""
+    def written(self, table: Table) -> dict[date, int]:
+        """When files were last added to its days' partitions, or taken away, in milliseconds; of a store of objects,
+        which does not know, 0. A partition may have no rows."""
         if not self.has(table):
-            return []
+            return {}
         found = self._files.get_file_info(pafs.FileSelector(f"{self._path}/{table.path}"))
-        names = [one.base_name for one in found if one.type == pafs.FileType.Directory]
-        return sorted(date.fromisoformat(name.removeprefix("day=")) for name in names if name.startswith("day="))
+        return {
+            date.fromisoformat(one.base_name.removeprefix("day=")): (one.mtime_ns or 0) // 1_000_000
+            for one in sorted(found, key=lambda one: str(one.base_name))
+            if one.type == pafs.FileType.Directory and one.base_name.startswith("day=")
+        }
 
     def batches(self, table: Table, columns: Sequence[str], where: Any = None) -> Iterator[pa.Table]:
         """These columns of all rows that the filter lets through, some ten thousand rows at a time."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import date
 from typing import Any, Final, TypeVar
 
 import pyarrow.dataset as ds
 
 from pipeline import tables
 from pipeline.report.columns import Days, LakeChanged, LakeReader, Order
+from pipeline.report.read_disks import disks, read_log_dirs
 from pipeline.report.read_earlier import read_earlier
 from pipeline.report.read_spans import read_deletions
 from pipeline.report.read_surveys import both, read_surveys, rows_of
@@ -62,9 +64,11 @@ def read_report(root: str, title: str = "", days: Days | None = None) -> Report:
 def _read(lake: LakeReader, title: str, days: Days) -> Report:
     where = days.filter()
     surveys = read_surveys(lake, where)
+    log_dirs = read_log_dirs(lake, surveys.round)
     by_day, by_broker = _reclaim(lake, where)
     bad_lines, bad_by_reason = _quarantine(lake)
     violations, by_rule = _violations(lake, where)
+    recorded_days, audited_days = _audited(lake, days)
     report = Report(
         title=title,
         lake=lake.root,
@@ -89,7 +93,8 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
         ahead=surveys.ahead,
         counts=_counts(lake, (*surveys.round[:1], *surveys.listed.shown)),
         findings=_findings(lake, surveys.newest),
-        earlier=read_earlier(lake, surveys.round),
+        earlier=read_earlier(lake, surveys.round, log_dirs),
+        disks=disks(log_dirs, surveys.round),
         candidates=lake.rows(
             tables.STALE_TOPIC_CANDIDATES, Candidate, (Order("size_bytes", True), Order("topic")), limit=ROWS
         ),
@@ -102,7 +107,8 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
         ),
         violations=violations,
         violations_by_rule=by_rule,
-        audited_days=sum(day in days for day in lake.days(tables.VIOLATIONS)),
+        recorded_days=recorded_days,
+        audited_days=audited_days,
         bad_lines=bad_lines,
         bad_by_reason=bad_by_reason,
     )
@@ -208,6 +214,17 @@ def _violations(lake: LakeReader, where: Any) -> tuple[Rows[Violation], dict[tup
         for row in batch.group_by(["severity", "rule"]).aggregate([([], "count_all")]).to_pylist():
             found[row["severity"] or "", row["rule"] or ""] += row["count_all"]
     return rows, dict(sorted(found.items()))
+
+
+def _audited(lake: LakeReader, days: Days) -> tuple[int, int]:
+    """Of how many of these days there is anything to audit, and how many of them were audited since it was written."""
+    audited = lake.written(tables.VIOLATIONS)
+    newest: dict[date, int] = {}
+    for table in tables.AUDITED:
+        for day, written_ms in lake.written(table).items():
+            newest[day] = max(written_ms, newest.get(day, 0))
+    recorded = [day for day in sorted({*audited, *newest}) if day in days]
+    return len(recorded), sum(day in audited and newest.get(day, 0) <= audited[day] for day in recorded)
 
 
 def _quarantine(lake: LakeReader) -> tuple[Rows[BadLine], dict[str, int]]:

@@ -21,8 +21,9 @@ import pyarrow.dataset as ds
 
 from pipeline import tables
 from pipeline.report.columns import LakeReader, column_names, to_rows
+from pipeline.report.read_disks import LOCAL, LogDirRow
 from pipeline.report.read_surveys import rows_of
-from pipeline.report.values import Earlier, Finding, Rows, SurveyRow
+from pipeline.report.values import Earlier, Finding, LogDir, Rows, SurveyRow
 from protocol.findings import Reason
 from protocol.zookeeper import paths
 
@@ -33,16 +34,14 @@ _CARRIED: Final = (
     Reason.DIRECTORY_OF_OTHER_INCARNATION,
 )
 
-LogDir = tuple[int | None, str | None]
 
-
-def read_earlier(lake: LakeReader, surveys: Sequence[SurveyRow]) -> Earlier:
-    """What surveys of one round, newest first, found in log directories that none has read since, the newest left out.
-    Raises as LakeReader."""
+def read_earlier(lake: LakeReader, surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow] | None) -> Earlier:
+    """What surveys of one round, newest first, found in log directories that none has read since, the newest left out;
+    `log_dirs` are theirs. Raises as LakeReader."""
     if len(surveys) < 2:
         return Earlier()
     newest = surveys[0]
-    claims = _claims(lake, surveys)
+    claims = _claims(surveys, log_dirs or ())
     if not claims:
         return Earlier()
     found = list(_found(lake, newest, surveys, claims))
@@ -53,15 +52,14 @@ def read_earlier(lake: LakeReader, surveys: Sequence[SurveyRow]) -> Earlier:
     return Earlier(Rows(tuple(kept[:_SHOWN]), len(kept)), dict(sorted(by_standing.items())))
 
 
-def _claims(lake: LakeReader, surveys: Sequence[SurveyRow]) -> dict[str | None, set[LogDir]]:
+def _claims(surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow]) -> dict[str | None, set[LogDir]]:
     """By survey, but for the newest: the log directories that it was the last to read itself."""
     read: dict[str | None, set[LogDir]] = {}
-    where = rows_of(surveys) & (ds.field("kind") == "log-dir") & (ds.field("source") == "local")
-    for batch in lake.batches(tables.DIRECTORIES, ["survey_id", "broker", "log_dir"], where):
-        for row in batch.to_pylist():
-            read.setdefault(row["survey_id"], set()).add((row["broker"], row["log_dir"]))
+    for row in log_dirs:
+        if row.source == LOCAL:
+            read.setdefault(row.survey_id, set()).add(row.where)
     seen = set(read.get(surveys[0].survey_id, ()))
-    claims = {}
+    claims: dict[str | None, set[LogDir]] = {}
     for survey in surveys[1:]:
         own = read.get(survey.survey_id, set()) - seen
         seen |= own
@@ -78,7 +76,7 @@ def _found(
     where = rows_of(wanted) & (ds.field("place") == "disk")
     where &= ds.field("reason").isin([reason.code for reason in _CARRIED])
     names = column_names(Finding)
-    again: set[LogDir] = set()
+    again: set[tuple[int | None, str | None]] = set()
     found: list[Finding] = []
     for batch in lake.batches(tables.LEFTOVERS, [*names, "survey_id"], where):
         ids = batch.column("survey_id").to_pylist()
@@ -86,7 +84,7 @@ def _found(
             log_dir = (finding.what or "").rpartition("/")[0]
             if survey_id == newest.survey_id:
                 again.add((finding.broker, finding.what))
-            elif (finding.broker, log_dir) in claims[survey_id]:
+            elif LogDir(finding.broker, log_dir) in claims[survey_id]:
                 found.append(finding)
     return (finding for finding in found if (finding.broker, finding.what) not in again)
 

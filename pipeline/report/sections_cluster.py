@@ -8,9 +8,10 @@ from pipeline.report import svg
 from pipeline.report.axes import Scale, clock_scale
 from pipeline.report.charts import share
 from pipeline.report.html_table import Cell, Column, Shown, left_out, table
-from pipeline.report.markup import Markup, join
+from pipeline.report.markup import Markup, el, join
 from pipeline.report.parts import Section, amount, calm, code, labelled, more, stack, took, when
 from pipeline.report.values import BadLine, Report, SlowBroker, Tenure, Violation
+from pipeline.report.verdict import audited, is_audited
 from pipeline.report.words import count, cut, day, duration, number
 
 SLOW: Final = 2.0
@@ -155,7 +156,9 @@ def audit(report: Report) -> Section:
     if not rows.total:
         said = "Nothing of these days was audited: lethe pipeline run does it for the days whose lines it reads."
         if report.audited_days:
-            said = f"{count(report.audited_days, 'day')} audited: no rule is violated."
+            said = f"{audited(report)}: no rule is violated."
+            if not is_audited(report):
+                said += " lethe pipeline run audits the others."
         return Section("audit", "Audit", None, calm(said), number(0) if report.audited_days else "")
     by_rule = table(
         "Violations by rule",
@@ -184,7 +187,8 @@ def audit(report: Report) -> Section:
         "What the journal says, held against the rules that a controller keeps: legal transitions, epochs that rise, "
         "every replica acknowledged, every byte accounted for."
     )
-    return Section("audit", "Audit", lead, stack(by_rule, each), number(rows.total), is_loud=errors > 0)
+    unknown = None if is_audited(report) else el("p", f"{audited(report)}. lethe pipeline run audits the others.")
+    return Section("audit", "Audit", lead, stack(by_rule, each, unknown), number(rows.total), is_loud=errors > 0)
 
 
 def _violation_row(row: Violation) -> list[Shown]:

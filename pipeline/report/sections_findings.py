@@ -23,8 +23,8 @@ from pipeline.report.parts import (
     when,
 )
 from pipeline.report.remedies import remedy
-from pipeline.report.values import Candidate, Finding, FindingCount, Report, Rows, Stuck, SurveyRow
-from pipeline.report.verdict import asked, findings_by_standing, saw_everything
+from pipeline.report.values import Candidate, Disks, Finding, FindingCount, Report, Rows, Stuck, SurveyRow
+from pipeline.report.verdict import asked, disks_read, findings_by_standing, read_everything, saw_everything
 from pipeline.report.words import NONE, count, cut, minute, number, size
 from protocol.findings import Reason, Standing
 from protocol.shell_words import option
@@ -113,8 +113,11 @@ def leftovers(report: Report) -> Section:
     parts: list[Markup | None] = []
     if report.findings.total:
         parts.append(_findings(report.findings.shown, report.findings.total))
+    elif read_everything(report):
+        parts.append(calm("Nothing is left over in ZooKeeper, in any cache or on any disk."))
     elif saw_everything(report):
-        parts.append(calm("Nothing is left over in ZooKeeper, in any cache or on any disk that was seen."))
+        told = "Nothing is left over in ZooKeeper, in any cache and, as far as brokers tell of the others, on any disk."
+        parts.append(el("p", told))
     else:
         parts.append(el("p", "Nothing is left over as far as could be seen, and not everything could."))
     if report.earlier.findings.total:
@@ -122,6 +125,7 @@ def leftovers(report: Report) -> Section:
         parts.append(el("p", "On disks that only earlier surveys have looked into:"))
         parts.append(_findings(earlier.shown, earlier.total, are_earlier=True))
     parts.append(_unseen(newest))
+    parts.append(_only_told(report.disks))
     parts.append(_ahead(report.ahead))
     parts.append(_by_place(report.counts, newest, report.findings.total))
     parts.append(_surveys(report))
@@ -188,6 +192,21 @@ def _unseen(newest: SurveyRow) -> Markup | None:
     if not notes:
         return None
     return el("div", el("p", "Could not be seen, or not whole:"), sentences(notes, 10), class_="unseen")
+
+
+def _only_told(disks: Disks | None) -> Markup | None:
+    if disks is None:
+        text = "Which disks were looked into is not known: this lake has no silver/directories."
+        return el("div", el("p", text), class_="unseen")
+    if not disks.unread:
+        return None
+    text = (
+        f"{disks_read(disks)} read whole. What brokers tell "
+        "of the others leaves out what was set aside, what waits for its removal and whose an old directory is; lethe "
+        "survey --out on each broker host looks into them:"
+    )
+    notes = [f"broker {NONE if where.broker is None else where.broker}, {where.path or ''}" for where in disks.unread]
+    return el("div", el("p", text), sentences(notes, 10), class_="unseen")
 
 
 def _ahead(surveys: Rows[SurveyRow]) -> Markup | None:

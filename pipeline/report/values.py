@@ -154,6 +154,20 @@ class Earlier:
     by_standing: Mapping[str, int] = field(default_factory=dict)
 
 
+class LogDir(NamedTuple):
+    broker: int | None
+    path: str | None
+
+
+class Disks(NamedTuple):
+    """The log directories that are known, and how many of them were looked into."""
+
+    known: int
+    read: int
+    unread: tuple[LogDir, ...] = ()
+    """Those of which there is no more than their brokers' word, by broker."""
+
+
 class SurveyRow(NamedTuple):
     survey_id: str | None
     taken_at: int | None
@@ -284,12 +298,16 @@ class Report:
     findings: Rows[Finding] = field(default_factory=Rows)
     """Of the newest survey."""
     earlier: Earlier = field(default_factory=Earlier)
+    disks: Disks | None = None
+    """Of the newest survey and those near it; None: nothing is known of them."""
     candidates: Rows[Candidate] = field(default_factory=Rows)
     tenures: Rows[Tenure] = field(default_factory=Rows)
     violations: Rows[Violation] = field(default_factory=Rows)
     violations_by_rule: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    recorded_days: int = 0
+    """Of how many days there is anything that can be audited."""
     audited_days: int = 0
-    """How many of the days were audited, whatever was found."""
+    """How many of them were audited, whatever was found, and not written to since."""
     bad_lines: Rows[BadLine] = field(default_factory=Rows)
     bad_by_reason: Mapping[str, int] = field(default_factory=dict)
     """How many lines, copies included."""

@@ -6,7 +6,7 @@ import enum
 from collections import Counter
 from typing import Final, NamedTuple
 
-from pipeline.report.values import Latency, Report
+from pipeline.report.values import Disks, Latency, Report
 from pipeline.report.words import NONE, count, duration, number, size
 from protocol.findings import Standing
 
@@ -62,9 +62,11 @@ def verdict(report: Report) -> Verdict:
         rules = f"the audit found {count(errors, 'error')}"
     elif warnings:
         rules = f"the audit found {count(warnings, 'warning')}"
+    if report.audited_days and not is_audited(report):
+        rules += f", {audited(report)}"
     sentence = f"{sentence}; {_reclaimed(report)}{rules}."
     needs = report.stuck.total or report.deletions.open or warnings or _count_found(report) or report.bad_by_reason
-    needs = needs or not report.audited_days or not _is_well_surveyed(report)
+    needs = needs or not is_audited(report) or not _is_well_surveyed(report)
     level = Level.BAD if errors else Level.ATTENTION if needs else Level.GOOD
     return Verdict(level, sentence[0].upper() + sentence[1:])
 
@@ -85,7 +87,7 @@ def figures(report: Report) -> tuple[Figure, ...]:
         Figure(
             "Left over",
             NONE if report.newest is None else number(found),
-            f"{number(pending)} pending" if report.newest is not None else "no survey yet",
+            f"{number(pending)} pending{_unread(report)}" if report.newest is not None else "no survey yet",
             "leftovers",
         ),
         _audit_figure(report, errors, warnings),
@@ -95,9 +97,19 @@ def figures(report: Report) -> tuple[Figure, ...]:
 def _audit_figure(report: Report, errors: int, warnings: int) -> Figure:
     if not (report.audited_days or report.violations.total):
         return Figure("Audit", NONE, "not audited", "audit")
-    return Figure(
-        "Audit", number(errors), f"{'error' if errors == 1 else 'errors'}, {count(warnings, 'warning')}", "audit"
-    )
+    note = f"{'error' if errors == 1 else 'errors'}, {count(warnings, 'warning')}"
+    note += "" if is_audited(report) else f"; {audited(report)}"
+    return Figure("Audit", number(errors), note, "audit")
+
+
+def is_audited(report: Report) -> bool:
+    """Every day of which there is anything to audit was audited, and not written to since."""
+    return 0 < report.audited_days == report.recorded_days
+
+
+def audited(report: Report) -> str:
+    """Of how many days the audit speaks."""
+    return f"{number(report.audited_days)} of {count(report.recorded_days, 'day')} audited"
 
 
 def latency(report: Report, measure: str, size_class: str = "all") -> Latency | None:
@@ -158,7 +170,7 @@ def _found(report: Report) -> list[str]:
     found = _counts(report)
     said = [f"{number(found[standing])} {words[0]}" for standing, words in FINDINGS.items() if found[standing]]
     if not said:
-        said = ["nothing left over" if saw_everything(report) else "nothing left over as far as could be seen"]
+        said = [f"nothing left over{_where_nothing(report)}"]
     age_ms = _survey_age_ms(report)
     return [*said, f"last surveyed {duration(age_ms)} before"] if age_ms > OLD_SURVEY_MS else said
 
@@ -166,6 +178,32 @@ def _found(report: Report) -> list[str]:
 def saw_everything(report: Report) -> bool:
     """The newest survey could look at everything."""
     return report.newest is not None and report.newest.complete is True
+
+
+def read_everything(report: Report) -> bool:
+    """And every disk was looked into; of the others there is their brokers' word, which leaves much out."""
+    return saw_everything(report) and report.disks is not None and not report.disks.unread
+
+
+def _where_nothing(report: Report) -> str:
+    if not saw_everything(report):
+        return " as far as could be seen"
+    if read_everything(report):
+        return ""
+    if report.disks is None or not report.disks.read:
+        return " as far as brokers tell of their disks"
+    return f" on the {disks_read(report.disks)} that were read (brokers told of the others)"
+
+
+def _unread(report: Report) -> str:
+    if report.disks is None:
+        return ""
+    return f"; {disks_read(report.disks)} read" if report.disks.unread else ""
+
+
+def disks_read(disks: Disks) -> str:
+    """How many of the disks were looked into."""
+    return f"{number(disks.read)} of {count(disks.known, 'log directory', 'log directories')}"
 
 
 def _survey_age_ms(report: Report) -> int:
@@ -176,7 +214,7 @@ def _survey_age_ms(report: Report) -> int:
 
 def _is_well_surveyed(report: Report) -> bool:
     """Lately, and whole: so that nothing found is nothing there."""
-    return saw_everything(report) and _survey_age_ms(report) <= OLD_SURVEY_MS
+    return read_everything(report) and _survey_age_ms(report) <= OLD_SURVEY_MS
 
 
 def _reclaimed(report: Report) -> str:

@@ -145,6 +145,15 @@ def _write_surveys(lake: Path, name: Callable[[str], str]) -> None:
         | {"what": name("/d2/orders-1.9f3c-stray"), "topic": name("orders"), "size_bytes": 81_920},
     ]
     write(lake, tables.LEFTOVERS, [{**seen, **each} for each in found])
+    seen_dirs = ((1, "/d1", "local", None), (2, "/d2", "local", "x-0: Permission denied"), (3, "/d3", "broker", None))
+    write(
+        lake,
+        tables.DIRECTORIES,
+        [
+            {**seen, "kind": "log-dir", "broker": broker, "log_dir": name(path), "source": source, "problem": problem}
+            for broker, path, source, problem in seen_dirs
+        ],
+    )
     kept = ("place", "standing", "reason", "broker", "size_bytes")
     counted = [{**seen, **{key: each.get(key) for key in kept}, "findings": 1} for each in found]
     write(lake, tables.LEFTOVER_BY_BROKER, counted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shutil
 import statistics
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from pipeline import tables
 from pipeline.report.columns import Days, LakeChanged, LakeReader, LakeUnreadable
+from pipeline.report.page import page
 from pipeline.report.read import read_report
 from pipeline.report.read_spans import SHOWN, step_width
 from protocol.lake import encode_identity
@@ -165,3 +167,20 @@ def test_files_that_go_while_they_are_read_are_told_from_damage(tmp_path: Path) 
         shutil.rmtree(tmp_path / f"silver/deletion_spans/day={day_of(ms)}")
     with pytest.raises(LakeChanged, match="is being replaced"):
         list(batches)
+
+
+def test_a_day_counts_as_audited_that_was_not_written_to_since(tmp_path: Path) -> None:
+    days = [day_of(BEGAN_MS + number * MS_PER_DAY) for number in range(5)]
+    write(tmp_path, tables.CONTROLLER_EVENTS, [{"day": day} for day in days[:4]])
+    write(tmp_path, tables.ZNODE_SNAPSHOT, [{"day": day} for day in days[3:]])
+    write(tmp_path, tables.VIOLATIONS, [{"rule": "acks", "severity": "warning", "day": day} for day in days[:3]])
+    written = {tables.CONTROLLER_EVENTS: (9, 9, 11), tables.VIOLATIONS: (10, 10, 10)}
+    for table, times in written.items():
+        for day, when in zip(days, times, strict=False):
+            os.utime(tmp_path / table.path / f"day={day}", (when, when))
+    report = read_report(str(tmp_path))
+    assert (report.recorded_days, report.audited_days) == (5, 2), "one was written to since, two were never audited"
+    first = read_report(str(tmp_path), days=Days(days[0], days[1]))
+    assert (first.recorded_days, first.audited_days) == (2, 2)
+    assert "2 of 5 days audited. lethe pipeline run audits the others." in page(report)
+    assert "audits the others" not in page(first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from pipeline.report.columns import Days
 from pipeline.report.page import page
 from pipeline.report.read import read_report
 from pipeline.report.read_surveys import ROUND_MS
-from pipeline.report.values import Report
+from pipeline.report.values import Disks, LogDir, Report
 from pipeline.report.verdict import Level, verdict
 from pipeline.transforms.contract import CLOCKS_DIFFER_MS
 from protocol.findings import Reason
@@ -31,7 +32,13 @@ class Surveys:
         self._rows: dict[Any, list[dict[str, Any]]] = {}
 
     def survey(
-        self, name: str, ago_ms: int, read: dict[int, str], problems: list[str] | None = None, **topics: str
+        self,
+        name: str,
+        ago_ms: int,
+        read: dict[int, str],
+        problems: list[str] | None = None,
+        unreadable: str | None = None,
+        **topics: str,
     ) -> Surveys:
         """`read`: the disks that it looked into, by broker; brokers told of the others."""
         seen = {"survey_id": name, "taken_at": at(NEWEST_MS - ago_ms), "day": day_of(NEWEST_MS - ago_ms)}
@@ -42,10 +49,10 @@ class Surveys:
             | {"problems": [{"where": where, "what": "NO_AUTH"} for where in problems or []]},
         )
         for broker in (1, 2):
-            source = "local" if broker in read else "broker"
+            seen_by = {"source": "local", "problem": unreadable} if broker in read else {"source": "broker"}
             self._add(
                 tables.DIRECTORIES,
-                {**seen, "broker": broker, "log_dir": read.get(broker, "/d"), "source": source, "kind": "log-dir"},
+                {**seen, **seen_by, "broker": broker, "log_dir": read.get(broker, "/d"), "kind": "log-dir"},
             )
         for topic, topic_id in topics.items():
             self._add(tables.ZNODE_SNAPSHOT, {**seen, "kind": "topic", "topic": topic, "topic_id": topic_id})
@@ -152,6 +159,38 @@ def test_a_survey_of_the_future_is_named_and_hides_nothing(surveys: Surveys) -> 
     assert (report.newest and report.newest.survey_id, report.findings.total) == ("skewed", 1)
     assert ([row.survey_id for row in report.surveys.shown], report.as_of) == (["skewed"], NEWEST_MS + CLOCKS_DIFFER_MS)
     assert "survey future, taken at" in page(report)
+
+
+def test_every_disk_counts_as_read_where_each_host_has_read_its_own(surveys: Surveys) -> None:
+    surveys.survey("host-2", 60_000, {2: "/d"})
+    report = surveys.survey("host-1", 0, {1: "/d"}).report()
+    assert report.disks == Disks(2, 2)
+    assert "nothing left over;" in verdict(report).sentence
+    assert "on each broker host" not in page(report)
+
+
+@pytest.mark.parametrize("ago_ms, unreadable", [(ROUND_MS + 1, None), (60_000, "x-0: Permission denied")])
+def test_a_disk_that_nobody_has_read_of_late_or_whole_is_its_brokers_word(
+    surveys: Surveys, ago_ms: int, unreadable: str | None
+) -> None:
+    surveys.survey("host-2", ago_ms, {2: "/d"}, unreadable=unreadable)
+    report = surveys.survey("host-1", 0, {1: "/d"}).report()
+    assert report.disks == Disks(2, 1, (LogDir(2, "/d"),))
+    assert "nothing left over on the 1 of 2 log directories that were read" in verdict(report).sentence
+    assert "<li>broker 2, /d</li>" in page(report)
+
+
+def test_an_older_look_does_not_make_up_for_a_newer_one_that_failed(surveys: Surveys) -> None:
+    surveys.survey("a", 120_000, {2: "/d"}).survey("b", 60_000, {2: "/d"}, unreadable="x-0: Permission denied")
+    assert surveys.survey("c", 0, {1: "/d"}).report().disks == Disks(2, 1, (LogDir(2, "/d"),))
+
+
+def test_a_lake_without_the_table_of_directories_does_not_say_what_was_read(surveys: Surveys, tmp_path: Path) -> None:
+    surveys.survey("host-1", 0, {1: "/d", 2: "/d"}).report()
+    shutil.rmtree(tmp_path / tables.DIRECTORIES.path)
+    report = read_report(str(tmp_path))
+    assert (report.disks, verdict(report).level) == (None, Level.ATTENTION)
+    assert "Which disks were looked into is not known" in page(report)
 
 
 def test_nothing_but_a_survey_of_the_future_is_as_good_as_none(surveys: Surveys) -> None:

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.report.values import Deletions, Earlier, FindingCount, Report, Rows, Stuck, SurveyRow, Violation
+from pipeline.report.values import (
+    Deletions,
+    Disks,
+    Earlier,
+    FindingCount,
+    LogDir,
+    Report,
+    Rows,
+    Stuck,
+    SurveyRow,
+    Violation,
+)
 from pipeline.report.verdict import Level, figures, verdict
 
 _STUCK = Stuck("orders", None, 1, 0, 5, "queued", ("waits",), (3,), "both", "lethe explain orders")
@@ -14,11 +25,23 @@ _SURVEY = SurveyRow("s1", 5, 1, None, True, (), ())
 _BROKEN = Violation("acks", "error", "topic/orders", 1, "…", ())
 
 
+CLEAN = "3 deletions, all done, nothing left over; 4.20 MB reclaimed"
+READ = "nothing left over on the 2 of 6 log directories that were read (brokers told of the others)"
+TOLD = "nothing left over as far as brokers tell of their disks"
+
+
 def counted(standing: str, many: int) -> FindingCount:
     return FindingCount("s1", 5, 1, "disk", standing, "reason", many, 0)
 
 
-DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), newest=_SURVEY, audited_days=1)
+DONE = Report(
+    deletions=Deletions(total=3, done=3, freed_bytes=4_200_000),
+    newest=_SURVEY,
+    disks=Disks(6, 6),
+    recorded_days=30,
+    audited_days=30,
+)
+UNREAD = tuple(LogDir(broker, "/d") for broker in (1, 2, 3, 4))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +55,9 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), newes
             "3 deletions, all done, nothing left over; 4.20 MB reclaimed, not audited.",
         ),
         (
-            Report(deletions=Deletions(total=2, done=1, open=1), stuck=Rows((_STUCK,), 1), audited_days=1),
+            Report(
+                deletions=Deletions(total=2, done=1, open=1), stuck=Rows((_STUCK,), 1), recorded_days=1, audited_days=1
+            ),
             Level.ATTENTION,
             "2 deletions, 1 done, 1 stuck, not surveyed; no audit violations.",
         ),
@@ -47,9 +72,34 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), newes
             "3 deletions, all done, nothing left over as far as could be seen; 4.20 MB reclaimed, no audit violations.",
         ),
         (
-            Report(newest=_SURVEY, as_of=3 * 86_400_000 + 5, audited_days=1),
+            replace(DONE, deletions=Deletions(), as_of=3 * 86_400_000 + 5),
             Level.ATTENTION,
             "No deletions, nothing left over, last surveyed 3 d before; no audit violations.",
+        ),
+        (
+            replace(DONE, disks=Disks(6, 2, UNREAD)),
+            Level.ATTENTION,
+            f"3 deletions, all done, {READ}; 4.20 MB reclaimed, no audit violations.",
+        ),
+        (
+            replace(DONE, disks=Disks(4, 0, UNREAD)),
+            Level.ATTENTION,
+            f"3 deletions, all done, {TOLD}; 4.20 MB reclaimed, no audit violations.",
+        ),
+        (
+            replace(DONE, disks=None),
+            Level.ATTENTION,
+            f"3 deletions, all done, {TOLD}; 4.20 MB reclaimed, no audit violations.",
+        ),
+        (
+            replace(DONE, audited_days=12),
+            Level.ATTENTION,
+            f"{CLEAN}, no audit violations, 12 of 30 days audited.",
+        ),
+        (
+            replace(DONE, audited_days=12, violations_by_rule={("error", "a"): 1}, violations=Rows((_BROKEN,), 1)),
+            Level.BAD,
+            f"{CLEAN}, the audit found 1 error, 12 of 30 days audited.",
         ),
         (
             replace(DONE, earlier=Earlier(Rows((), 2), {"set_aside": 2})),
@@ -57,7 +107,7 @@ DONE = Report(deletions=Deletions(total=3, done=3, freed_bytes=4_200_000), newes
             "3 deletions, all done, 2 set aside; 4.20 MB reclaimed, no audit violations.",
         ),
         (
-            Report(stuck=Rows((_STUCK,), 1), newest=_SURVEY, counts=(counted("pending", 4),)),
+            Report(stuck=Rows((_STUCK,), 1), newest=_SURVEY, disks=Disks(1, 1), counts=(counted("pending", 4),)),
             Level.ATTENTION,
             "No deletions, 1 topic stuck, nothing left over; not audited.",
         ),
@@ -84,7 +134,16 @@ def test_without_a_survey_nothing_is_said_to_be_clean() -> None:
 
 
 def test_what_nobody_audited_is_told_from_what_is_clean() -> None:
-    shown = [
-        {figure.name: figure for figure in figures(report)}["Audit"] for report in (replace(DONE, audited_days=0), DONE)
+    reports = (replace(DONE, audited_days=0), DONE, replace(DONE, audited_days=12))
+    shown = [{figure.name: figure for figure in figures(report)}["Audit"] for report in reports]
+    assert [(figure.value, figure.note) for figure in shown] == [
+        ("–", "not audited"),
+        ("0", "errors, 0 warnings"),
+        ("0", "errors, 0 warnings; 12 of 30 days audited"),
     ]
-    assert [(figure.value, figure.note) for figure in shown] == [("–", "not audited"), ("0", "errors, 0 warnings")]
+
+
+def test_what_brokers_told_is_told_from_what_was_read() -> None:
+    reports = (DONE, replace(DONE, disks=Disks(6, 2, UNREAD)))
+    shown = [{figure.name: figure for figure in figures(report)}["Left over"].note for report in reports]
+    assert shown == ["0 pending", "0 pending; 2 of 6 log directories read"]
