@@ -15,6 +15,6 @@ BRING_BACK: Final = (
 """For a broker that is away. An empty broker answers for deleted replicas, having none; but of a living partition whose
 last copy in sync was on that id it is elected leader, with nothing, and the other replicas are cut down to that."""
 
-CLEAR_CACHE: Final = "restart broker {broker}: it forgets the topic then, and not by a change of controller"
+CLEAR_CACHE: Final = "restart broker {broker}: then it forgets the topic, which no change of controller brings about"
 """For a topic that exists only in a broker's metadata cache. Brokers in ZooKeeper mode merge what a controller tells
 them: what it does not name stays, and a controller cannot name what it does not know."""

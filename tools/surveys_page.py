@@ -1,15 +1,18 @@
-"""docs/surveys.md: what a kept survey is, from the columns of its files."""
+"""docs/surveys.md: what a kept survey is, from the columns of its files, and what to do about what it finds."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from pipeline.report.remedies import remedy
+from pipeline.report.values import Finding
+from protocol.findings import Place, Reason
 from protocol.survey_records import FILES, MANIFEST
 
 _INTRODUCTION: Final = """\
 # Kept surveys
 
-Generated from `protocol/survey_records.py`; `make docs` writes it.
+Generated from `protocol/survey_records.py` and `pipeline/report/remedies.py`; `make docs` writes it.
 
 `lethe survey` looks at the three places where a topic is: ZooKeeper, the brokers' metadata caches, the disks. With
 `--out DIR` what it saw is kept as data, for the pipeline and for whoever wants to look again later:
@@ -49,6 +52,14 @@ columns that they do not know.
 """
 
 
+_REMEDIES: Final = """\
+## What to do about a finding
+
+By `reason`, as the report says it for each finding: TOPIC is its topic, WHAT the path that the survey names.
+Brokers are restarted one at a time, and in good order (SIGTERM), so that they hand over what they lead.
+"""
+
+
 def page() -> str:
     """The text of `docs/surveys.md`."""
     lines = [_INTRODUCTION]
@@ -59,4 +70,12 @@ def page() -> str:
         lines += ["| Column | Value | Meaning |", "|---|---|---|"]
         lines += [f"| `{column.name}` | {column.kind.value} | {column.meaning} |" for column in file.columns]
         lines.append("")
+    lines += [_REMEDIES, "| `reason` | What it is | What to do | |", "|---|---|---|---|", *map(_remedy, Reason)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _remedy(reason: Reason) -> str:
+    found = Finding(Place.DISK.value, reason.standing.code, reason.code, "WHAT", "TOPIC", None, None, None, None)
+    advice = remedy(found)
+    command = "" if advice.command is None else f"`{advice.command}`"
+    return f"| `{reason.code}` | {reason.value} | {advice.does} | {command} |"

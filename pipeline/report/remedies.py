@@ -1,6 +1,7 @@
 """What to do about a finding: a sentence, and a command where one helps.
 
-Commands of `lethe` leave `--zookeeper` to the environment (LETHE_ZOOKEEPER_CONNECT). Names are quoted for a shell.
+docs/surveys.md has them all. Commands of `lethe` leave `--zookeeper` to the environment (LETHE_ZOOKEEPER_CONNECT).
+Names are quoted for a shell.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 from pipeline.report.values import Finding
 from protocol.findings import Reason
+from protocol.remedies import CLEAR_CACHE
 from protocol.shell_words import operand
 
 
@@ -55,7 +57,7 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
             does = "It is being made, or was damaged. See which before anything else."
             return Remedy(does, f"lethe explain {operand(topic)}")
         case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION | Reason.IN_NO_CACHE:
-            return Remedy(f"A controller that takes over tells {broker} everything anew.", _RESIGN)
+            return _cached(reason, broker)
         case Reason.DIRECTORY_WITHOUT_TOPIC | Reason.DIRECTORY_OF_OTHER_INCARNATION | Reason.DIRECTORY_NOT_ASSIGNED:
             return Remedy(
                 f"No controller will ask for it again. Stop {broker}, move the directory out of the log directory, "
@@ -67,6 +69,17 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
         case Reason.NOT_RECLAIMED_YET:
             return Remedy("It goes by itself, after log.segment.delete.delay.ms (file.delete.delay.ms).")
         case Reason.REPLICA_WITHOUT_DIRECTORY:
-            return Remedy(f"A controller that takes over tells {broker} again what it is to host.", _RESIGN)
+            does = f"A controller that takes over tells {broker} again what it is to host"
+            return Remedy(f"{does}; what was removed while it ran is made anew when it is restarted.", _RESIGN)
         case None:
             return Remedy("This shows what is known of the topic.", f"lethe explain {operand(topic)}")
+
+
+def _cached(reason: Reason, broker: str) -> Remedy:
+    if reason is Reason.CACHED_WITHOUT_TOPIC:
+        does = CLEAR_CACHE.replace("broker {broker}", broker)
+        return Remedy(f"{does[0].upper()}{does[1:]}.")
+    if reason is Reason.CACHED_OTHER_INCARNATION:
+        does = f"A controller that takes over tells {broker} of the topic that there is now"
+        return Remedy(f"{does}; partitions that only the earlier one had go when it is restarted.", _RESIGN)
+    return Remedy("A controller that takes over tells every broker of every topic that there is.", _RESIGN)

@@ -165,7 +165,7 @@ async def test_causes_that_are_brokers(zookeeper_chroot: str) -> None:
         lethe = Lethe(cluster.zookeeper_connect)
         ran = await lethe("explain", "dead", "--without-controller")
         assert ran.code == 0
-        assert "dead waits for broker 3, which is not registered in ZooKeeper: start the broker" in ran.out
+        assert "dead waits for broker 3, which is not registered in ZooKeeper: start broker 3 with its disks" in ran.out
         backlog = await lethe("explain", "--all", "--json")
         assert {"erring", "disk", "dead"} <= {topic["topic"] for topic in backlog.data["topics"]}
         assert backlog.data["controller"]["told"] is True
