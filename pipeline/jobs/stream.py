@@ -31,7 +31,8 @@ from pipeline.io.journal import NothingToRead
 from pipeline.io.lake import Lake, LakeUnusable
 from pipeline.io.lock import Locked, hold
 from pipeline.jobs.micro_batch import Done, MicroBatches
-from pipeline.jobs.rules import Wishes
+from pipeline.jobs.rules import Place, Wishes
+from protocol.lake import IDENTITY
 
 T = TypeVar("T")
 POLL_S: Final = 1
@@ -100,6 +101,13 @@ def local(spark: SparkSession, places: tuple[str, ...], what: str) -> tuple[str,
     return tuple(found)
 
 
+def must_be_no_lake(checkpoint: Place) -> None:
+    """A lake and a checkpoint in one directory would have one lock, which the stream would hold against its own
+    batches. Raises LakeUnusable."""
+    if any(item.name == IDENTITY for item in checkpoint.items(checkpoint.root)):
+        raise LakeUnusable(f"--checkpoint {checkpoint.root} is a lake: give a directory of its own, or leave it out")
+
+
 @dataclass(slots=True)
 class Stream:
     """One stream. `stopping` ends it between two batches; `told` is given each batch, `waiting` why one waits, and
@@ -131,6 +139,7 @@ class Stream:
         with self.lake.writer("stream"):
             pass  # Whoever starts a stream is told at once that somebody else writes; later, a batch waits.
         checkpoint = Files(self.spark, self.plan.checkpoint or f"{self.lake.root}/{CHECKPOINT}")
+        must_be_no_lake(checkpoint)
         checkpoint.make_directory(checkpoint.root)
         with hold(checkpoint, "stream", "checkpoint"):
             self._checkpoint, self._surveys = checkpoint, list(surveys)

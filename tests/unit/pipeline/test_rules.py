@@ -8,7 +8,9 @@ from cli.stale_rule import wishes
 from pipeline.io.files import Item
 from pipeline.io.lake import LakeUnusable
 from pipeline.jobs.rules import PLACE, Rules, Wishes, settled
+from pipeline.jobs.stream import must_be_no_lake
 from pipeline.transforms.candidates import StaleRule
+from protocol.lake import IDENTITY, encode_identity
 
 
 class Disk:
@@ -38,6 +40,15 @@ class Disk:
 
     def read_text(self, path: str) -> str:
         return self.texts[path]
+
+
+def test_no_lake_is_the_checkpoint_of_its_stream() -> None:
+    """Its lock would be the lake's own, and no batch would ever have its turn."""
+    disk = Disk()
+    must_be_no_lake(disk)
+    disk.write_text(f"/lake/{IDENTITY}", encode_identity(None))
+    with pytest.raises(LakeUnusable, match="--checkpoint /lake is a lake: give a directory of its own"):
+        must_be_no_lake(disk)
 
 
 def test_what_nobody_has_said() -> None:
