@@ -167,12 +167,15 @@ def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) 
     context = turn.context
     batch = turn.batch()
     done, stale = [], []
+    lossy: dict[str, list[TopicPartition]] = {}
     rows = zip(task.partitions, task.leadership, task.unclean, outcomes, strict=True)
     for topic_partition, leadership, unclean, outcome in rows:
         if isinstance(outcome, GroupDone):
             written = with_next_version(leadership)
-            set_leadership(context, topic_partition, written)
             partition = context.partition(topic_partition)
+            if unclean:
+                lossy.setdefault(_what_is_lost(partition, leadership), []).append(topic_partition)
+            set_leadership(context, topic_partition, written)
             if partition is not None:
                 receivers = _receivers(context, topic_partition, partition, task.strategy)
                 batch.add_leader_and_isr(receivers, topic_partition, is_new=False)
@@ -183,10 +186,18 @@ def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) 
             stale.append(topic_partition)
         else:
             refuse_write(turn, topic_partition, _WHAT[task.strategy], outcome)
+    for what_is_lost, partitions in lossy.items():
+        turn.refuse_partitions(partitions, "electing a leader that was in sync", what_is_lost)
     partition_machine.enter(turn, tuple(done), PartitionState.ONLINE)
     turn.flush(batch)
     if stale:
         read_again(turn, stale, ElectLeaders(tuple(stale), strategy=task.strategy))
+
+
+def _what_is_lost(before: Partition | None, elected: LeaderAndIsr) -> str:
+    """For a person who may still save the disks of those who were in sync."""
+    isr = None if before is None or before.leadership is None else list(before.leadership.isr)
+    return f"none of the ISR {isr} is alive: {elected.leader} leads, and what it had not fetched is lost"
 
 
 def _receivers(

@@ -159,9 +159,18 @@ def test_offline_to_online_uncleanly_marks_recovery_where_the_protocol_knows_it(
     effects = perform(context, BringOnline((T0,)))
     assert read_in(effects).reads == (GetData(paths.config_topic("t")),)
     config = znodes.encode_config({"unclean.leader.election.enable": "true"})
-    written(context, answered(context, effects, Data(config, Stat(1, 1, 0, 0))))
+    effects = written(context, answered(context, effects, Data(config, Stat(1, 1, 0, 0))))
     assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 6, (2,), EPOCH, 8, recovering)
     assert (context.elections, context.unclean_elections) == (1, 1)
+    (told,) = refusals(effects)
+    assert (told.subject, told.data) == (
+        "topic/t",
+        {
+            "what": "electing a leader that was in sync",
+            "why": "none of the ISR [1] is alive: 2 leads, and what it had not fetched is lost",
+            "partitions": "0",
+        },
+    )
 
 
 @pytest.mark.parametrize(
