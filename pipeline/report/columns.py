@@ -7,11 +7,19 @@ tables and silver `deletion_spans`, `leftovers`, `quarantine` are copied first: 
 
 What is expected of a file is the table's schema (`pipeline.tables`): columns that a file does not have are null, those
 that it has besides are not read, and both of Spark's ways of writing an instant are understood.
+
+A table, or its partition of a day, is not there for a moment while the pipeline replaces it, and for long where the
+pipeline was killed in that moment (`pipeline.io.moves`). That is no empty table. So what is there is looked at between
+two looks at the lake's unfinished changes: where one of them is about the table, or the table's directory was changed
+in between, it is looked at anew.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -34,11 +42,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pipeline.io.moves import PLAN, WORK
 from pipeline.report.values import Rows
 from pipeline.tables import TABLES, Table
 from protocol.lake import IDENTITY, cluster_of
 
 BATCH_ROWS: Final = 65_536
+PATIENCE_S: Final = 5.0
+"""A change that takes longer is one that nobody is at, or that of a very large table."""
+_POLL_S: Final = 0.05
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 _ARROW: Final = {
     StringType: pa.string(),
@@ -60,6 +72,7 @@ class LakeChanged(LakeUnreadable):
 
 
 Row = TypeVar("Row")
+Seen = TypeVar("Seen")
 
 
 class Order(NamedTuple):
@@ -96,8 +109,9 @@ class LakeReader:
     """Reads tables of one lake, `file:/lake` being /lake. Raises LakeUnreadable where it is not one, or of another
     version. Tables that were copied alone, without `lake.json`, are read too."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, patience_s: float = PATIENCE_S) -> None:
         self.root: Final = root
+        self._patience_s: Final = patience_s
         try:
             if "://" in root:
                 self._files, self._path = pafs.FileSystem.from_uri(root)
@@ -126,14 +140,13 @@ class LakeReader:
 
     def has(self, table: Table) -> bool:
         """Whether anything was ever written to it."""
-        return bool(self._files.get_file_info(f"{self._path}/{table.path}").type == pafs.FileType.Directory)
+        return self._whole(table, lambda: self._is_there(table))
 
     def written(self, table: Table) -> dict[date, int]:
         """When files were last added to its days' partitions, or taken away, in milliseconds; of a store of objects,
         which does not know, 0. A partition may have no rows."""
-        if not self.has(table):
-            return {}
-        found = self._files.get_file_info(pafs.FileSelector(f"{self._path}/{table.path}"))
+        place = pafs.FileSelector(f"{self._path}/{table.path}", allow_not_found=True)
+        found = self._whole(table, lambda: self._files.get_file_info(place))
         return {
             date.fromisoformat(one.base_name.removeprefix("day=")): (one.mtime_ns or 0) // 1_000_000
             for one in sorted(found, key=lambda one: str(one.base_name))
@@ -142,17 +155,10 @@ class LakeReader:
 
     def batches(self, table: Table, columns: Sequence[str], where: Any = None) -> Iterator[pa.Table]:
         """These columns of all rows that the filter lets through, some ten thousand rows at a time."""
-        if not self.has(table):
-            return
-        partition = pa.schema([("day", pa.date32())]) if table.is_partitioned else None
         try:
-            dataset = ds.dataset(
-                f"{self._path}/{table.path}",
-                schema=arrow_schema(table.schema),
-                filesystem=self._files,
-                format=ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"),
-                partitioning=None if partition is None else ds.partitioning(partition, flavor="hive"),
-            )
+            dataset = self._whole(table, lambda: self._dataset(table) if self._is_there(table) else None)
+            if dataset is None:
+                return
             for batch in dataset.to_batches(columns=list(columns), filter=where, batch_size=BATCH_ROWS):
                 if batch.num_rows:
                     yield pa.Table.from_batches([batch])
@@ -160,6 +166,53 @@ class LakeReader:
             raise LakeChanged(f"{self.root}/{table.path} is being replaced; try again when that is over") from error
         except (OSError, pa.ArrowException) as error:
             raise LakeUnreadable(f"{self.root}/{table.path} cannot be read: {error}") from error
+
+    def _is_there(self, table: Table) -> bool:
+        return bool(self._files.get_file_info(f"{self._path}/{table.path}").type == pafs.FileType.Directory)
+
+    def _dataset(self, table: Table) -> Any:
+        partition = pa.schema([("day", pa.date32())]) if table.is_partitioned else None
+        return ds.dataset(
+            f"{self._path}/{table.path}",
+            schema=arrow_schema(table.schema),
+            filesystem=self._files,
+            format=ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"),
+            partitioning=None if partition is None else ds.partitioning(partition, flavor="hive"),
+        )
+
+    def _whole(self, table: Table, look: Callable[[], Seen]) -> Seen:
+        """What is seen while nobody changes the table."""
+        give_up_at = time.monotonic() + self._patience_s
+        while True:
+            before = self._changed_ns(table)
+            if not self._is_changing(table):
+                with contextlib.suppress(FileNotFoundError):
+                    seen = look()
+                    if not self._is_changing(table) and self._changed_ns(table) == before:
+                        return seen
+            if time.monotonic() > give_up_at:
+                raise LakeUnreadable(
+                    f"{self.root}/{table.path}: a change of it is unfinished. If the pipeline is at it, try again; "
+                    "if it was killed, its next run finishes the change: lethe pipeline run"
+                )
+            time.sleep(_POLL_S)
+
+    def _changed_ns(self, table: Table) -> int | None:
+        found: int | None = self._files.get_file_info(f"{self._path}/{table.path}").mtime_ns
+        return found
+
+    def _is_changing(self, table: Table) -> bool:
+        """Whether there is the plan of a change that is about the table: it goes when the change has been made."""
+        place = pafs.FileSelector(f"{self._path}/{WORK}", allow_not_found=True)
+        return any(self._is_about(f"{each.path}/{PLAN}", table) for each in self._files.get_file_info(place))
+
+    def _is_about(self, plan: str, table: Table) -> bool:
+        try:
+            with self._files.open_input_stream(plan) as file:
+                targets = [target for _, target in json.loads(file.read())]
+        except FileNotFoundError:
+            return False
+        return any(target == table.path or target.startswith(f"{table.path}/") for target in targets)
 
     def rows(
         self,

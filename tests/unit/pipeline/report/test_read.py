@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import shutil
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from pipeline.report.columns import Days, LakeChanged, LakeReader, LakeUnreadabl
 from pipeline.report.page import page
 from pipeline.report.read import read_report
 from pipeline.report.read_spans import SHOWN, step_width
+from pipeline.tables import Table
 from protocol.lake import encode_identity
 from tests.fakes.lakes import at, day_of, write
 from tests.fakes.report_lake import BEGAN_MS, MS_PER_DAY, span, write_lake
@@ -156,6 +159,51 @@ def test_columns_that_a_file_does_not_have_are_null(tmp_path: Path) -> None:
 def test_steps_are_few_enough_to_be_drawn(extent_ms: int) -> None:
     step = step_width(0, extent_ms)
     assert extent_ms / step <= 160
+
+
+@pytest.mark.parametrize("table", [tables.STUCK_NOW, tables.DELETION_SPANS])
+def test_a_table_whose_change_was_cut_off_is_not_taken_for_an_empty_one(tmp_path: Path, table: Table) -> None:
+    whole = read_report(str(write_lake(tmp_path)))
+    target = table.path if not table.is_partitioned else f"{table.path}/day={day_of(BEGAN_MS)}"
+    work = tmp_path / "_work" / "run-000001"
+    work.mkdir(parents=True)
+    # Between the two renames of a change: what was there is put aside, what is to come is not there yet.
+    (tmp_path / target).rename(work / "old-0")
+    (work / "plan.json").write_text(json.dumps([[table.name, target]]))
+    reader = LakeReader(str(tmp_path), patience_s=0)
+    looks: list[Callable[[], object]] = [
+        *(lambda: list(reader.batches(table, ["topic"])), lambda: reader.has(table), lambda: reader.written(table))
+    ]
+    for look in looks:
+        with pytest.raises(LakeUnreadable, match="a change of it is unfinished.* lethe pipeline run"):
+            look()
+    assert reader.has(tables.SURVEYS), "nobody changes it"
+    (work / "old-0").rename(tmp_path / target)
+    (work / "plan.json").unlink()
+    assert read_report(str(tmp_path)) == whole
+
+
+def test_a_table_is_looked_at_anew_where_it_was_replaced_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = write_lake(tmp_path) / tables.STUCK_NOW.path
+    reader = LakeReader(str(tmp_path))
+    is_there, looks = reader._is_there, []
+
+    def gone_for_a_moment(table: Table) -> bool:
+        looks.append(table.name)
+        if len(looks) > 1:
+            return is_there(table)
+        stuck.rename(tmp_path / "old")
+        found = is_there(table)
+        stuck.mkdir()
+        for file in (tmp_path / "old").iterdir():
+            shutil.copy(file, stuck)
+        return found
+
+    monkeypatch.setattr(reader, "_is_there", gone_for_a_moment)
+    assert sum(batch.num_rows for batch in reader.batches(tables.STUCK_NOW, ["topic"])) == 1
+    assert looks == ["stuck_now"] * 2
 
 
 def test_files_that_go_while_they_are_read_are_told_from_damage(tmp_path: Path) -> None:
