@@ -22,7 +22,8 @@ from pipeline.io.frames import empty
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 _LINES: Final = StructType([StructField("value", StringType()), StructField("file", StringType())])
-_COMPRESSED: Final = ".gz"
+COMPRESSED: Final = ".gz"
+_HIDDEN: Final = ("_", ".")
 _NOT_READ: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
 _WHY: Final = re.compile(r"Caused by: (java\.(?:io|util\.zip)\.\w+(?:: [^\n]*)?)")
 _SLASHES: Final = re.compile(r"^(\w+):/+")
@@ -41,8 +42,8 @@ class Damage(NamedTuple):
 
 def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
     """The journal files of these directories, files and patterns, each once, by name. Raises NothingToRead for a place
-    that does not exist or holds other things alone, and FileTrouble. An empty directory is all right: it is a journal
-    that has not begun."""
+    that does not exist or holds other things alone, and for a file that Spark would leave out without a word; and
+    FileTrouble. An empty directory is all right: it is a journal that has not begun."""
     found: dict[str, None] = {}
     for place in places:
         files = Files(spark, place)
@@ -50,7 +51,13 @@ def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
         if not items:
             raise NothingToRead(f"no journal at {place}: there is no such file or directory")
         below = files.opened(items)
-        here = [one.path for one in below if not one.is_directory and one.name.endswith(ENDINGS)]
+        journals = [one for one in below if not one.is_directory and one.name.endswith(ENDINGS)]
+        if hidden := [one.name for one in journals if one.name.startswith(_HIDDEN)]:
+            raise NothingToRead(
+                f"the journal file {hidden[0]} at {place} would not be read: Spark passes over names that begin with "
+                "_ or a dot; give it another name"
+            )
+        here = [one.path for one in journals]
         if below and not here:
             looked_for = " or ".join(f"*{ending}" for ending in ENDINGS)
             raise NothingToRead(f"no journal at {place}: {below[0].name} and what else is there is not {looked_for}")
@@ -70,7 +77,7 @@ def damage(error: Exception, files: Collection[str]) -> Damage | None:
     found, why = _NOT_READ.search(text), _WHY.search(text)
     if found is None or why is None:
         return None
-    by_name = {_plain(quoted(path)): path for path in files if path.endswith(_COMPRESSED)}
+    by_name = {_plain(quoted(path)): path for path in files if path.endswith(COMPRESSED)}
     named = by_name.get(_plain(found[1]))
     return None if named is None else Damage(named, why[1])
 
