@@ -12,6 +12,7 @@ import re
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from protocol.remedies import BRING_BACK
 from protocol.shell_words import PLAIN, for_shell
 
 
@@ -40,7 +41,7 @@ class Cause(enum.Enum):
     )
     BROKER_TO_RETURN = (
         "waits for broker {broker}, which is not registered in ZooKeeper",
-        "start broker {broker}, or an empty one with its id",
+        BRING_BACK,
     )
     LOG_DIRECTORY = (
         "waits for broker {broker}, whose log directory has failed",

@@ -58,7 +58,9 @@ def test_what_the_run_was(tables: dict[str, list[Row]]) -> None:
     assert all(span["controllers"] == [1001, 1002] for span in waited)
     assert all(span["deleted_ms"] > span["waited_ms"] > 1000 for span in waited)
     assert [row["controller"] for row in tables["controller_tenures"]] == [1001, 1002]
-    assert {row["remedy"] for row in tables["stuck_now"]} == {"start broker 3, or an empty one with its id"}
+    assert {row["remedy"] for row in tables["stuck_now"]} == {
+        "start broker 3 with its disks (an empty one with its id only where lethe brokers describe 3 allows it)"
+    }
     assert {row["topic"] for row in tables["stuck_now"]} == {span["topic"] for span in waited}
 
 

@@ -197,7 +197,7 @@ def test_which_brokers_are_waited_for(by_journal: _Stuck) -> None:
             "waits for broker 4, which answers with an error (KAFKA_STORAGE_ERROR)",
         ],
         [3, 4],
-        "start broker 3, or an empty one with its id",
+        "start broker 3 with its disks (an empty one with its id only where lethe brokers describe 3 allows it)",
     )
     assert by_journal.why("silent") == (
         ["waits for broker 2, which has been asked and has not answered"],
@@ -238,7 +238,10 @@ def test_what_the_survey_adds(by_both: _Stuck) -> None:
     assert {topic for topic, row in by_both.rows.items() if row["seen_in"] == "survey"} == {
         *("kafkas", "moving", "ghost", "half", "other-life")
     }
-    assert by_both.why("kafkas")[2] == "start broker 7, or an empty one with its id"
+    assert (
+        by_both.why("kafkas")[2]
+        == "start broker 7 with its disks (an empty one with its id only where lethe brokers describe 7 allows it)"
+    )
     assert by_both.why("moving") == (
         ["waits for the reassignment of its partitions to end"],
         [],
@@ -272,7 +275,7 @@ def test_journal_and_survey_agree(by_both: _Stuck) -> None:
     assert by_both.why("both") == (
         ["waits for broker 3, which is not registered in ZooKeeper"],
         [3],
-        "start broker 3, or an empty one with its id",
+        "start broker 3 with its disks (an empty one with its id only where lethe brokers describe 3 allows it)",
     )
 
 
