@@ -12,7 +12,7 @@ What is known of the last write:
   never the one that is written to, or rolls a new one, which is younger than the last write; so does a replica that is
   copied to another broker.
 * `sizes`. Else only sizes are known (a broker tells no times). The bytes of every replica were the same in all surveys
-  of N days in which everything was seen, and no two neighbours of these lie further apart than `max_gap_days`. That is
+  of N days in which everything was seen, and no two neighbours of these lie further apart than `MAX_GAP_DAYS`. That is
   weaker: what is written between two surveys and deleted by retention before the second leaves no trace in sizes.
   Deleting therefore asks brokers for offsets and for consumers first. A modification that was read on one of the hosts
   and is younger than N days rules the topic out here too.
@@ -20,11 +20,11 @@ What is known of the last write:
 Times are counted up to the newest survey in which everything was seen, and not up to now: what happened since is not
 known. Surveys after `now` are not looked at.
 
-Never a candidate: internal topics (`__` and whatever), those that others live by (`KEPT_BY_CUSTOM`), the journal's
-own topic, protected ones; a topic that was in motion, is marked, being reassigned, or of which the survey found
-anything wrong except bytes that wait for their removal; one with a replica out of the ISR, or with more or fewer
-directories than replicas. Its data may be elsewhere. Where the survey says a topic by the start of its name only, all
-topics with that start are left alone.
+Never a candidate: internal topics (`__` and whatever, such as the journal's own topic if it has its usual name), those
+that others live by (`KEPT_BY_CUSTOM`), protected ones; a topic that was in motion, is marked, being reassigned, or of
+which the survey found anything wrong except bytes that wait for their removal; one with a replica out of the ISR, or
+with more or fewer directories than replicas. Its data may be elsewhere. Where the survey says a topic by the start of
+its name only, all topics with that start are left alone.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ from protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
 from protocol.vocabulary import INTERNAL_TOPICS
 
 MIN_UNWRITTEN_DAYS: Final = 1
+MAX_GAP_DAYS: Final = 2
+"""Between two surveys whose sizes are compared."""
 _DAY_S: Final = 86_400
 _NEVER_CUT: Final = 190
 """Of a topic with a name as long as this, a directory that was renamed may tell the start only."""
@@ -59,9 +61,6 @@ class StaleRule:
     unwritten_days: float = 30
     protected: Sequence[str] = ()
     """Topics that are never candidates: patterns with `*` and `?`."""
-    journal_topic: str | None = None
-    max_gap_days: float = 2
-    """Between two surveys whose sizes are compared."""
     force: bool = False
 
     def __post_init__(self) -> None:
@@ -70,13 +69,13 @@ class StaleRule:
                 f"unwritten for {self.unwritten_days:g} days is too little to call a topic unused: give "
                 f"{MIN_UNWRITTEN_DAYS} or more, or force it"
             )
-        if self.unwritten_days < 0 or self.max_gap_days <= 0:
-            raise ValueError("days are counted from 0 on, and surveys lie some time apart")
+        if self.unwritten_days < 0:
+            raise ValueError("days are counted from 0 on")
 
     @property
     def look_back_days(self) -> float:
         """How old the surveys are that are compared: some older ones, so that it can be said for how much longer."""
-        return 2 * self.unwritten_days + self.max_gap_days
+        return 2 * self.unwritten_days + MAX_GAP_DAYS
 
 
 def stale_topic_candidates(
@@ -93,7 +92,7 @@ def stale_topic_candidates(
     newest = past.orderBy(F.desc("taken_at"), F.desc("survey_id")).limit(1)
     earlier = directories.filter(F.col("day") >= F.lit(now.date() - timedelta(days=rule.look_back_days)))
     whole = _whole(newest, _of(newest, znodes), _of(newest, directories), _of(newest, leftovers), rule)
-    since = _unchanged_since(past, earlier, whole, rule)
+    since = _unchanged_since(past, earlier, whole)
     days = F.col("unwritten_s") / _DAY_S
     return (
         whole.join(since, ["topic"], "left")
@@ -161,8 +160,7 @@ def _whole(
 
 def _may_be(rule: StaleRule) -> Column:
     topic = F.col("topic")
-    names = sorted(INTERNAL_TOPICS | ({rule.journal_topic} if rule.journal_topic else set()))
-    forbidden = topic.startswith("__") | topic.isin(*names)
+    forbidden = topic.startswith("__") | topic.isin(*sorted(INTERNAL_TOPICS))
     for pattern in (*KEPT_BY_CUSTOM, *rule.protected):
         forbidden |= topic.rlike(f"^(?:{glob_as_regex(pattern)})$")
     return ~forbidden
@@ -239,7 +237,7 @@ def _signature() -> Column:
 # --- older surveys ------------------------------------------------------------------------------------------------
 
 
-def _unchanged_since(past: DataFrame, directories: DataFrame, whole: DataFrame, rule: StaleRule) -> DataFrame:
+def _unchanged_since(past: DataFrame, directories: DataFrame, whole: DataFrame) -> DataFrame:
     """topic, unchanged_since: when the first of the surveys was taken that ends at the newest one, lies without a gap,
     and has the same bytes for every replica all along. Only of topics for which nothing better is known. As a topic can
     only be older than what is looked at, surveys before its creation do not count."""
@@ -249,7 +247,7 @@ def _unchanged_since(past: DataFrame, directories: DataFrame, whole: DataFrame, 
     times = past.select("survey_id", "taken_at")
     back_in_time = Window.partitionBy("topic").orderBy(F.desc("taken_at"), F.desc("survey_id"))
     later = F.lag("taken_at").over(back_in_time)
-    too_far = F.coalesce(_seconds(later) - _seconds("taken_at") > rule.max_gap_days * _DAY_S, F.lit(False))
+    too_far = F.coalesce(_seconds(later) - _seconds("taken_at") > MAX_GAP_DAYS * _DAY_S, F.lit(False))
     is_same = F.coalesce(F.col("signature") == F.col("newest_signature"), F.lit(False))
     return (
         of_kind(directories, "replica")

@@ -20,7 +20,7 @@ NEWEST: Final = datetime(2026, 6, 30, 3, tzinfo=UTC)
 NOW: Final = NEWEST + timedelta(hours=5)
 ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 LONG: Final = "l" * 200
-RULE: Final = StaleRule(30, protected=("keep-*", "audit.?"), journal_topic="journal")
+RULE: Final = StaleRule(30, protected=("keep-*", "audit.?"))
 
 
 def ago(days: float) -> datetime:
@@ -88,7 +88,6 @@ TOPICS: Final = (
     Topic("__mine", None),
     *(Topic(name, None) for name in ("_schemas", "connect-offsets", "eu-connect-status", "by-user-changelog")),
     Topic("connect-orders", ("mtime", 60)),
-    Topic("journal", None),
     Topic("keep-orders", None),
     Topic("audit.x", None),
     Topic("audit.xy", ("mtime", 60)),
@@ -220,7 +219,6 @@ def test_what_a_candidate_says(found: DataFrame) -> None:
     [
         ({"unwritten_days": 0.9}, "give 1 or more, or force it"),
         ({"unwritten_days": -1.0, "force": True}, "from 0 on"),
-        ({"max_gap_days": 0.0}, "some time apart"),
     ],
 )
 def test_too_little_time_is_refused(changes: dict[str, float], words: str) -> None:
