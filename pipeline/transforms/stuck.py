@@ -6,7 +6,7 @@ marked in ZooKeeper, since when, and which of the brokers that have their replic
 is of a cluster whose controller is Kafka's own. Where both know the topic, the causes of both are listed.
 
 A span whose end is missing in the journal is not stuck: a survey that was taken after its last line and finds another
-incarnation, or is complete and finds the topic neither marked nor incomplete, has seen that it is gone. Clocks of
+incarnation, or knows all of ZooKeeper and finds it neither marked nor incomplete, has seen that it is gone. Clocks of
 different machines differ: a survey counts as taken after a line only if it is younger by more than `CLOCKS_DIFFER_MS`.
 
 A topic that nobody has marked is not stuck by the survey's word alone, however incomplete its tree is: it may be in the
@@ -176,7 +176,7 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
         surveyed.surveys.groupBy()
         .agg(F.max_by(F.struct(*_OF_A_SURVEY), "taken_at").alias("newest"))
         .where(F.col("newest").isNotNull())
-        .select("newest.*")
+        .select("newest.*", _knows_tree().alias("knows_tree"))
     )
     znodes = surveyed.znodes.join(newest.select("survey_id"), "survey_id", "left_semi")
     found = _in_survey(newest, surveyed.leftovers.join(newest.select("survey_id"), "survey_id", "left_semi"), znodes)
@@ -189,7 +189,7 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
     is_other = F.coalesce(F.col("topic_id") != F.col("id_now"), F.lit(False))
     is_found = F.col("found_causes").isNotNull() & ~is_other
     is_later = F.unix_millis("taken_at") - F.unix_millis("last_at") > CLOCKS_DIFFER_MS
-    has_seen_it_gone = F.coalesce(is_later & (F.col("complete") | is_other), F.lit(False))
+    has_seen_it_gone = F.coalesce(is_later & (F.col("knows_tree") | is_other), F.lit(False))
     was_in_motion = F.coalesce(F.array_contains("in_motion", F.col("topic")), F.lit(False))
     is_gone = has_seen_it_gone & ~is_found & ~was_in_motion
     kept = merged.where(~is_gone).select(
@@ -213,6 +213,12 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
         )
     )
     return kept.unionByName(of_survey)
+
+
+def _knows_tree() -> Column:
+    """ZooKeeper was read whole, whatever of caches and disks was not: those say nothing of which topics there are."""
+    of_znode = F.exists("newest.problems", lambda problem: problem["where"].startswith("/"))
+    return F.col("newest.complete") | ~F.coalesce(of_znode, F.lit(True))
 
 
 def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:

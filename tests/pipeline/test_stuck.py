@@ -65,7 +65,7 @@ def _journal() -> Journal:
     return journal
 
 
-def _survey(spark: SparkSession, *, complete: bool = True, has_controller: bool = True) -> Surveyed:
+def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bool = True) -> Surveyed:
     def rows(schema: Any, *said: Row) -> Any:
         common = {"survey_id": SURVEY, "taken_at": SURVEYED_AT}
         return frame_of(spark, schema, (tuple((common | row).get(name) for name in schema.names) for row in said))
@@ -83,9 +83,9 @@ def _survey(spark: SparkSession, *, complete: bool = True, has_controller: bool 
         rows(
             schemas.SURVEYS,
             {
-                "complete": complete,
+                "complete": False,
                 "in_motion": ["in-motion"],
-                "problems": [] if complete else [{"where": "/brokers/ids/7", "what": "NO_AUTH"}],
+                "problems": [{"where": unseen, "what": "NO_AUTH"}],
             },
             {"complete": True, "in_motion": [], "problems": []} | old,
         ),
@@ -286,8 +286,8 @@ def test_what_a_later_survey_no_longer_finds_is_gone(by_both: _Stuck) -> None:
     assert by_both.rows["other-life"]["topic_id"] == "id-now"
 
 
-def test_an_incomplete_survey_proves_little(spark: SparkSession, silver: _Silver) -> None:
-    stuck = _Stuck(silver, _survey(spark, complete=False))
+def test_a_survey_that_does_not_know_all_of_zookeeper_proves_little(spark: SparkSession, silver: _Silver) -> None:
+    stuck = _Stuck(silver, _survey(spark, unseen="/brokers/ids/7"))
     assert stuck.rows["gone"]["seen_in"] == "journal"
     # Where a registration could not be read, nobody is told to start that broker with an empty disk.
     assert stuck.why("kafkas") == (["is marked for deletion and not gone yet"], [], "lethe rescue --topic kafkas")
