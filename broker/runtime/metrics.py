@@ -197,6 +197,8 @@ class AgentMetrics(Collector):
         if (topic := self.journal_topic) is not None:
             counted = (topic.written, topic.lost, topic.failing is not None)
             yield from (_family(each, {(): value}) for each, value in zip(_JOURNAL_TOPIC, counted, strict=True))
+        # Also before there has been any session: a wrong address is what it is for.
+        yield _family(_REGISTERED, {(): int(self.registered)})
         if self.state is not None:
             yield from self._read(self.state)
 
@@ -228,7 +230,6 @@ class AgentMetrics(Collector):
             (_CACHED_TOPICS, len(state.cache.topics)),
             (_EPOCH, state.broker_epoch),
             (_CONTROLLER_EPOCH, state.controller_epoch),
-            (_REGISTERED, int(self.registered)),
             (_WAITING, len(state.waiting)),
         ):
             yield _family(declared, {(): value})

@@ -189,6 +189,11 @@ def test_every_declared_metric_is_measured() -> None:
     assert "\nlethe_journal_topic_lost_total 3.0\n" in text
 
 
+def test_an_agent_that_has_never_had_a_session_says_so() -> None:
+    """The alert needs a series: one that is not there is no reason to fire."""
+    assert "\nlethe_agent_registered 0.0\n" in AgentMetrics().text().decode()
+
+
 def test_a_journal_without_files_shows_only_its_topic() -> None:
     metrics = AgentMetrics()
     metrics.journal_topic = JournalCounts(failing="no broker")
