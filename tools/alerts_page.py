@@ -16,7 +16,7 @@ HEAD: Final = """\
 scrapes them each second, brings about the cause of each alert of `deploy/prometheus/alerts` in turn, and keeps what the
 alert said. So that it takes minutes, alerts fire after a second instead of after what their `for` says, and some
 thresholds are lower; the causes are real. Wording and thresholds have unit tests of their own (`make deploy-check`).
-What to do about each: [runbook.md](runbook.md).
+What to do about each: [runbook.md](runbook.md). LetheControllerFault is not among them: its cause is a bug.
 
 | Alert | Severity | What was done | What it said |
 |---|---|---|---|

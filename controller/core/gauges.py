@@ -26,6 +26,7 @@ class Gauges:
     active_broker_count: int = 0
     fenced_broker_count: int = 0
     set_aside_topic_count: int = 0
+    set_aside_broker_count: int = 0
     held_topic_count: int = 0
     deletions_paused: int = 0
     topics_in_stage: Mapping[Stage, int] = field(default_factory=dict)
@@ -51,6 +52,7 @@ def gauges(context: Context) -> Gauges:
         replicas_ineligible_to_delete_count=replicas.get(ReplicaState.DELETION_INELIGIBLE, 0),
         active_broker_count=len(context.brokers),
         set_aside_topic_count=len(context.set_aside_topics),
+        set_aside_broker_count=len(context.set_aside_brokers),
         held_topic_count=len(context.marks),
         deletions_paused=int(context.paused is not None),
         topics_in_stage=dict(context.topics_in_stage),

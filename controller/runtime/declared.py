@@ -54,6 +54,11 @@ CONTROLLER_GAUGES: Final = {
         Kind.GAUGE,
         "Topics whose znode cannot be understood; they are left alone. /state names them",
     ),
+    "set_aside_broker_count": Metric(
+        "lethe_controller_set_aside_brokers",
+        Kind.GAUGE,
+        "Brokers whose registration cannot be understood; they count as away. /state names them",
+    ),
     "held_topic_count": Metric(
         "lethe_controller_held_topics", Kind.GAUGE, "Topics that are marked for deletion and held back; not yet queued"
     ),

@@ -8,12 +8,14 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
+from aiohttp import web
 
 from cluster.process import ChildProcess
 
@@ -144,3 +146,23 @@ async def until(condition: Callable[[], Awaitable[bool]], limit_s: float, what: 
     while not await condition():
         assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what()}"
         await asyncio.sleep(POLL_S)
+
+
+@asynccontextmanager
+async def serving(file: Path) -> AsyncIterator[str]:
+    """What the node exporter does with a textfile: its text at /metrics."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(text=file.read_text() if file.exists() else "")
+
+    app = web.Application()
+    app.router.add_get("/metrics", metrics)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()

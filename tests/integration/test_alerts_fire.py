@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from aiohttp import web
 
 from adapters import topic_admin
 from adapters.zookeeper.interface import ZooKeeperSession
@@ -27,8 +26,8 @@ from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete, Exists, Present
 from protocol.zookeeper.znodes import DeletionsPaused, encode_broker, encode_deletions_paused
-from tests.fakes.command_line import Lethe
-from tests.fakes.prometheus import RealPrometheus, is_installed, until
+from tests.fakes.command_line import Lethe, Ran
+from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until
 from tests.fakes.zookeeper_cluster import apply
 
 pytestmark = [
@@ -49,10 +48,12 @@ SHORTER: Final = {
     "lethe_controller_oldest_deletion_seconds > 900": "lethe_controller_oldest_deletion_seconds > 3",
     "lethe_controller_event_queue_oldest_seconds > 60": "lethe_controller_event_queue_oldest_seconds > 1",
     "lethe_broker_channel_failing_seconds > 60": "lethe_broker_channel_failing_seconds > 3",
-    "lethe_survey_timestamp_seconds > 6 * 3600": "lethe_survey_timestamp_seconds > 8",
+    "[14d])) > 6 * 3600": "[14d])) > 8",
     "[30m:15s]": "[30m:1s]",
     "[1h:30s]": "[1h:1s]",
 }
+UNPROVOKED: Final = {"LetheControllerFault"}
+"""Bugs that we know are mended."""
 NOBODY: Final = Endpoint("PLAINTEXT", "127.0.0.1", 1)
 """Nothing listens there."""
 HEX: Final = "0123456789abcdef" * 2
@@ -183,6 +184,12 @@ async def a_znode_is_no_topic(stage: Stage) -> None:
     await apply(stage.session, Delete(paths.topic("garbled")))
 
 
+async def a_registration_is_no_broker(stage: Stage) -> None:
+    await apply(stage.session, Create(paths.broker_id(8), b"nonsense", ephemeral=True))
+    await stage.fires("LetheBrokerUnreadable", "registered a broker 8 with the content `nonsense`", "of 1 brokers")
+    await apply(stage.session, Delete(paths.broker_id(8)))
+
+
 async def a_broker_cannot_be_reached(stage: Stage) -> None:
     registration = encode_broker(Broker(BrokerId(9), BrokerEpoch(-1), (NOBODY,)), timestamp_ms=1)
     await apply(stage.session, Create(paths.broker_id(9), registration, ephemeral=True))
@@ -221,7 +228,11 @@ async def something_is_left_over(stage: Stage) -> None:
     directories = [f"--log-dir={number}={root}" for number, roots in stage.cluster.log_dirs.items() for root in roots]
     async with serving(file) as url:
         stage.prometheus.scrape("node", {"survey-host": url})
-        ran = await Lethe(stage.cluster.zookeeper_connect)("survey", "--textfile", str(file), *directories)
+
+        async def survey(*options: str) -> Ran:
+            return await Lethe(stage.cluster.zookeeper_connect)("survey", "--textfile", str(file), *options)
+
+        ran = await survey(*directories)
         assert ran.code == 1, ran
         await stage.fires(
             "LetheLeftoversFound",
@@ -229,7 +240,25 @@ async def something_is_left_over(stage: Stage) -> None:
             "directory_without_topic",
         )
         await stage.fires("LetheSurveyStale", "ran no further survey", "old")
+        shutil.rmtree(ghost)
+        name = await stage.topic((2,))
+        (lost,) = [root / f"{name}-0" for root in stage.cluster.broker(2).log_dirs if (root / f"{name}-0").is_dir()]
+        shutil.rmtree(lost)
+        ran = await survey(*directories, f"--log-dir=1={stage.directory / 'nowhere'}")
+        assert ran.code == 3, ran
+        await stage.fires(
+            "LetheTopicsDamaged",
+            "removed the directory of a replica of a topic that is to stay, and ran `lethe survey --textfile`",
+            "replica_without_directory",
+        )
+        await stage.fires(
+            "LetheSurveyIncomplete",
+            "ran `lethe survey --textfile` with a log directory that is not there",
+            "1 problems",
+        )
         stage.prometheus.scrape("node", {})
+    await stage.mark(name)
+    await stage.settled()
 
 
 async def a_journal_cannot_be_written(stage: Stage) -> None:
@@ -342,30 +371,11 @@ async def nobody_leads(stage: Stage) -> None:
     await stage.fires("LetheNoActiveController", "killed both controllers (`kill -9`)", "No controller is active")
 
 
-@asynccontextmanager
-async def serving(file: Path) -> AsyncIterator[str]:
-    """What the node exporter does with a textfile: its text at /metrics."""
-
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(text=file.read_text() if file.exists() else "")
-
-    app = web.Application()
-    app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}"
-    finally:
-        await runner.cleanup()
-
-
 TRIALS: Final[tuple[Trial, ...]] = (
     a_broker_dies,
     deletions_are_paused,
     a_znode_is_no_topic,
+    a_registration_is_no_broker,
     a_broker_cannot_be_reached,
     a_directory_cannot_be_removed,
     a_directory_is_set_aside,
@@ -403,6 +413,6 @@ async def test_every_alert_fires_by_its_cause(tmp_path: Path) -> None:
         for trial in chosen:
             await trial(stage)
     names = {name for path in RULES.glob("*.yml") for name in re.findall(r"alert: (\w+)", path.read_text())}
-    assert set(stage.said) == names or len(chosen) < len(TRIALS)
+    assert set(stage.said) == names - UNPROVOKED or len(chosen) < len(TRIALS)
     if "LETHE_ALERTS" in os.environ:
         Path(os.environ["LETHE_ALERTS"]).write_text(json.dumps(stage.said, indent=2) + "\n")

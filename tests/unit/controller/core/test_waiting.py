@@ -162,7 +162,10 @@ def test_gauges_count_offline_and_imbalanced_partitions_and_topics_set_aside() -
     world.run()
     seen = gauges(world.context)
     assert (seen.offline_partitions_count, seen.preferred_replica_imbalance_count) == (1, 2)
-    assert seen.set_aside_topic_count == 1
+    assert (seen.set_aside_topic_count, seen.set_aside_broker_count) == (1, 0)
+    world.write(Create(paths.broker_id(7), b"?"))
+    world.run()
+    assert gauges(world.context).set_aside_broker_count == 1
 
 
 # --- the oldest ---------------------------------------------------------------------------------------------------
