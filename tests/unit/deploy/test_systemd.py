@@ -83,19 +83,6 @@ def test_a_daemon_that_fails_again_and_again_is_given_up_and_none_is_given_up_to
     assert 120 < tries * seconds(found["RestartSec"][0]) < within
 
 
-def test_there_is_time_to_stop_in_order() -> None:
-    from broker.runtime import app as agent
-    from broker.runtime.controlled_shutdown import SOCKET_TIMEOUT_MS
-    from controller.runtime import app as controller
-
-    assert seconds(service("controller")["TimeoutStopSec"][0]) > 2 * (
-        controller.STEP_DOWN_LIMIT_S + controller.LISTENER_GRACE_MS / 1000
-    )
-    shutdown = load_broker_config(UNITS / "broker.properties", {}).controlled_shutdown
-    needed_ms = shutdown.max_retries * SOCKET_TIMEOUT_MS + (shutdown.max_retries - 1) * shutdown.retry_backoff_ms
-    assert seconds(service("broker")["TimeoutStopSec"][0]) * 1000 > needed_ms + agent.STOP_GRACE_MS
-
-
 def test_the_survey_writes_where_it_may_and_is_started_by_its_timer() -> None:
     found = service("survey")
     command = shlex.split(found["ExecStart"][0])
