@@ -16,19 +16,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from adapters.config_environment import Setting, environment_settings, unknown_variables, variable_name
 from adapters.config_kafka_names import KAFKA_NAMES, KAFKA_PREFIXES
 
 MAX_SHOWN: Final = 120
-
-
-class Setting(NamedTuple):
-    """A value and where it stands."""
-
-    value: str
-    origin: str
-    """`server.properties:7`, or `environment variable KAFKA_BROKER_ID`, or `default`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,46 +152,6 @@ def binary_offset(data: bytes) -> int | None:
     return data.index(0) if 0 in data else None
 
 
-# --- the environment ----------------------------------------------------------------------------------------------
-
-_NOT_PROPERTIES: Final = (
-    "KAFKA_CLUSTER_ID KAFKA_DEBUG KAFKA_GC_LOG_OPTS KAFKA_GID KAFKA_HEAP_OPTS KAFKA_HOME KAFKA_JMX_HOSTNAME "
-    "KAFKA_JMX_OPTS KAFKA_JMX_PORT KAFKA_JVM_PERFORMANCE_OPTS KAFKA_LOG4J_LOGGERS KAFKA_LOG4J_OPTS "
-    "KAFKA_LOG4J_ROOT_LOGLEVEL KAFKA_LOG4J_TOOLS_ROOT_LOGLEVEL KAFKA_MODE KAFKA_OPTS KAFKA_TOOLS_LOG4J_LOGLEVEL "
-    "KAFKA_UID KAFKA_USER KAFKA_VERSION"
-)
-NOT_PROPERTIES: Final = frozenset(_NOT_PROPERTIES.split())
-"""Variables of Kafka's images and scripts that are no properties."""
-
-
-def environment_settings(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Setting]:
-    """The properties that the environment sets. Of `LETHE_*` only those that are `known`: other tools may use the
-    prefix for things of their own."""
-    known = frozenset(known)
-    found: dict[str, Setting] = {}
-    for variable, value in sorted(environ.items()):
-        if variable.startswith("KAFKA_") and variable not in NOT_PROPERTIES:
-            name = property_name(variable.removeprefix("KAFKA_"))
-        elif variable.startswith("LETHE_") and property_name(variable) in known:
-            name = property_name(variable)
-        else:
-            continue
-        found[name] = Setting(value, f"environment variable {variable}")
-    return found
-
-
-def property_name(variable: str) -> str:
-    """`zookeeper.connect` for `ZOOKEEPER_CONNECT`: `___` is a dash, `__` an underscore, `_` a dot."""
-    return (
-        variable.lower()
-        .replace("___", "\0")
-        .replace("__", "\1")
-        .replace("_", ".")
-        .replace("\0", "-")
-        .replace("\1", "_")
-    )
-
-
 # --- the schema ---------------------------------------------------------------------------------------------------
 
 
@@ -245,6 +198,8 @@ class Values:
     settings: Mapping[str, Setting]
     problems: list[Problem]
     warnings: list[str] = field(default_factory=list)
+    has_file: bool = True
+    """False: what is missing cannot be added to one."""
 
     def setting(self, name: str) -> Setting | None:
         """What was given for the property or for one of its fallbacks; None where nothing was, or nothing but space."""
@@ -309,8 +264,9 @@ class Values:
 
     def missing(self, name: str) -> None:
         """Note that a property that is needed was not given."""
+        remedy = f"add a line {name}=…" if self.has_file else f"set {variable_name(name)}"
         example = self.schema[name].doc
-        self.problems.append(Problem(name, "configuration", None, "is missing", f"add a line {name}=… ({example})"))
+        self.problems.append(Problem(name, "configuration", None, "is missing", f"{remedy} ({example})"))
 
     def finish(self) -> None:
         """Raises ConfigError with everything that was noted."""
@@ -338,7 +294,8 @@ def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -
         settings, problems = parse_properties(decode_text(data), str(path))
     known = {*schema, *(fallback for prop in schema.values() for fallback in prop.fallbacks)}
     settings |= environment_settings(environ, known)
-    return Values(schema, settings, problems, unknown_names(settings, known))
+    warnings = unknown_names(settings | unknown_variables(environ, known), known)
+    return Values(schema, settings, problems, warnings, has_file=path is not None)
 
 
 def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list[str]:

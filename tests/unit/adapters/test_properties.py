@@ -11,8 +11,9 @@ from adapters import config_common
 from adapters.config_broker import BROKER_SCHEMA, BrokerConfig, load_broker_config
 from adapters.config_common import JournalTopicConfig
 from adapters.config_controller import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
+from adapters.config_environment import environment_settings, property_name
 from adapters.config_listeners import with_ports
-from adapters.properties import ConfigError, environment_settings, parse_properties, property_name
+from adapters.properties import ConfigError, parse_properties
 from protocol.vocabulary import Endpoint
 
 MINIMAL = "broker.id=3\nzookeeper.connect=localhost:2181\nlog.dirs=/var/lib/lethe\n"
@@ -115,6 +116,30 @@ def test_a_wrong_value_from_the_environment_names_its_variable(tmp_path: Path) -
 def test_variables_that_are_no_properties_are_left_alone() -> None:
     environ = {"KAFKA_HEAP_OPTS": "-Xmx1g", "LETHE_COLOUR": "blue", "PATH": "/bin"}
     assert environment_settings(environ, ["lethe.http.port"]) == {}
+
+
+def test_a_misspelt_variable_of_ours_is_told(tmp_path: Path) -> None:
+    environ = {
+        "LETHE_HTPP_PORT": "1",
+        "LETHE_ZOOKEEPER_CONNECT": "zk:2181",
+        "LETHE_ZOOKEEPER_DIGEST": "a:b",
+        "LETHE_HTTP_SERVICE_HOST": "10.0.0.1",
+        "LETHE_HTTP_PORT_8080_TCP_ADDR": "10.0.0.1",
+        "LETHE_BOARD_PORT": "tcp://10.0.0.1:80",
+    }
+    (warning,) = load(MINIMAL, tmp_path, environ).warnings
+    assert warning == (
+        "environment variable LETHE_HTPP_PORT: unknown property 'lethe.htpp.port' is ignored; "
+        "did you mean lethe.http.port?"
+    )
+
+
+def test_what_is_missing_without_a_file_is_asked_for_as_a_variable() -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_broker_config(None, {"KAFKA_LOG_DIRS": "/x"})
+    said = {problem.name: problem.remedy for problem in raised.value.problems}
+    assert said["broker.id"].startswith("set KAFKA_BROKER_ID (")
+    assert said["zookeeper.connect"].startswith("set KAFKA_ZOOKEEPER_CONNECT (")
 
 
 def test_without_a_file_the_environment_is_enough() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from adapters.config_broker import BROKER_SCHEMA, load_broker_config
 from adapters.config_controller import CONTROLLER_SCHEMA, load_controller_config
-from adapters.properties import property_name
+from adapters.config_environment import property_name
 from tests.unit.deploy.kubernetes import (
     FILES,
     FOLDER,

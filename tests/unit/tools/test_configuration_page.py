@@ -6,8 +6,9 @@ import pytest
 
 from adapters.config_broker import BROKER_SCHEMA
 from adapters.config_controller import CONTROLLER_SCHEMA
-from adapters.properties import Kind, Property, environment_settings
-from tools.configuration_page import WRONG, page, readable, refusal, variable
+from adapters.config_environment import environment_settings, variable_name
+from adapters.properties import Kind, Property
+from tools.configuration_page import WRONG, page, readable, refusal
 
 SCHEMAS = (CONTROLLER_SCHEMA, BROKER_SCHEMA)
 PROPERTIES = list({(prop.name, prop.doc): prop for schema in SCHEMAS for prop in schema.values()}.values())
@@ -20,7 +21,7 @@ def test_a_property_says_what_it_is_and_in_which_unit_and_its_variable_sets_it(p
     assert (prop.kind is Kind.INTEGER) == bool(prop.unit) or prop.name in WITHOUT_UNIT
     if prop.kind is Kind.INTEGER:
         assert prop.minimum is not None, "a number without a lower bound takes nonsense"
-    assert list(environment_settings({variable(prop.name): "x"}, [prop.name])) == [prop.name]
+    assert list(environment_settings({variable_name(prop.name): "x"}, [prop.name])) == [prop.name]
     assert f"### `{prop.name}`\n\n{prop.doc}\n" in page()
 
 

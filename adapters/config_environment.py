@@ -1,0 +1,81 @@
+"""Which environment variables are properties, in the manner of Kafka's container images, and which only look so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+
+class Setting(NamedTuple):
+    """A value and where it stands."""
+
+    value: str
+    origin: str
+    """`server.properties:7`, or `environment variable KAFKA_BROKER_ID`, or `default`."""
+
+
+_NOT_PROPERTIES: Final = (
+    "KAFKA_CLUSTER_ID KAFKA_DEBUG KAFKA_GC_LOG_OPTS KAFKA_GID KAFKA_HEAP_OPTS KAFKA_HOME KAFKA_JMX_HOSTNAME "
+    "KAFKA_JMX_OPTS KAFKA_JMX_PORT KAFKA_JVM_PERFORMANCE_OPTS KAFKA_LOG4J_LOGGERS KAFKA_LOG4J_OPTS "
+    "KAFKA_LOG4J_ROOT_LOGLEVEL KAFKA_LOG4J_TOOLS_ROOT_LOGLEVEL KAFKA_MODE KAFKA_OPTS KAFKA_TOOLS_LOG4J_LOGLEVEL "
+    "KAFKA_UID KAFKA_USER KAFKA_VERSION"
+)
+NOT_PROPERTIES: Final = frozenset(_NOT_PROPERTIES.split())
+"""Variables of Kafka's images and scripts that are no properties."""
+FOR_COMMANDS: Final = frozenset(
+    ("LETHE_ZOOKEEPER_CONNECT", "LETHE_ZOOKEEPER_DIGEST", "LETHE_KAFKA_CACHE", "LETHE_IVY_SETTINGS")
+)
+"""Ours that are no properties: commands read them."""
+_SERVICE_LINK: Final = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)|\A(tcp|udp)://")
+"""Kubernetes tells each container of a Service `lethe-x` in such variables, unless it is told not to."""
+
+
+def environment_settings(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Setting]:
+    """The properties that the environment sets. Of `LETHE_*` only those that are `known`; of others
+    `unknown_variables` speaks."""
+    known = frozenset(known)
+    found: dict[str, Setting] = {}
+    for variable, value in sorted(environ.items()):
+        if variable.startswith("KAFKA_") and variable not in NOT_PROPERTIES:
+            name = property_name(variable.removeprefix("KAFKA_"))
+        elif variable.startswith("LETHE_") and property_name(variable) in known:
+            name = property_name(variable)
+        else:
+            continue
+        found[name] = Setting(value, f"environment variable {variable}")
+    return found
+
+
+def unknown_variables(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Setting]:
+    """What begins with `LETHE_` and nobody reads, by the property that it would be."""
+    known = frozenset(known)
+    return {
+        property_name(variable): Setting(value, f"environment variable {variable}")
+        for variable, value in sorted(environ.items())
+        if variable.startswith("LETHE_")
+        and variable not in FOR_COMMANDS
+        and property_name(variable) not in known
+        and not (_SERVICE_LINK.search(variable) or _SERVICE_LINK.match(value))
+    }
+
+
+def variable_name(name: str) -> str:
+    """The environment variable that sets a property. Raises ValueError where none would."""
+    made = name.replace("-", "___").replace("_", "__").replace(".", "_").upper()
+    made = made if made.startswith("LETHE_") else f"KAFKA_{made}"
+    if property_name(made.removeprefix("KAFKA_")) != name:
+        raise ValueError(f"{made} would set {property_name(made)}, not {name}")
+    return made
+
+
+def property_name(variable: str) -> str:
+    """`zookeeper.connect` for `ZOOKEEPER_CONNECT`: `___` is a dash, `__` an underscore, `_` a dot."""
+    return (
+        variable.lower()
+        .replace("___", "\0")
+        .replace("__", "\1")
+        .replace("_", ".")
+        .replace("\0", "-")
+        .replace("\1", "_")
+    )
