@@ -7,6 +7,20 @@ limit_s=120
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
+# As the command, but whoever stops the container is heard at once: a shell that waits for a command hears nobody.
+run() {
+    "$@" &
+    child=$!
+    trap 'stopped=yes; kill "$child" 2> /dev/null' TERM INT
+    ended=0
+    wait "$child" || ended=$?
+    if [ "${stopped-}" = yes ]; then
+        wait "$child"
+        exit 143
+    fi
+    return "$ended"
+}
+
 say() {
     echo
     echo "== $*"
@@ -18,7 +32,7 @@ brokers() { # how many are registered
 }
 
 clean() { # nothing is left, and what was set aside is freed
-    lethe survey > /tmp/survey 2>&1
+    run lethe survey > /tmp/survey 2>&1
 }
 
 within() { # within WHAT COMMAND...: waits until the command succeeds
@@ -51,11 +65,11 @@ while [ "$rounds" -eq 0 ] || [ "$round" -lt "$rounds" ]; do
     number=0
     while [ "$number" -lt "$topics" ]; do
         number=$((number + 1))
-        lethe topics create --topic "$prefix-$number" --partitions 4 --replication-factor 3
+        run lethe topics create --topic "$prefix-$number" --partitions 4 --replication-factor 3
     done
     lethe brokers list
     say "Deleting them"
-    lethe topics delete --topic "$prefix-.*" --yes --wait
+    run lethe topics delete --topic "$prefix-.*" --yes --wait
     say "Looking at all three places"
     within "nothing is left" clean || {
         cat /tmp/survey

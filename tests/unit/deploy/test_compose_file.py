@@ -82,6 +82,21 @@ def test_agents_are_what_comes_up_where_no_profile_is_named() -> None:
     assert "  profiles: [agents, demo, pipeline]\n" in COMPOSE
 
 
+@pytest.mark.parametrize("place", ["README.md", "docs/compose.md", "docker-compose.yml"])
+def test_who_takes_it_all_away_names_every_profile(place: str) -> None:
+    """`down` of version 2 leaves what is of profiles that are not named, volumes that `run demo` has made too."""
+    profiles = {name.strip() for each in re.findall(r"profiles: \[(.*)\]", COMPOSE) for name in each.split(",")}
+    commands = [
+        line for line in (ROOT / place).read_text().splitlines() if re.search(r"compose (.* )?down --volumes", line)
+    ]
+    commands = [line for line in commands if line.startswith(("    ", "#   "))]
+    assert commands
+    for line in commands:
+        named = re.search(r"COMPOSE_PROFILES=([\w,]+) docker compose down --volumes", line)
+        assert named is not None, line
+        assert set(named[1].split(",")) == profiles
+
+
 def test_what_the_images_copy_is_in_the_context() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = [
