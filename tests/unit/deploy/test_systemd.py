@@ -83,6 +83,12 @@ def test_a_daemon_that_fails_again_and_again_is_given_up_and_none_is_given_up_to
     assert 120 < tries * seconds(found["RestartSec"][0]) < within
 
 
+@pytest.mark.parametrize("name", DAEMONS)
+def test_one_that_hangs_is_not_waited_for_as_one_that_stops_in_order(name: str) -> None:
+    """It takes no SIGTERM; TimeoutAbortSec would be TimeoutStopSec."""
+    assert seconds(service(name)["TimeoutAbortSec"][0]) <= 10 < seconds(service(name)["TimeoutStopSec"][0])
+
+
 def test_the_survey_writes_where_it_may_and_is_started_by_its_timer() -> None:
     found = service("survey")
     command = shlex.split(found["ExecStart"][0])
