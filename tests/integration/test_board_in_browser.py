@@ -95,6 +95,16 @@ async def test_why_a_topic_waits_by_click_and_by_keyboard(scene: Scene) -> None:
         await until(browser, f"({FOCUSED}) === {json.dumps(second)}")
 
 
+async def test_an_explanation_that_is_not_answered_any_more_says_so(scene: Scene) -> None:
+    hangs = "(_, { signal }) => new Promise((_, no) => signal.addEventListener('abort', () => no(signal.reason)))"
+    async with shown(scene) as browser:
+        await browser.evaluate("document.querySelector('.c-started .card.waits').click()")
+        await until(browser, f"/not registered in ZooKeeper/.test({EXPLAINED})")
+        await browser.evaluate(f"(() => {{ window.fetch = {hangs}; }})()")
+        await until(browser, f"/does not answer: stale, as of \\d/.test({EXPLAINED})")
+        assert await browser.evaluate(f"/not registered in ZooKeeper/.test({EXPLAINED})")
+
+
 async def test_the_focus_follows_a_topic_that_moves_on(scene: Scene) -> None:
     async with shown(scene) as browser:
         await browser.evaluate("document.querySelectorAll('.c-started .card:not(.waits)')[3].focus()")

@@ -24,6 +24,7 @@ from protocol.zookeeper.znodes import MalformedZnode
 
 _MASSES: Final = frozenset({FactType.TRANSITION, FactType.REQUEST, FactType.ACK, FactType.ZNODE_WRITE})
 _SCHEMES: Final = ("http://", "https://")
+_LOOK_AGAIN_MS: Final = 5_000
 _LOOK_LIMIT_S: Final = 0.2
 """The board does not wait longer for ZooKeeper than this: it shows what it knows."""
 
@@ -66,7 +67,8 @@ class Board:
         self._pages = BoardPages(self.view, self.feed, loop)
         self._context = loop.context
         self._sessions = sessions
-        self._looked_for: int = NO_BROKER
+        self._clock = clock
+        self._leader = LeaderAddress(loop.context.config.controller_id)
 
     def routes(self) -> tuple[Route, ...]:
         return self._pages.routes()
@@ -76,19 +78,36 @@ class Board:
         await self.feed.run()
 
     async def _find_leader(self) -> None:
-        """Where the active controller is to be looked at; asked once for each."""
         active, session = self._context.active_controller, self._sessions.session
-        if active == self._looked_for or session is None:
+        if session is not None:
+            await self._leader.find(active, session, self._clock.now_ms())
+            self.view.leader_url = self._leader.url
+
+
+class LeaderAddress:
+    """Where the active controller is to be looked at."""
+
+    def __init__(self, own_id: int) -> None:
+        self.url: str | None = None
+        """None where it is this one, or not known."""
+        self._own_id = own_id
+        self._looked_for: int = NO_BROKER
+        self._look_again_ms = 0
+
+    async def find(self, active: int, session: ZooKeeperSession, now_ms: int) -> None:
+        """Ask for it where it is due: at once for another controller, and now and then for the same one, which may be
+        another process by now, at another address."""
+        if active == self._looked_for and now_ms < self._look_again_ms:
             return
         url = None
-        if active not in (NO_BROKER, self._context.config.controller_id):
+        if active not in (NO_BROKER, self._own_id):
             try:
                 async with asyncio.timeout(_LOOK_LIMIT_S):
                     url = await admin_of(active, session)
             except (SessionLost, TimeoutError):
                 # Asked again at the next look.
                 return
-        self._looked_for, self.view.leader_url = active, url
+        self.url, self._looked_for, self._look_again_ms = url, active, now_ms + _LOOK_AGAIN_MS
 
 
 async def admin_of(controller: int, session: ZooKeeperSession) -> str | None:

@@ -3,6 +3,7 @@ import { age, brief, clock, duration, make, nowMs, number, some } from "./parts.
 
 const ROWS_SHOWN = 200;
 const AGAIN_MS = 2000;
+const LIMIT_MS = 5000;
 const dialog = document.getElementById("explain");
 const body = document.getElementById("explain-body");
 const title = document.getElementById("explain-title");
@@ -10,7 +11,7 @@ let asked = null;
 let timer = 0;
 
 export function openExplain(topic, phase, row) {
-  asked = { topic, phase, row };
+  asked = { topic, phase, row, told: null };
   title.textContent = topic;
   body.replaceChildren(make("p", "calm", "asking …"));
   if (!dialog.open) dialog.showModal();
@@ -19,20 +20,29 @@ export function openExplain(topic, phase, row) {
 
 async function ask() {
   clearTimeout(timer);
-  const { topic } = asked;
+  const mine = asked;
   let content;
   try {
-    const response = await fetch(`/explain/${encodeURIComponent(topic)}`, { cache: "no-store" });
+    const limit = AbortSignal.timeout(LIMIT_MS);
+    const response = await fetch(`/explain/${encodeURIComponent(mine.topic)}`, { cache: "no-store", signal: limit });
     const said = await response.json();
+    if (asked !== mine) return;
     content = response.ok ? explanation(said.topics[0]) : unexplained(response.status, said);
+    mine.told = { content, at: nowMs() };
   } catch {
-    content = [make("p", "lead", "The controller did not answer. It is asked again while this is open.")];
+    content = unanswered(mine.told);
   }
-  if (!dialog.open || asked?.topic !== topic) return;
+  if (!dialog.open || asked !== mine) return;
   const top = body.scrollTop;
   body.replaceChildren(...content);
   body.scrollTop = top;
   timer = setTimeout(ask, AGAIN_MS);
+}
+
+// What was true a while ago is still worth reading, but not as what is true now.
+function unanswered(told) {
+  if (told === null) return [make("p", "lead", "The controller did not answer. It is asked again while this is open.")];
+  return [make("p", "lead", `The controller does not answer: stale, as of ${clock(told.at)}.`), ...told.content];
 }
 
 function unexplained(status, said) {

@@ -5,6 +5,7 @@ import { openExplain } from "./explain.js";
 const SILENT_MS = 12000;
 const AGAIN_MS = 5000;
 const FILTER_AGAIN_MS = 2000;
+const FILTER_LIMIT_MS = 5000;
 const at = (id) => document.getElementById(id);
 const model = { values: {}, lists: {} };
 let found = null; // what the filter has found, in place of the columns
@@ -144,7 +145,7 @@ async function filter() {
     return;
   }
   try {
-    const response = await fetch(`/board/topics?search=${encodeURIComponent(wanted)}`, { cache: "no-store" });
+    const response = await fetch(`/board/topics?search=${encodeURIComponent(wanted)}`, { cache: "no-store", signal: AbortSignal.timeout(FILTER_LIMIT_MS) });
     if (response.ok && at("filter").value.trim() === wanted) {
       const isNew = found?.wanted !== wanted;
       found = { wanted, ...(await response.json()) };

@@ -2,12 +2,12 @@
 
 import pytest
 
-from controller.runtime.board.board import BoardMemory, admin_of
+from controller.runtime.board.board import BoardMemory, LeaderAddress, admin_of
 from controller.runtime.board.state import Phase
 from protocol.journal import Fact, FactType
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
+from protocol.zookeeper.operations import Create, Delete
 from protocol.zookeeper.znodes import ControllerZnode, encode_controller
 from tests.fakes.runtime import ManualClock
 from tests.fakes.zookeeper import FakeZooKeeper
@@ -37,6 +37,26 @@ async def test_what_cannot_be_read_names_nobody(data: bytes | None) -> None:
         assert await admin_of(1002, session) is None
         await session.multi([Create(paths.CONTROLLER, data)])
         assert await admin_of(1002, session) is None
+
+
+async def test_a_leader_that_comes_back_elsewhere_is_found_there() -> None:
+    address, path = LeaderAddress(1001), paths.CONTROLLER
+    async with FakeZooKeeper().open_session(lambda _: None) as session:
+
+        async def leads(url: str) -> None:
+            data = encode_controller(ControllerZnode(BrokerId(1002), 1, admin=url))
+            await session.multi([Delete(path), Create(path, data)] if address.url else [Create(path, data)])
+
+        await leads("http://one:8080")
+        await address.find(1002, session, 1_000)
+        assert address.url == "http://one:8080"
+        await leads("http://one:9090")
+        await address.find(1002, session, 2_000)
+        assert address.url == "http://one:8080", "not asked at each look"
+        await address.find(1002, session, 7_000)
+        assert address.url == "http://one:9090"
+        await address.find(1001, session, 7_001)
+        assert address.url is None, "that is this one"
 
 
 def test_every_fact_is_a_change_and_events_say_who_leads() -> None:
