@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tools.alerts_page import PAGE, page
+from tools.alerts_page import PAGE, UNPROVOKED, page
 
 RULES = Path(__file__).parents[3] / "deploy" / "prometheus" / "alerts"
 
@@ -19,4 +19,4 @@ def test_a_row_says_what_was_done_and_what_the_alert_said() -> None:
 def test_every_alert_has_been_fired_once() -> None:
     alerts = [name for path in RULES.glob("*.yml") for name in re.findall(r"- alert: (\w+)", path.read_text())]
     rows = re.findall(r"^\| \[(\w+)\]", PAGE.read_text(), re.MULTILINE)
-    assert sorted(rows) == sorted(alerts)
+    assert sorted(rows) == sorted({*alerts} - UNPROVOKED)
