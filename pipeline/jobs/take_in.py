@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.io.files import quoted
 from pipeline.io.frames import frame_of
-from pipeline.io.journal import damage, read_lines
+from pipeline.io.journal import COMPRESSED, damage, read_lines
 from pipeline.io.lake import Lake, StagedRows
 from pipeline.jobs.report import DayRange, Taken
 from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
@@ -64,12 +64,17 @@ def take_in_journal(
     if damaged:
         aside = aside.unionByName(_damaged_files(spark, damaged))
         quarantined += len(damaged)
-    keep_aside(lake, aside, quarantined, files)
+    keep_aside(lake, aside, quarantined, [*files, *_compressed_since(files)])
     lake.owe(touched)
     read, new, late = add_new(lake, staged, had)
     if had_late:
         _release_late(lake, days)
     return Taken(CONTROLLER_EVENTS.name, read + quarantined, new, read - new, late, quarantined), touched
+
+
+def _compressed_since(files: Sequence[str]) -> list[str]:
+    """What these files were called before they were rotated and compressed: their lines are read out of these now."""
+    return [file.removesuffix(COMPRESSED) for file in files if file.endswith(COMPRESSED)]
 
 
 def _past_damage(stage: Callable[[], StagedRows], files: Collection[str], damaged: dict[str, str]) -> StagedRows:

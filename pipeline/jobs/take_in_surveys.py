@@ -14,13 +14,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from pipeline import tables
-from pipeline.io.files import Files, quoted
+from pipeline.io.files import Files, FileTrouble, quoted
 from pipeline.io.frames import frame_of
 from pipeline.io.journal import read_lines
 from pipeline.io.lake import Lake, StagedRows
@@ -33,7 +34,7 @@ from pipeline.transforms import bronze_surveys
 from pipeline.transforms.bronze_events import KEPT
 from pipeline.transforms.contract import to_schema
 from protocol.journal import JsonValue, time_from_text
-from protocol.survey_records import DIRECTORIES, METADATA, ROW_FILES, ZNODES, File
+from protocol.survey_records import DIRECTORIES, FILES, METADATA, ROW_FILES, ZNODES, File
 
 TABLES: Final[Mapping[str, Table]] = {
     ZNODES.name: tables.ZNODE_SNAPSHOT,
@@ -60,77 +61,110 @@ def take_in_surveys(
     """Adds the new surveys of these days; what became of their rows, what was refused, and the days of those
     that are there now."""
     found, unusable = find_surveys(spark, places)
+    manifests = [f"{path}/{MANIFEST_NAME}" for path in (*(one.path for one in found), *(one.path for one in unusable))]
     found = [survey for survey in found if _day(survey) in days]
     known = _known(lake, tables.SURVEYS, found)
     refused = [Refused(survey.path, survey.why) for survey in unusable]
-    ours, strange = _of_one_cluster(lake, found)
+    ours, strange = _of_one_cluster(found, lake.cluster_id)
     refused += strange
     unknown = [survey for survey in ours if survey.survey_id not in known]
     missing = _missing(spark, unknown)
     refused += [Refused(path, why) for path, why in missing.items()]
-    new: dict[str, KeptSurvey] = {}
-    for survey in unknown:
-        if survey.path in missing:
-            continue
-        other = new.setdefault(survey.survey_id, survey)
-        if other.manifest != survey.manifest:
-            refused.append(Refused(survey.path, f"{other.path} is another survey with the same id: take this one anew"))
-    taken, spoilt = _take_in_rows(spark, lake, new, ingested_at=ingested_at, batch_id=batch_id)
-    refused += [Refused(path, why) for path, why in spoilt.items()]
-    names = [f"{survey.path}/{MANIFEST_NAME}" for survey in unusable]
-    keep_aside(lake, _refused_manifests(spark, unusable), len(unusable), names)
+    whole = [survey for survey in unknown if survey.path not in missing]
+    taken, new, more = _take_in_rows(spark, lake, whole, ingested_at=ingested_at, batch_id=batch_id)
+    refused += more
+    keep_aside(lake, _refused_manifests(spark, unusable), len(unusable), [*manifests, *_gone(spark, lake)])
     if new:
         rows = _survey_rows(spark, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
         lake.append(tables.SURVEYS, rows)
+    ours, _ = _of_one_cluster(found, lake.cluster_id)
     counts = Taken(tables.SURVEYS.name, len(found) + len(unusable), len(new), len(ours) - len(new), 0, len(refused))
     there = known | new.keys()
     return [counts, *taken], refused, sorted({_day(survey) for survey in ours if survey.survey_id in there})
 
 
 def _take_in_rows(
-    spark: SparkSession, lake: Lake, new: dict[str, KeptSurvey], *, ingested_at: Column, batch_id: str
-) -> tuple[list[Taken], dict[str, str]]:
-    """Adds the rows of all files; what became of them, and why surveys are refused, by their paths. Those are taken out
-    of `new`."""
-    files = _stage_rows(spark, lake, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
-    first = files
-    spoilt: dict[str, str] = {}
-    for each in files:
-        spoilt = each.spoilt | spoilt
-    if spoilt:
+    spark: SparkSession, lake: Lake, whole: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str
+) -> tuple[list[Taken], dict[str, KeptSurvey], list[Refused]]:
+    """Adds the rows of all files; what became of them, the surveys that they are of, by id, and why others are refused.
+
+    Only a survey that is taken in says which cluster the lake is of: one that turns out to be spoilt says nothing.
+    """
+    refused: list[Refused] = []
+    tries: list[list[_File]] = []
+    while True:
+        cluster_id = lake.cluster_id or _earliest_cluster(whole)
+        ours, strange = _of_one_cluster(whole, cluster_id)
+        new, doubled = _once(ours)
+        files = _stage_rows(spark, lake, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
+        tries.append(files)
+        spoilt = {path: why for each in reversed(files) for path, why in each.spoilt.items()}
+        if not spoilt:
+            break
         for each in files:
             if each.staged is not None:
                 each.staged.forget()
-        for survey in [survey for survey in new.values() if survey.path in spoilt]:
-            del new[survey.survey_id]
-        files = _stage_rows(spark, lake, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
+        refused += [Refused(path, why) for path, why in spoilt.items()]
+        whole = [survey for survey in whole if survey.path not in spoilt]
+    if new and cluster_id is not None:
+        lake.claim(cluster_id)
     lake.owe(sorted({_day(survey) for survey in new.values()}))
     taken = []
-    for tried, each in zip(first, files, strict=True):
-        if tried.aside is not None:
-            names = [f"{survey.path}/{tried.file.name}" for survey in tried.surveys]
-            keep_aside(lake, tried.aside, tried.wrong, names)
+    for tried, each in zip(zip(*tries, strict=True), files, strict=True):
+        for one in tried:
+            if one.aside is not None and (one.wrong or one is tried[0]):
+                keep_aside(lake, one.aside, one.wrong, [f"{survey.path}/{one.file.name}" for survey in one.surveys])
         if each.staged is not None:
             each.staged.keep()
-        read = tried.usable + tried.wrong
-        taken.append(Taken(TABLES[each.file.name].name, read, each.usable, 0, 0, tried.wrong))
-    return taken, spoilt
+        wrong = sum(one.wrong for one in tried)
+        taken.append(Taken(TABLES[each.file.name].name, each.usable + wrong, each.usable, 0, 0, wrong))
+    return taken, new, [*refused, *strange, *doubled]
 
 
-def _of_one_cluster(lake: Lake, found: Sequence[KeptSurvey]) -> tuple[list[KeptSurvey], list[Refused]]:
-    """Those of the lake's cluster, and why the others are refused. A lake that is of none yet becomes one of the
-    cluster of the earliest survey."""
-    named = sorted((one.survey_id, one.cluster_id) for one in found if one.cluster_id is not None)
-    if lake.cluster_id is None and named:
-        lake.claim(str(named[0][1]))
+def _earliest_cluster(surveys: Sequence[KeptSurvey]) -> str | None:
+    """That of the earliest survey that names one."""
+    named = ((one.survey_id, one.cluster_id) for one in surveys if one.cluster_id is not None)
+    return min(named, default=(None, None))[1]
+
+
+def _of_one_cluster(found: Sequence[KeptSurvey], cluster_id: str | None) -> tuple[list[KeptSurvey], list[Refused]]:
+    """Those of the lake's cluster, and why the others are refused; all where nobody has said yet which that is."""
     ours, strange = [], []
     for survey in found:
-        if survey.cluster_id is None or survey.cluster_id == lake.cluster_id:
+        if cluster_id is None or survey.cluster_id in (None, cluster_id):
             ours.append(survey)
         else:
-            why = f"it is of the cluster {survey.cluster_id}, the lake of {lake.cluster_id}: use a lake of its own"
+            why = f"it is of the cluster {survey.cluster_id}, the lake of {cluster_id}: use a lake of its own"
             strange.append(Refused(survey.path, why))
     return ours, strange
+
+
+def _once(surveys: Sequence[KeptSurvey]) -> tuple[dict[str, KeptSurvey], list[Refused]]:
+    """One of each id, and why others with the same id are refused, unless they are copies."""
+    new: dict[str, KeptSurvey] = {}
+    doubled = []
+    for survey in surveys:
+        other = new.setdefault(survey.survey_id, survey)
+        if other.manifest != survey.manifest:
+            why = f"{other.path} is another survey with the same id: take this one anew"
+            doubled.append(Refused(survey.path, why))
+    return new, doubled
+
+
+def _gone(spark: SparkSession, lake: Lake) -> list[str]:
+    """The files of surveys that lines were set aside of and that exist no more: nothing has to be done about them."""
+    if not lake.has(tables.QUARANTINE):
+        return []
+    is_of_survey = F.substring_index("_source_file", "/", -1).isin([file.name for file in FILES])
+    rows = lake.read(tables.QUARANTINE).where(is_of_survey).select("_source_file").distinct().collect()
+    return [path for row in rows if not _may_exist(spark, path := unquote(row["_source_file"]))]
+
+
+def _may_exist(spark: SparkSession, path: str) -> bool:
+    try:
+        return Files(spark, path).exists(path)
+    except FileTrouble:
+        return True
 
 
 def _missing(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> dict[str, str]:
@@ -139,7 +173,6 @@ def _missing(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> dict[str, st
         f"{survey.path}/{file.name}": (survey.path, file.name, survey.rows(file))
         for survey in surveys
         for file in ROW_FILES
-        if survey.rows(file)
     }
     there = [path for path in expected if Files(spark, path).exists(path)]
     lines = read_lines(spark, there).where(F.trim("value") != "")

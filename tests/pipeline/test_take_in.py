@@ -1,0 +1,102 @@
+"""What is taken in and what is set aside, and when that is forgotten."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from pathlib import Path
+from typing import Final
+
+import orjson
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from pipeline import tables
+from pipeline.io.journal import journal_files
+from pipeline.io.lake import Lake
+from pipeline.jobs.report import DayRange, Refused, Taken
+from pipeline.jobs.take_in import take_in_journal
+from pipeline.jobs.take_in_surveys import take_in_surveys
+from protocol.survey_records import MANIFEST, METADATA, ZNODES
+from tests.pipeline.test_batch import CLUSTER, FIRST, keep_survey
+
+INGESTED_AT: Final = "2026-01-09T00:00:00Z"
+
+
+def surveys(spark: SparkSession, lake: Lake, place: Path, name: str) -> tuple[dict[str, int], list[Refused]]:
+    """What is new in each table, and what was refused."""
+    with lake.writer(name):
+        at = F.lit(INGESTED_AT).cast("timestamp")
+        taken, refused, _ = take_in_surveys(spark, lake, [str(place)], DayRange(), ingested_at=at, batch_id=name)
+    return {one.table: one.new for one in taken}, refused
+
+
+def journal(spark: SparkSession, lake: Lake, place: Path, name: str) -> Taken:
+    with lake.writer(name):
+        at = F.lit(INGESTED_AT).cast("timestamp")
+        files = journal_files(spark, [str(place)])
+        return take_in_journal(spark, lake, files, DayRange(), ingested_at=at, batch_id=name)[0]
+
+
+def set_aside(lake: Lake) -> list[str]:
+    """The files that lines were set aside of."""
+    return sorted(Path(row["_source_file"]).name for row in lake.read(tables.QUARANTINE).collect())
+
+
+def with_rows(survey: Path, **rows: int | None) -> None:
+    """Changes what its manifest says of its files; None: nothing."""
+    path = survey / MANIFEST.name
+    manifest = orjson.loads(path.read_bytes())
+    changed = {**manifest["rows"], **{f"{name}.jsonl": count for name, count in rows.items()}}
+    manifest["rows"] = {name: count for name, count in changed.items() if count is not None}
+    path.write_bytes(orjson.dumps(manifest))
+
+
+def test_only_what_is_taken_in_says_whose_the_lake_is(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "surveys"
+    copied = keep_survey(place, "03T09:00:00.000", cluster="copied")
+    (copied / ZNODES.name).write_bytes((copied / ZNODES.name).read_bytes()[:40])
+    spoilt = keep_survey(place, "04T09:00:00.000", cluster="spoilt")
+    metadata = (spoilt / METADATA.name).read_bytes()
+    (spoilt / METADATA.name).write_bytes(metadata.replace(b'"broker":1', b'"broker":"1"', 1))
+    keep_survey(place, "05T09:00:00.000")
+    without = keep_survey(place, "06T09:00:00.000")
+    with_rows(without, znodes=None)
+    empty = keep_survey(place, "07T09:00:00.000")
+    with_rows(empty, znodes=0)
+    torn = keep_survey(place, "08T09:00:00.000")
+    manifest = (torn / MANIFEST.name).read_bytes()
+    (torn / MANIFEST.name).write_bytes(manifest[:20])
+    lake = Lake(spark, str(tmp_path / "lake"))
+
+    new, refused = surveys(spark, lake, place, "a")
+    assert new == {"surveys": 1, "znode_snapshot": 3, "broker_metadata": 2, "agent_inventory": 3}
+    assert lake.cluster_id == CLUSTER
+    by_name = {Path(one.path).name: one.why for one in refused}
+    assert sorted(by_name) == [one.name for one in (copied, spoilt, without, empty, torn)]
+    assert "znodes.jsonl has 1 rows" in by_name[copied.name]
+    assert "1 of 2 rows of metadata.jsonl cannot be used" in by_name[spoilt.name]
+    assert "does not say how many rows znodes.jsonl has" in by_name[without.name]
+    assert "znodes.jsonl has 3 rows and its manifest says 0" in by_name[empty.name]
+    assert set_aside(lake) == [METADATA.name, MANIFEST.name, MANIFEST.name]
+
+    (torn / MANIFEST.name).write_bytes(manifest)
+    with_rows(without, znodes=3)
+    shutil.rmtree(spoilt)
+    new, refused = surveys(spark, lake, place, "b")
+    assert (new["surveys"], len(refused)) == (2, 2)
+    assert set_aside(lake) == [], "whole by now, or gone as its message advised"
+
+
+def test_a_line_that_was_cut_off_is_forgotten_once_its_file_is_compressed(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "journal"
+    place.mkdir()
+    lake = Lake(spark, str(tmp_path / "lake"))
+    for name in ("a.jsonl", "b.jsonl"):
+        (place / name).write_bytes(FIRST[0] + FIRST[1][:-20])
+    assert journal(spark, lake, place, "a").new == 1
+    (place / "a.jsonl").unlink()
+    (place / "a.jsonl.gz").write_bytes(gzip.compress(b"".join(FIRST)))
+    (place / "b.jsonl").unlink()
+    assert journal(spark, lake, place, "b").new == 1
+    assert set_aside(lake) == ["b.jsonl"], "nobody has seen the rest of that one"
