@@ -96,8 +96,10 @@ def need_java() -> None:
 
 def spark_trouble(error: Exception) -> Refusal | None:
     """What to say of an error that came out of Spark, where a file system refused something, as a full disk does."""
-    from pipeline.io.files import trouble_in
+    from pipeline.io.files import not_opened, trouble_in
 
+    if (words := not_opened(error)) is not None:
+        return Refusal(f"Spark could not go on: it cannot open {words}", Exit.UNREACHABLE)
     words = trouble_in(error)
     if words is None:
         return None

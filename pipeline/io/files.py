@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 _TROUBLE: Final = re.compile(
     r"No space left on device|Disk quota exceeded|Read-only file system|Too many open files"
     r"|Permission denied[^\n)]*|(?:DS|NS)QuotaExceededException: [^\n]*"
 )
+_NOT_OPENED: Final = re.compile(r"FileNotFoundException: ([^\n]+) \((Permission denied|Too many open files)\)")
 _QUOTED: Final = re.compile(r'[\x00-\x20%"<>\\^`{|}#?\[\]\x7f]')
 
 
@@ -34,6 +36,13 @@ def trouble_in(error: Exception) -> str | None:
     """What the file system refused, in its own words, where that is what an error of Spark comes of."""
     found = _TROUBLE.search(str(error))
     return None if found is None else found[0].strip()
+
+
+def not_opened(error: Exception) -> str | None:
+    """The file of a local disk that may not be opened and why, where that is what an error of Spark comes of. Spark
+    reads while it writes, so this is as a rule a file of what is read."""
+    found = _NOT_OPENED.search(str(error))
+    return None if found is None else f"{found[1]}: {found[2]}"
 
 
 class Item(NamedTuple):
@@ -59,13 +68,15 @@ class Files:
         self._path = getattr(java, "org.apache.hadoop.fs.Path")
         configuration: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001
         self._io = getattr(java, "org.apache.commons.io.IOUtils")
+        if not root:
+            raise FileTrouble("the path '' names nothing")
         try:
             self._system = self._path(root).getFileSystem(configuration)
             if self._system.getScheme() == "file":
                 # Its checksums stand in files of their own, which nobody wants beside every file.
                 self._system = self._system.getRaw()
             self._root = str(self._system.makeQualified(self._path(root)).toString()).rstrip("/")
-        except Py4JJavaError as error:
+        except (Py4JJavaError, IllegalArgumentException) as error:
             raise FileTrouble(f"{root}: {_words(error)}") from error
 
     @property
@@ -135,7 +146,7 @@ class Files:
     def _call(self, path: str, what: str, action: Any) -> Any:
         try:
             return action(self._path(path))
-        except Py4JJavaError as error:
+        except (Py4JJavaError, IllegalArgumentException) as error:
             raise FileTrouble(f"cannot {what}: {path}: {_words(error)}") from error
 
     @staticmethod
@@ -151,6 +162,9 @@ def _item(status: Any) -> Item:
     return Item(str(path.getName()), str(path.toString()), bool(is_directory), int(size_bytes), int(modified_ms))
 
 
-def _words(error: Py4JJavaError) -> str:
-    """What Java said, without its trace."""
+def _words(error: Py4JJavaError | IllegalArgumentException) -> str:
+    """What Java said, without its trace. PySpark has an exception of its own for what is no path, which Hadoop also
+    says of a name with a colon in it."""
+    if isinstance(error, IllegalArgumentException):
+        return f"{str(error).splitlines()[0]} (Hadoop takes no names with a colon)"
     return str(error.java_exception.toString()).splitlines()[0]

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from pipeline.io.files import Files, FileTrouble, escaped, trouble_in
+from pipeline.io.files import Files, FileTrouble, escaped, not_opened, trouble_in
 from pipeline.io.frames import empty
 from pipeline.io.lock import LOCK, hold_in_time, is_left_by_us
 from pipeline.io.moves import Move, Staging, settle_all
@@ -345,6 +345,8 @@ def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str])
         (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
     except (PySparkException, Py4JJavaError) as error:
         staging.forget()
+        if words := not_opened(error):
+            raise FileTrouble(f"cannot open {words}") from error
         if words := trouble_in(error):
             raise FileTrouble(f"cannot write: {path}: {words}") from error
         raise

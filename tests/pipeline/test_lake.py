@@ -396,13 +396,16 @@ class Refused:
 
 def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
     staging = Staging(Files(spark, str(tmp_path)), "a-1")
-    for words in ("IOException: No space left on device", "FileNotFoundException: /x (Permission denied)"):
+    for words in (
+        "IOException: No space left on device",
+        "FileNotFoundException: /data/a journal.jsonl (Permission denied)",
+    ):
         (tmp_path / "_work" / "a-1").mkdir(parents=True)
         with pytest.raises(FileTrouble) as trouble:
             _write(cast("DataFrame", Refused(words)), staging, "file:/lake/new", [])
         assert str(trouble.value) in (
             "cannot write: file:/lake/new: No space left on device",
-            "cannot write: file:/lake/new: Permission denied",
+            "cannot open /data/a journal.jsonl: Permission denied",
         )
         assert not (tmp_path / "_work" / "a-1").exists()
     with pytest.raises(PySparkException, match="a fault of ours"):
@@ -417,6 +420,10 @@ def test_trouble_names_the_path(spark: SparkSession, tmp_path: Path) -> None:
         files.rename(f"{files.root}/nowhere", f"{files.root}/there")
     with pytest.raises(FileTrouble, match="nosuch"):
         Files(spark, "nosuch://host/lake")
+    with pytest.raises(FileTrouble, match="names nothing"):
+        Files(spark, "")
+    with pytest.raises(FileTrouble, match=r"a:b: .*no names with a colon"):
+        files.matching(str(tmp_path / "a:b"))
     (tmp_path / "a.txt").write_text("x")
     assert [item.name for item in files.matching(f"{files.root}/*.txt")] == ["a.txt"]
     assert files.matching(f"{files.root}/*.none") == []

@@ -51,6 +51,13 @@ def test_a_full_disk_is_no_fault_of_ours() -> None:
     assert lake_options.spark_trouble(RuntimeError("[DIVIDE_BY_ZERO]")) is None
 
 
+def test_a_file_that_may_not_be_read_is_named() -> None:
+    refusal = lake_options.spark_trouble(
+        RuntimeError("Job aborted\nCaused by: java.io.FileNotFoundException: /data/a journal.jsonl (Permission denied)")
+    )
+    assert str(refusal) == "Spark could not go on: it cannot open /data/a journal.jsonl: Permission denied"
+
+
 def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipeline import session
     from pipeline.io import lake
