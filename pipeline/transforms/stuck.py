@@ -6,7 +6,7 @@ marked in ZooKeeper, since when, and which of the brokers that have their replic
 is of a cluster whose controller is Kafka's own. Where both know the topic, the causes of both are listed.
 
 A span whose end is missing in the journal is not stuck: a survey that was taken after its last line and finds another
-incarnation, or is complete and finds the topic neither marked nor incomplete, has seen that it is gone. Clocks of
+incarnation, or knows all of ZooKeeper and finds it neither marked nor incomplete, has seen that it is gone. Clocks of
 different machines differ: a survey counts as taken after a line only if it is younger by more than `CLOCKS_DIFFER_MS`.
 
 A topic that nobody has marked is not stuck by the survey's word alone, however incomplete its tree is: it may be in the
@@ -215,6 +215,12 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
     return kept.unionByName(of_survey)
 
 
+def _knows_tree() -> Column:
+    """ZooKeeper was read whole, whatever of caches and disks was not: those say nothing of which topics there are."""
+    of_znode = F.exists("newest.problems", lambda problem: problem["where"].startswith("/"))
+    return F.col("newest.complete") | ~F.coalesce(of_znode, F.lit(True))
+
+
 def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
     """topic, topic_id, marked_at, is_marked, found_causes: topics whose deletion is not over, or may not be."""
     reason = F.col("reason")
@@ -291,9 +297,3 @@ def _absent(newest: DataFrame, znodes: DataFrame) -> DataFrame:
         .groupBy("topic")
         .agg(F.sort_array(F.collect_set("broker")).alias("absent"))
     )
-
-
-def _knows_tree() -> Column:
-    """ZooKeeper was read whole, whatever of caches and disks was not: those say nothing of which topics there are."""
-    of_znode = F.exists("newest.problems", lambda problem: problem["where"].startswith("/"))
-    return F.col("newest.complete") | ~F.coalesce(of_znode, F.lit(True))

@@ -65,7 +65,7 @@ def _journal() -> Journal:
     return journal
 
 
-def _survey(spark: SparkSession, *, complete: bool = True, has_controller: bool = True) -> Surveyed:
+def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bool = True) -> Surveyed:
     def rows(schema: Any, *said: Row) -> Any:
         common = {"survey_id": SURVEY, "taken_at": SURVEYED_AT}
         return frame_of(spark, schema, (tuple((common | row).get(name) for name in schema.names) for row in said))
@@ -85,7 +85,7 @@ def _survey(spark: SparkSession, *, complete: bool = True, has_controller: bool 
             {
                 "complete": False,
                 "in_motion": ["in-motion"],
-                "problems": [{"where": "broker 3" if complete else "/brokers/ids/7", "what": "NO_AUTH"}],
+                "problems": [{"where": unseen, "what": "NO_AUTH"}],
             },
             {"complete": True, "in_motion": [], "problems": []} | old,
         ),
@@ -287,7 +287,7 @@ def test_what_a_later_survey_no_longer_finds_is_gone(by_both: _Stuck) -> None:
 
 
 def test_a_survey_that_does_not_know_all_of_zookeeper_proves_little(spark: SparkSession, silver: _Silver) -> None:
-    stuck = _Stuck(silver, _survey(spark, complete=False))
+    stuck = _Stuck(silver, _survey(spark, unseen="/brokers/ids/7"))
     assert stuck.rows["gone"]["seen_in"] == "journal"
     # Where a registration could not be read, nobody is told to start that broker with an empty disk.
     assert stuck.why("kafkas") == (["is marked for deletion and not gone yet"], [], "lethe rescue --topic kafkas")
