@@ -63,7 +63,7 @@ def read_candidates(path: Path) -> tuple[Candidate, ...]:
 def read_cluster_id(path: Path) -> str | None:
     """The Kafka cluster of the lake that this is, or that the table lies in; None for a table outside of any lake, and
     where no survey has told yet. Blocking. Raises ValueError for a lake of another version, or of none; OSError."""
-    lake = _lake_of(path.resolve())
+    lake = lake_of(path.resolve())
     if lake is None:
         return None
     file = lake / IDENTITY
@@ -75,7 +75,8 @@ def read_cluster_id(path: Path) -> str | None:
         raise ValueError(f"{file}: {error}") from error
 
 
-def _lake_of(path: Path) -> Path | None:
+def lake_of(path: Path) -> Path | None:
+    """The lake that this is, or that this table lies in."""
     if path.is_dir() and ((path / IDENTITY).exists() or (path / TABLE).is_dir()):
         return path
     for place in (path, *path.parents):

@@ -2,8 +2,9 @@
 
 The table is shown as a plan: what goes, what does not and why, who would notice. It has to be agreed to. Then topics
 are marked little by little; each batch is judged once more right before, by all that is asked for the plan. A table
-that is old is refused, because what it says was true when its survey was taken, and so is one of another cluster. A
-topic about which somebody could not be asked is left out, unless that is allowed beforehand.
+that is old is refused, because what it says was true when its survey was taken, and so is one of another cluster, or
+one that was made by other rules than its lake has by now. What that lake protects is left out. A topic about which
+somebody could not be asked is left out, unless that is allowed beforehand.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 
 from adapters.candidates import Candidate, NoPyArrow, read_candidates, read_cluster_id
 from adapters.deletion_admin import deletions_paused
+from adapters.lake_rules import read_rules
 from adapters.topic_readers import Asked, Readers, ask_readers
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.acting_controller import acting_controller
@@ -68,6 +70,7 @@ async def candidates_deletion(
     """Reads the table, looks, asks, deletes. Raises Refusal where nothing may be done, ValueError for a table that
     cannot be understood."""
     candidates = await _read(wanted.path)
+    wanted = replace(wanted, protected=(*wanted.protected, *await _protected(wanted.path)))
     _demand_fresh(candidates, wanted, now_ms or time.time_ns() // 1_000_000)
     await _demand_this_cluster(session, wanted.path)
     plan = await make_plan(session, candidates, wanted)
@@ -118,6 +121,15 @@ async def _read(path: Path) -> tuple[Candidate, ...]:
         raise Refusal(f"{path} was not read: {problem}", Exit.USAGE) from problem
     except OSError as problem:
         raise Refusal(f"{path} cannot be read: {problem.strerror or problem}", Exit.USAGE) from problem
+
+
+async def _protected(path: Path) -> tuple[str, ...]:
+    """What the table's lake was told to protect. Raises ValueError for a table that was made by other rules."""
+    try:
+        rules = await asyncio.to_thread(read_rules, path)
+    except OSError as problem:
+        raise Refusal(f"{path} cannot be read: {problem.strerror or problem}", Exit.USAGE) from problem
+    return () if rules is None else rules.protected
 
 
 async def _demand_this_cluster(session: ZooKeeperSession, path: Path) -> None:

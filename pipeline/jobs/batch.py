@@ -13,8 +13,9 @@ from pipeline.io.lake import Lake
 from pipeline.io.surveys import must_be_of_surveys
 from pipeline.jobs.refresh import refresh
 from pipeline.jobs.refresh_audit import refresh_audit, unaudited
+from pipeline.jobs.refresh_gold import keep_rules
 from pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
-from pipeline.jobs.rules import Wishes, settled
+from pipeline.jobs.rules import Wishes
 from pipeline.jobs.take_in import take_in_journal
 from pipeline.jobs.take_in_surveys import take_in_surveys
 
@@ -47,7 +48,7 @@ def run(
     journal_files(spark, journals)
     must_be_of_surveys(spark, surveys)
     with lake.writer(batch_id, wait_s, lambda who: stage(f"waiting: {who}")):
-        rules = settled(lake.files, wishes)
+        rules = keep_rules(lake, wishes, now)
         if journals:
             stage("reading the journal")
             files = journal_files(spark, journals)

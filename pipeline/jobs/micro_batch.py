@@ -25,9 +25,9 @@ from pipeline.io.following import survey_state
 from pipeline.io.lake import Lake, LakeUnusable, StagedRows
 from pipeline.io.stream_notes import StreamNotes
 from pipeline.jobs.refresh import refresh
-from pipeline.jobs.refresh_gold import refresh_stuck
+from pipeline.jobs.refresh_gold import keep_rules, refresh_stuck
 from pipeline.jobs.report import DayRange, Only
-from pipeline.jobs.rules import Rules, Wishes, settled
+from pipeline.jobs.rules import Rules, Wishes
 from pipeline.jobs.take_in import add_new
 from pipeline.jobs.take_in_surveys import take_in_surveys
 from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
@@ -95,14 +95,14 @@ class MicroBatches:
                     f"{batch}: "
                     "it is of another lake, or this one was made anew; remove the checkpoint to read everything again"
                 )
-            owed_before = self.lake.owed()
+            owed_before, rules = self.lake.owed(), self._rules(now)
             watermark = _moment(notes.begin(batch, _ms(newest(self.lake), now, self.delay)))
             ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
             counts = Counts()
             if not notes.is_taken(batch):
                 counts = self._take_in(lines, notes.taken(batch), watermark, ingested_at, name)
             surveys, refused = self._take_in_surveys(ingested_at, name)
-            days = self._refresh(bool(owed_before), counts, surveys, now, name, self._rules())
+            days = self._refresh(bool(owed_before), counts, surveys, now, name, rules)
             notes.forget_before(batch)
             self._put_together(days)
         return Done(batch, counts, surveys, refused, watermark, days)
@@ -111,10 +111,11 @@ class MicroBatches:
         """Makes anew what changes though nothing comes: a controller that is dead writes no line, and what it leaves
         behind gets stuck. Raises as `do`."""
         with self.lake.writer(f"stream-{self.stream_id[:8]}-time"):
-            refresh_stuck(self.lake, self.now(), self._rules())
+            now = self.now()
+            refresh_stuck(self.lake, now, self._rules(now))
 
-    def _rules(self) -> Rules:
-        rules = settled(self.lake.files, self.wishes)
+    def _rules(self, now: datetime.datetime) -> Rules:
+        rules = keep_rules(self.lake, self.wishes, now)
         self.wishes = Wishes()
         return rules
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pipeline import tables
 from pipeline.io.lake import Lake
 from pipeline.jobs.report import Only, Stage
-from pipeline.jobs.rules import Rules
+from pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
 from pipeline.transforms.candidates import stale_topic_candidates
 from pipeline.transforms.reclaim import daily_reclaim
 from pipeline.transforms.slo import deletion_slo
@@ -48,17 +48,33 @@ def refresh_gold(
     made = [tables.STUCK_NOW]
     if lake.days(tables.SURVEYS) and (only.surveyed is None or only.surveyed):
         stage("making stale_topic_candidates")
-        candidates = stale_topic_candidates(
-            lake.read(tables.SURVEYS),
-            lake.read(tables.ZNODE_SNAPSHOT),
-            lake.read(tables.DIRECTORIES),
-            lake.read(tables.LEFTOVERS),
-            now=now,
-            rule=rules.stale,
-        )
-        lake.write_whole(tables.STALE_TOPIC_CANDIDATES, candidates)
+        refresh_candidates(lake, now, rules)
         made.append(tables.STALE_TOPIC_CANDIDATES)
     return {table.name: lake.read(table).count() for table in made}
+
+
+def keep_rules(lake: Lake, wishes: Wishes, now: datetime.datetime) -> Rules:
+    """The rules that hold from now on. Where the table of unused topics was made by others, it is made anew at once: it
+    may name what is protected by now. Inside `lake.writer`, before anything is taken in. Raises as `settled`."""
+    rules = settled(lake.files, wishes)
+    # What an interrupted run owes is made anew with the table; until then the tables it comes of do not fit each other.
+    if lake.has(tables.STALE_TOPIC_CANDIDATES) and not lake.owed() and not are_applied(lake.files):
+        refresh_candidates(lake, now, rules)
+    return rules
+
+
+def refresh_candidates(lake: Lake, now: datetime.datetime, rules: Rules) -> None:
+    """The table of unused topics, by the rules that hold."""
+    candidates = stale_topic_candidates(
+        lake.read(tables.SURVEYS),
+        lake.read(tables.ZNODE_SNAPSHOT),
+        lake.read(tables.DIRECTORIES),
+        lake.read(tables.LEFTOVERS),
+        now=now,
+        rule=rules.stale,
+    )
+    lake.write_whole(tables.STALE_TOPIC_CANDIDATES, candidates)
+    note_applied(lake.files)
 
 
 def refresh_stuck(lake: Lake, now: datetime.datetime, rules: Rules) -> None:

@@ -5,22 +5,20 @@ run over the journal alone would name as candidates for deletion what the run be
 said changes what is remembered, each thing by itself; said patterns take the place of the remembered ones.
 
 They stand in `_rules/00000001.json`, each change in a file of its own that is complete when it gets its name; the one
-with the highest number counts.
+with the highest number counts (`protocol.lake_rules`). Whether the table of unused topics was made by them is noted
+beside it, so that a process that dies between the two leaves no table that goes by other rules for long.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pipeline.io.files import Item
 from pipeline.io.lake import LakeUnusable
 from pipeline.transforms.candidates import StaleRule
 from pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
-
-PLACE: Final = "_rules"
-_ENDING: Final = ".json"
+from protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of, made_by, newest_number, rules_of
 
 
 class Place(Protocol):
@@ -75,35 +73,42 @@ def settled(files: Place, wishes: Wishes) -> Rules:
     return rules
 
 
+def are_applied(files: Place) -> bool:
+    """Whether the table of unused topics was made by the rules that hold."""
+    names = _names(files)
+    return made_by(newest_number(names)) in names
+
+
+def note_applied(files: Place) -> None:
+    """The table of unused topics has been made by the rules that hold. Inside `lake.writer`."""
+    number = newest_number(_names(files))
+    files.write_text(f"{files.root}/{PLACE}/{made_by(number)}", "")
+
+
 def _remembered(files: Place) -> tuple[int, Rules]:
     """The number of what is remembered, 0 where nothing is."""
-    found = [item for item in files.items(f"{files.root}/{PLACE}") if item.name.endswith(_ENDING)]
-    if not found:
+    number = newest_number(_names(files))
+    if not number:
         return 0, Rules()
-    newest = found[-1]
+    path = f"{files.root}/{PLACE}/{file_of(number)}"
     try:
-        said = json.loads(files.read_text(newest.path))
-        stale = StaleRule(float(said["unwritten_days"]), tuple(map(str, said["protected"])), force=bool(said["forced"]))
-        return int(newest.name.removesuffix(_ENDING)), Rules(stale, int(said["stuck_after_ms"]))
-    except (ValueError, TypeError, KeyError) as error:
-        raise LakeUnusable(
-            f"{newest.path} does not say which topics count as unused and which are protected ({error!r}): remove it, "
-            "and say it anew with --unwritten-days and --protect"
-        ) from error
+        said = rules_of(files.read_text(path))
+        return number, Rules(StaleRule(said.unwritten_days, said.protected, force=said.forced), said.stuck_after_ms)
+    except ValueError as error:
+        raise LakeUnusable(f"{path}: {error}") from error
 
 
 def _remember(files: Place, number: int, rules: Rules) -> None:
-    place = f"{files.root}/{PLACE}"
-    said = {
-        "unwritten_days": rules.stale.unwritten_days,
-        "protected": [*rules.stale.protected],
-        "forced": rules.stale.force,
-        "stuck_after_ms": rules.stuck_after_ms,
-    }
-    name = f"{number:08}{_ENDING}"
+    place, name = f"{files.root}/{PLACE}", file_of(number)
+    stale = rules.stale
+    said = LakeRules(stale.unwritten_days, tuple(stale.protected), stale.force, rules.stuck_after_ms)
     files.make_directory(place)
-    files.write_text(f"{place}/.{name}", json.dumps(said) + "\n")
+    files.write_text(f"{place}/.{name}", encode_rules(said))
     files.rename(f"{place}/.{name}", f"{place}/{name}")
     for item in files.items(place):
         if item.name < name:
             files.remove(item.path)
+
+
+def _names(files: Place) -> list[str]:
+    return [item.name for item in files.items(f"{files.root}/{PLACE}")]

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from adapters import topic_admin
-from adapters.candidates import Candidate
+from adapters.candidates import TABLE, Candidate
 from adapters.deletion_admin import pause_deletions
 from adapters.topic_readers import Asked, Group, Offsets, Readers
 from cli import candidates_look, topics_delete_candidates
@@ -21,6 +21,8 @@ from cli.paced_marking import Pace
 from cli.topics_create import Wanted as WantedTopic
 from cli.topics_create import creation
 from cli.topics_delete_candidates import Wanted, candidates_deletion
+from protocol.lake import IDENTITY, encode_identity
+from protocol.lake_rules import PLACE, LakeRules, encode_rules
 from protocol.vocabulary import TopicPartition, topic_id_to_text
 from protocol.zookeeper.operations import Create
 from tests.fakes.stale_topics import DAY_MS, TAKEN_AT_MS, ToldSizes, candidate
@@ -132,6 +134,25 @@ async def test_a_dry_run_shows_the_plan_and_changes_nothing(
     )
     assert answer.tables[0].rows[0][-1] == "could not be asked"
     assert await marked(cluster) == ()
+
+
+async def test_what_the_tables_lake_protects_stays(cluster: FakeSession, tmp_path: Path) -> None:
+    (tmp_path / IDENTITY).write_text(encode_identity(None))
+    (tmp_path / TABLE).mkdir(parents=True)
+    (tmp_path / PLACE).mkdir()
+    (tmp_path / PLACE / "00000002.json").write_text(encode_rules(LakeRules(30, ("ord*",), False, 5)))
+    wanted = await table(cluster, tmp_path / TABLE, *NAMES)
+    wanted = changed(wanted, protected=("vis*",))
+    with pytest.raises(ValueError, match="has not yet been made anew"):
+        await candidates_deletion(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
+    assert await marked(cluster) == ()
+    (tmp_path / PLACE / "00000002.made").touch()
+    answer = await candidates_deletion(cluster, changed(wanted, dry_run=True), confirm=None, now_ms=NOW_MS)
+    assert [row[0] for row in answer.tables[0].rows] == ["bills"]
+    assert answer.tables[1].rows == (
+        ("orders", "it is protected by ord*"),
+        ("visits", "it is protected by vis*"),
+    )
 
 
 async def test_what_is_agreed_to_is_deleted_little_by_little(cluster: FakeSession, tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ import pytest
 from cli.stale_rule import wishes
 from pipeline.io.files import Item
 from pipeline.io.lake import LakeUnusable
-from pipeline.jobs.rules import PLACE, Rules, Wishes, settled
+from pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
 from pipeline.jobs.stream import must_be_no_lake
 from pipeline.transforms.candidates import StaleRule
 from protocol.lake import IDENTITY, encode_identity
+from protocol.lake_rules import PLACE
 
 
 class Disk:
@@ -77,6 +78,20 @@ def test_a_change_that_was_interrupted_has_not_happened() -> None:
     after = settled(disk, Wishes(protected=("y",)))
     disk.write_text(f"/lake/{PLACE}/00000001.json", "an old one that was not removed")
     assert settled(disk, Wishes()) == after
+
+
+def test_a_table_that_was_made_by_other_rules_is_told() -> None:
+    disk = Disk()
+    settled(disk, Wishes())
+    assert not are_applied(disk)
+    note_applied(disk)
+    settled(disk, Wishes())
+    assert are_applied(disk), "nothing was changed"
+    settled(disk, Wishes(protected=("x",)))
+    assert not are_applied(disk)
+    note_applied(disk)
+    assert are_applied(disk)
+    assert list(disk.texts) == [f"/lake/{PLACE}/00000002.json", f"/lake/{PLACE}/00000002.made"]
 
 
 def test_force_is_remembered_with_its_days() -> None:

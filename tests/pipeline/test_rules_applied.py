@@ -1,0 +1,45 @@
+"""Unused topics are listed by the rules that hold, also where nothing is read but a change of the rules."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.io.frames import empty
+from pipeline.io.lake import Lake
+from pipeline.jobs.refresh_gold import keep_rules
+from pipeline.jobs.rules import Wishes, are_applied
+from pipeline.tables import STALE_TOPIC_CANDIDATES
+
+NOW = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
+
+
+def test_a_change_of_the_rules_makes_the_table_anew(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+
+    def listed() -> int:
+        return len([*(tmp_path / "lake" / STALE_TOPIC_CANDIDATES.path).glob("planted-*.parquet")])
+
+    def plant() -> None:
+        """The table is told from one that was made anew by a file that nobody else would write."""
+        (tmp_path / "lake" / STALE_TOPIC_CANDIDATES.path / "planted-0.parquet").touch()
+
+    with lake.writer("one"):
+        keep_rules(lake, Wishes(), NOW)
+        assert not lake.has(STALE_TOPIC_CANDIDATES), "nobody has made it, so it is not made here"
+        lake.write_whole(STALE_TOPIC_CANDIDATES, empty(spark, STALE_TOPIC_CANDIDATES.schema).where(F.lit(True)))
+        plant()
+        keep_rules(lake, Wishes(protected=("orders",)), NOW)
+        assert (listed(), are_applied(lake.files)) == (0, True)
+        plant()
+        rules = keep_rules(lake, Wishes(), NOW)
+        assert (rules.stale.protected, listed()) == (("orders",), 1), "nothing has changed"
+        lake.owe([NOW.date()])
+        keep_rules(lake, Wishes(protected=("bills",)), NOW)
+        assert (listed(), are_applied(lake.files)) == (1, False), "it is made with what is owed"
+        lake.settle([NOW.date()])
+        keep_rules(lake, Wishes(), NOW)
+        assert (listed(), are_applied(lake.files)) == (0, True), "the change was not forgotten meanwhile"
