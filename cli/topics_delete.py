@@ -72,8 +72,8 @@ Protect = Annotated[
     typer.Option(
         "--protect",
         metavar="PATTERN",
-        help="With --from-candidates: topics that are never deleted, with * and ?; may be repeated. What the lake protects "
-        "is left out anyway.",
+        help="With --from-candidates: topics that are never deleted, with * and ?; may be repeated. What the lake "
+        "protects is left out anyway.",
         show_default=False,
     ),
 ]

@@ -195,7 +195,7 @@ DELETION_SPANS: Final = _table(
     (
         "waited_for",
         ArrayType(WAITED_FOR, containsNull=False),
-        "brokers whose replicas could not be deleted: broker_to_return, log_directory, unreachable, or their answer",
+        "for whom, and why (now, if it lasts): broker_to_return, log_directory, unreachable, asked, or an answer",
     ),
     ("waited_ms", LONG, "as long as one of these lasted, overlaps counted once; null while one lasts"),
     ("controllers", NUMBERS, "ids of the controllers that worked on it"),
@@ -220,6 +220,7 @@ REPLICA_DELETIONS: Final = _table(
     ("last_refusal", TEXT, "the last of them"),
     ("ineligible_since", INSTANT, "when it first could not be deleted, or answered with an error"),
     ("ineligible_ms", LONG, "how long from then until it was; 0: always possible; null while it is not"),
+    ("last_ineligible_at", INSTANT, "when it last could not be deleted, or answered with an error"),
     ("ack_ms", LONG, "from the last time of asking to the acknowledgement"),
     _DAY,
 )

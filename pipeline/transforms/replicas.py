@@ -6,7 +6,7 @@ summed up for each replica has a fixed width and is summed up in one pass. Refus
 up by themselves.
 
 An acknowledgement counts when a controller says so: the replica's transition, and the answer, both of which are lines.
-After a failover a replica is asked, and acknowledges, again.
+After a failover a replica is asked, and acknowledges, again: what counts is what came last.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def replica_deletions(events: DataFrame, heads: DataFrame) -> DataFrame:
     # After a failover an acknowledgement of the former controller does not end what the present one waits for.
     ineligible_ms = (
         F.when(F.col("ineligible_since").isNull(), F.lit(0))
-        .when(F.col("last_acked_at") >= F.col("ineligible_since"), _ms("ineligible_since", "last_acked_at"))
+        .when(F.col("last_acked_at") >= F.col("last_ineligible_at"), _ms("ineligible_since", "last_acked_at"))
         .when(F.col("done_at").isNotNull(), _ms("ineligible_since", "done_at"))
     )
     answered_last = F.col("last_acked_at") >= F.col("last_asked_at")
@@ -83,6 +83,7 @@ def _summed_up(said: DataFrame) -> DataFrame:
         F.min(_at(ACKED)).alias("acked_at"),
         F.max(_at(ACKED)).alias("last_acked_at"),
         F.min(_at(INELIGIBLE, REFUSED)).alias("ineligible_since"),
+        F.max(_at(INELIGIBLE, REFUSED)).alias("last_ineligible_at"),
     )
 
 

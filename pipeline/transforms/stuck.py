@@ -7,7 +7,11 @@ is of a cluster whose controller is Kafka's own. Where both know the topic, the 
 
 A span whose end is missing in the journal is not stuck: a survey that was taken after its last line and finds another
 incarnation, or knows all of ZooKeeper and finds it neither marked nor incomplete, has seen that it is gone. Clocks of
-different machines differ: a survey counts as taken after a line only if it is younger by more than `CLOCKS_DIFFER_MS`.
+different machines differ: a survey counts as taken after a line only if it is younger by more than `CLOCKS_DIFFER_MS`,
+and one that says to be of a time that far after `now` is not looked at.
+
+Which brokers are registered the newest survey has seen: one that the journal says is away, and that the survey found
+after the journal's word of it, is not. Nobody is to start a second broker with the id of one that runs.
 
 A topic that nobody has marked is not stuck by the survey's word alone, however incomplete its tree is: it may be in the
 making. Only where the journal has an open deletion of it, both say so.
@@ -25,7 +29,7 @@ from pipeline import schemas
 from pipeline.transforms.contract import CLOCKS_DIFFER_MS, to_schema
 from pipeline.transforms.spans import OPEN
 from pipeline.transforms.stuck_causes import TYPE, Cause, cause, filled, no_causes, only_if
-from pipeline.transforms.waits import BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
+from pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
 from protocol.findings import Reason
 from protocol.zookeeper import paths
 
@@ -52,7 +56,7 @@ _HELD_BY: Final = {
 
 
 class Surveyed(NamedTuple):
-    """What surveys saw; of several, the newest counts."""
+    """What surveys saw; of several, the newest counts that is not of the future."""
 
     surveys: DataFrame
     """SURVEYS"""
@@ -75,13 +79,14 @@ def stuck_now(
     `now` has a time zone. Stuck is what has waited for `threshold_ms` by then, and what is marked nobody knows since
     when.
     """
+    moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
     rows = _in_journal(spans, replicas)
     if surveyed is not None:
-        rows = _with_survey(rows, surveyed)
-    moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
+        is_past = F.unix_millis("taken_at") - F.unix_millis(moment) <= CLOCKS_DIFFER_MS
+        rows = _with_survey(rows, surveyed._replace(surveys=surveyed.surveys.where(is_past)))
     waiting_ms = F.unix_millis(moment) - F.unix_millis("since")
     causes = F.array_sort(
-        F.when(F.size("causes") > 0, F.col("causes")).otherwise(
+        F.when(F.size("causes") > 0, F.array_distinct("causes")).otherwise(
             F.when(F.col("seen_in") == "survey", F.array(cause(Cause.MARKED))).otherwise(
                 F.array(cause(Cause.IN_PROGRESS))
             )
@@ -107,22 +112,25 @@ def stuck_now(
 
 
 def _in_journal(spans: DataFrame, replicas: DataFrame) -> DataFrame:
-    """topic, topic_id, span, since, phase, causes, seen_in, last_at."""
+    """topic, topic_id, span, since, phase, causes, tried (broker to the last time that it could not be asked, or
+    refused), seen_in, last_at."""
     # Where znodes were removed only the line that says "done" is missing.
     still_open = spans.where((F.col("outcome") == OPEN) & F.col("znodes_gone_at").isNull())
-    key = [F.col(f"open.{name}").eqNullSafe(F.col(f"silent.{name}")) for name in _SPAN]
-    joined = still_open.alias("open").join(_silent(replicas).alias("silent"), key, "left")
+    key = [F.col(f"open.{name}").eqNullSafe(F.col(f"of.{name}")) for name in _SPAN]
+    joined = still_open.alias("open").join(_of_brokers(replicas).alias("of"), key, "left")
     return (
         joined.select(
             *(F.col(f"open.{name}").alias(name) for name in _SPAN),
             *(F.col(f"open.{name}") for name in (*_INSTANTS, "phase", "held", "waited_for")),
-            F.coalesce("silent.brokers", F.array().cast("array<int>")).alias("silent"),
+            F.coalesce("of.silent", F.array().cast("array<int>")).alias("silent"),
+            F.col("of.tried").alias("tried"),
         )
         .select(
             *_SPAN,
             F.coalesce(*_INSTANTS).alias("since"),
             "phase",
             F.concat(_holding(), _waiting(), _asked(), _finishing()).alias("causes"),
+            "tried",
             F.lit("journal").alias("seen_in"),
             F.greatest(*_INSTANTS).alias("last_at"),
         )
@@ -130,10 +138,18 @@ def _in_journal(spans: DataFrame, replicas: DataFrame) -> DataFrame:
     )
 
 
-def _silent(replicas: DataFrame) -> DataFrame:
-    """Brokers that were asked, and neither acknowledged nor refused."""
-    asked = F.col("last_asked_at").isNotNull() & F.col("acked_at").isNull() & (F.col("ineligible_ms") == 0)
-    return replicas.where(asked).groupBy(*_SPAN).agg(F.sort_array(F.collect_set("broker")).alias("brokers"))
+def _of_brokers(replicas: DataFrame) -> DataFrame:
+    """Of each span: silent, the brokers that were asked and have neither acknowledged nor refused since; tried."""
+    owes_answer = F.col("last_asked_at").isNotNull() & F.col("ack_ms").isNull() & F.col("ineligible_ms").isNotNull()
+    return (
+        replicas.groupBy(*_SPAN, "broker")
+        .agg(F.bool_or(owes_answer).alias("owes_answer"), F.max("last_ineligible_at").alias("at"))
+        .groupBy(*_SPAN)
+        .agg(
+            F.sort_array(F.collect_set(F.when(F.col("owes_answer"), F.col("broker")))).alias("silent"),
+            F.map_from_entries(F.collect_list(F.struct("broker", "at"))).alias("tried"),
+        )
+    )
 
 
 def _holding() -> Column:
@@ -151,6 +167,7 @@ def _waiting() -> Column:
             F.when(reason == BROKER_TO_RETURN, cause(Cause.BROKER_TO_RETURN, broker=broker))
             .when(reason == LOG_DIRECTORY, cause(Cause.LOG_DIRECTORY, broker=broker))
             .when(reason == UNREACHABLE, cause(Cause.BROKER_UNREACHABLE, broker=broker))
+            .when(reason == ASKED, cause(Cause.ANSWER, broker=broker))
             .otherwise(cause(Cause.BROKER_ERROR, broker=broker, detail=reason))
         )
 
@@ -185,6 +202,8 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
         rows.join(found.drop("topic_id", "is_marked"), "topic", "left")
         .join(incarnations, "topic", "left")
         .join(F.broadcast(newest.drop("survey_id", "problems")), F.lit(True), "left")
+        .join(F.broadcast(_registered(znodes)), F.lit(True), "left")
+        .withColumn("causes", F.transform("causes", _unless_registered))
     )
     is_other = F.coalesce(F.col("topic_id") != F.col("id_now"), F.lit(False))
     is_found = F.col("found_causes").isNotNull() & ~is_other
@@ -219,6 +238,19 @@ def _knows_tree() -> Column:
     """ZooKeeper was read whole, whatever of caches and disks was not: those say nothing of which topics there are."""
     of_znode = F.exists("newest.problems", lambda problem: problem["where"].startswith("/"))
     return F.col("newest.complete") | ~F.coalesce(of_znode, F.lit(True))
+
+
+def _registered(znodes: DataFrame) -> DataFrame:
+    """registered: the brokers of which a registration was found, in the one row."""
+    return znodes.where(F.col("kind") == "broker").agg(F.collect_set("broker").alias("registered"))
+
+
+def _unless_registered(each: Column) -> Column:
+    """A cause of the journal's; another one where the survey found the broker registered that it says is away."""
+    broker = each["broker"]
+    is_later = F.coalesce(F.col("taken_at") >= F.try_element_at("tried", broker), F.lit(True))
+    is_back = (each["rank"] == Cause.BROKER_TO_RETURN.rank) & F.array_contains("registered", broker) & is_later
+    return F.when(is_back, cause(Cause.BROKER_UNREACHABLE, broker=broker)).otherwise(each)
 
 
 def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:

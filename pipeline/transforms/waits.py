@@ -3,6 +3,10 @@
 Theory of operation. A replica is waited for from the first time that it could not be deleted until it was. Of a broker
 the journal tells when it failed, lost a log directory and came back: what it told last before the wait is the reason,
 or, where a return is the first that is told of it, that it was away. Otherwise the answer that did not count is.
+
+Of a wait that lasts somebody wants to know why it does by now, and may do something about it: start a broker with an
+empty disk, say. So what was told last counts. A broker that came back is not away; one that was asked after all of that
+owes an answer.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pipeline.transforms.journal_lines import broker_lines
 BROKER_TO_RETURN: Final = "broker_to_return"
 LOG_DIRECTORY: Final = "log_directory"
 UNREACHABLE: Final = "unreachable"
+ASKED: Final = "asked"
 """A reason that is none of these is the answer that did not count."""
 _FAILED: Final = "failed"
 _STARTED: Final = "started"
@@ -29,6 +34,8 @@ _SPAN: Final = ("topic", "topic_id", "span")
 def waits(replicas: DataFrame, events: DataFrame) -> DataFrame:
     """One row per span and broker of REPLICA_DELETIONS: topic, topic_id, span, broker; acked (replicas), first_ack_at,
     last_ack_at; wait: a WAITED_FOR, null where nothing was waited for."""
+    lasts = F.col("ineligible_since").isNotNull() & F.col("ineligible_ms").isNull()
+    is_asked = F.coalesce(F.col("last_asked_at") > F.col("last_ineligible_at"), F.lit(False))
     until = F.timestamp_millis(F.unix_millis("ineligible_since") + F.col("ineligible_ms"))
     by_broker = replicas.groupBy(*_SPAN, "broker").agg(
         F.count("acked_at").alias("acked"),
@@ -37,7 +44,9 @@ def waits(replicas: DataFrame, events: DataFrame) -> DataFrame:
         F.count("ineligible_since").alias("waited"),
         F.min("ineligible_since").alias("since"),
         F.max(F.when(F.col("ineligible_since").isNotNull(), until)).alias("last_until"),
-        F.count_if(F.col("ineligible_since").isNotNull() & F.col("ineligible_ms").isNull()).alias("lasting"),
+        F.count_if(lasts).alias("lasting"),
+        F.count_if(lasts & ~is_asked).alias("unasked"),
+        F.min(F.when(lasts, F.col("last_asked_at"))).alias("asked_at"),
         F.max("last_refusal").alias("refusal"),
     )
     ended = F.when(F.col("lasting") == 0, F.col("last_until"))
@@ -83,23 +92,30 @@ def otherwise_waited(spans: DataFrame, events: DataFrame, brokers: Collection[in
     told = F.when(F.col("said").isin(BROKER_TO_RETURN, LOG_DIRECTORY), F.col("said"))
     return (
         spans.select("topic", F.explode("waited_for").alias("wait"))
-        .select("topic", "wait.broker", "wait.since", F.col("wait.reason").alias("said"))
+        .select("topic", "wait.broker", "wait.since", "wait.until", F.col("wait.reason").alias("said"))
         .where(F.col("broker").isin(*brokers))
         .join(F.broadcast(_histories(events)), "broker", "left")
-        .where(~told.eqNullSafe(_reason_told()))
+        .where(~told.eqNullSafe(_reason_told(F.col("until").isNull())))
         .select("topic")
     )
 
 
 def _reason() -> Column:
-    return F.coalesce(_reason_told(), "refusal", F.lit(UNREACHABLE))
+    lasts = F.col("lasting") > 0
+    told = F.try_element_at("history", F.lit(-1))
+    is_since = told.isNull() | (told["what"] == _STARTED) | (F.col("asked_at") > told["at"])
+    return F.when(lasts & (F.col("unasked") == 0) & is_since, ASKED).otherwise(
+        F.coalesce(_reason_told(lasts), "refusal", F.lit(UNREACHABLE))
+    )
 
 
-def _reason_told() -> Column:
+def _reason_told(lasts: Column) -> Column:
     """What a broker's history gives as the reason; null where it gives none."""
     before = F.filter("history", lambda told: told["at"] <= F.col("since"))
     after = F.filter("history", lambda told: told["at"] > F.col("since"))
     last = F.try_element_at(before, F.lit(-1))["what"]
     following = F.try_element_at(after, F.lit(1))["what"]
-    is_away = (last == _FAILED) | (last.isNull() & (following == _STARTED))
-    return F.when(is_away, BROKER_TO_RETURN).when(last == _LOST_DIRECTORY, LOG_DIRECTORY)
+    was_away = last.isNull() & (following == _STARTED)
+    at_first = F.when(was_away, _FAILED).otherwise(last)
+    told = F.when(lasts, F.try_element_at("history", F.lit(-1))["what"]).otherwise(at_first)
+    return F.when(told == _FAILED, BROKER_TO_RETURN).when(told == _LOST_DIRECTORY, LOG_DIRECTORY)

@@ -174,10 +174,12 @@ def replica_deletions(spans: Iterable[Span]) -> Iterator[Row]:
             asked = [at for at, kind, _ in told if kind == "asked"]
             acked = [at for at, kind, _ in told if kind == "acked"]
             refused = [(at, result) for at, kind, result in told if kind == "refused"]
-            since = min((at for at, kind, _ in told if kind in ("ineligible", "refused")), default=None)
+            unable = [at for at, kind, _ in told if kind in ("ineligible", "refused")]
+            since = unable[0] if unable else None
             ineligible: int | None = 0
             if since is not None:
-                ineligible = acked[-1] - since if acked and acked[-1] >= since else gap(since, span.first.get("done"))
+                is_over = acked and acked[-1] >= unable[-1]
+                ineligible = acked[-1] - since if is_over else gap(since, span.first.get("done"))
             yield span.key | {
                 "partition": partition,
                 "broker": broker,
@@ -189,10 +191,13 @@ def replica_deletions(spans: Iterable[Span]) -> Iterator[Row]:
                 "last_refusal": max(refused)[1] if refused else None,
                 "ineligible_since": text(since),
                 "ineligible_ms": ineligible,
+                "last_ineligible_at": text(unable[-1] if unable else None),
                 "ack_ms": acked[-1] - asked[-1] if acked and asked and acked[-1] >= asked[-1] else None,
                 # For what follows, not of the table:
                 "_acked": acked[0] if acked else None,
                 "_since": since,
+                "_asked": asked[-1] if asked else None,
+                "_is_asked_again": bool(asked and unable and asked[-1] > unable[-1]),
             }
 
 
@@ -201,6 +206,8 @@ def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]
     for line, said in in_order(lines):
         if line.type == "broker" and said.get("what") in ("failed", "started", "log directory failed"):
             history[int(line.subject.rpartition("/")[2])].append((line.time_ms, said["what"]))
+    for told in history.values():
+        told.sort()
     by_span: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in replicas:
         by_span[row["topic"], row["topic_id"], row["span"]].append(row)
@@ -268,17 +275,25 @@ def _waits(mine: list[Row], history: dict[int, list[tuple[int, str]]]) -> Iterat
         if not waited:
             continue
         since = min(row["_since"] for row in waited)
-        lasts = any(row["ineligible_ms"] is None for row in waited)
+        lasting = [row for row in waited if row["ineligible_ms"] is None]
         before = [what for at, what in history[broker] if at <= since]
         after = [what for at, what in history[broker] if at > since]
         refusals = [row["last_refusal"] for row in mine if row["broker"] == broker and row["last_refusal"] is not None]
-        if before[-1:] == ["failed"] or (not before and after[:1] == ["started"]):
+        newest, told = history[broker][-1] if history[broker] else (0, "started")
+        if lasting:
+            is_asked = all(row["_is_asked_again"] for row in lasting)
+            if is_asked and (told == "started" or min(row["_asked"] for row in lasting) > newest):
+                told = "asked"
+            before, after = [told], []
+        if before == ["asked"]:
+            reason = "asked"
+        elif before[-1:] == ["failed"] or (not before and after[:1] == ["started"]):
             reason = "broker_to_return"
         elif before[-1:] == ["log directory failed"]:
             reason = "log_directory"
         else:
             reason = max(refusals, default="unreachable")
-        until = None if lasts else max(row["_since"] + row["ineligible_ms"] for row in waited)
+        until = None if lasting else max(row["_since"] + row["ineligible_ms"] for row in waited)
         yield {"broker": broker, "reason": reason, "replicas": len(waited), "since": since, "until": until}
 
 

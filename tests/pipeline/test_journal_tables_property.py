@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -15,13 +16,15 @@ from pipeline.transforms.slo import deletion_slo
 from pipeline.transforms.slow_brokers import slow_brokers
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
+from pipeline.transforms.stuck import stuck_now
 from pipeline.transforms.tenures import controller_tenures
-from tests.pipeline import reference, reference_gold
+from tests.pipeline import reference, reference_gold, reference_stuck
 from tests.pipeline.histories import History
 from tests.pipeline.journals import Line, events, rows_of
 from tests.pipeline.reference import Row
 
 EXAMPLES: Final = 100
+BY_BROKER: Final = "waits for broker "
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -32,6 +35,7 @@ class Made(NamedTuple):
     bronze: DataFrame
     replicas: DataFrame
     spans: DataFrame
+    wanted: list[reference.Span]
     wanted_replicas: list[Row]
     wanted_spans: list[Row]
 
@@ -47,7 +51,7 @@ def made(spark: SparkSession) -> Iterator[Made]:
     wanted = reference.spans(lines)
     wanted_replicas = list(reference.replica_deletions(wanted))
     wanted_spans = list(reference.deletion_spans(wanted, wanted_replicas, lines))
-    yield Made(lines, bronze, replicas, spans, reference.without_private(wanted_replicas), wanted_spans)
+    yield Made(lines, bronze, replicas, spans, wanted, reference.without_private(wanted_replicas), wanted_spans)
     for frame in (bronze, heads, replicas, spans):
         frame.unpersist()
 
@@ -74,6 +78,24 @@ def test_slow_brokers(made: Made) -> None:
     assert slow.columns == schemas.SLOW_BROKERS.names
 
 
+def test_stuck(made: Made) -> None:
+    now = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
+    rows = rows_of(stuck_now(made.spans, made.replicas, now=now))
+    found = {
+        (row["topic"], row["topic_id"], row["span"]): {why for why in row["reasons"] if why.startswith(BY_BROKER)}
+        for row in rows
+    }
+    wanted = reference_stuck.waited_for(made.wanted, made.lines)
+    assert found == {key: wanted[key] for key in found}
+    assert {key for key, why in wanted.items() if why} <= found.keys()
+    told = reference_stuck.last_told(made.lines)
+    back = {f"{BY_BROKER}{broker}, which is not reg" for broker, (_, what) in told.items() if what == "started"}
+    assert not [why for row in rows for why in row["reasons"] if why.startswith(tuple(back))]
+    said = [why.partition(",")[2] for each in wanted.values() for why in each]
+    assert len(set(said)) >= 6, "each cause"
+    assert len([each for each in wanted.values() if each]) > 20
+
+
 def test_reclaim(made: Made) -> None:
     reclaim = daily_reclaim(made.bronze)
     assert _in_order(rows_of(reclaim)) == _in_order(reference_gold.daily_reclaim(made.lines))
@@ -96,7 +118,7 @@ def test_the_examples_are_worth_something(made: Made) -> None:
     assert sum(len(span["held"]) > 1 for span in spans) > 10
     assert len({span["day"] for span in spans}) > 1
     reasons = {wait["reason"] for span in spans for wait in span["waited_for"]}
-    assert reasons >= {"broker_to_return", "log_directory", "unreachable", "KAFKA_STORAGE_ERROR"}
+    assert reasons >= {"broker_to_return", "log_directory", "unreachable", "asked", "KAFKA_STORAGE_ERROR"}
 
 
 def _in_order(rows: Iterable[Row]) -> list[str]:

@@ -22,14 +22,15 @@ def test_a_late_line_about_a_broker_tells_why_it_was_waited_for(spark: SparkSess
     journal.moved(3000, "waits", 2, "DELETION_INELIGIBLE")
     journal.broker(2000, 2, "failed")
     journal.broker(5000, 2, "started")
+    journal.broker(6000, 2, "modified")
     lake = Lake(spark, str(tmp_path / "lake"))
     reasons, written = [], []
     with lake.writer("refresh"):
-        for new in (journal.lines[:-2], journal.lines[-2:-1], journal.lines[-1:]):
+        for new in (journal.lines[:-3], *([line] for line in journal.lines[-3:])):
             lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
             changed = F.col("id").isin([line.id for line in new])
             written.append(refresh_deletions(lake, [DAY], lambda _: None, changed))
             (span,) = lake.read(tables.DELETION_SPANS).select("waited_for").collect()
             reasons.append([wait["reason"] for wait in span["waited_for"]])
-    assert reasons == [["unreachable"], ["broker_to_return"], ["broker_to_return"]]
-    assert written == [{DAY}, {DAY}, set()], "nothing is made anew for what changes nothing"
+    assert reasons == [["unreachable"], ["broker_to_return"], ["unreachable"], ["unreachable"]]
+    assert written == [{DAY}, {DAY}, {DAY}, set()], "nothing is made anew for what changes nothing"

@@ -292,6 +292,7 @@ def test_a_replica_from_asking_to_its_acknowledgement(tables: Tables) -> None:
         "last_refusal": None,
         "ineligible_since": None,
         "ineligible_ms": 0,
+        "last_ineligible_at": None,
         "ack_ms": 1002,
         "day": "2026-01-02",
     }

@@ -12,6 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline import schemas
 from pipeline.io.frames import empty, frame_of
+from pipeline.transforms.contract import CLOCKS_DIFFER_MS
 from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
@@ -31,6 +32,10 @@ NOW: Final = datetime.datetime.fromtimestamp((START + HOUR_MS) / 1000, datetime.
 SURVEYED_AT: Final = NOW - datetime.timedelta(minutes=1)
 MARKED_AT: Final = NOW - datetime.timedelta(minutes=30)
 SURVEY: Final = "20260102T105900.000Z"
+ASKED_AGAIN: Final = (
+    *("returned", "restarted", "failed-late", "asked-before"),
+    *("failover", "failover-gone", "registered", "lost-since"),
+)
 
 
 def _journal() -> Journal:
@@ -52,6 +57,7 @@ def _journal() -> Journal:
     journal.phases(0, "tombstone", ("queued", "started", "acknowledged"), "id")
     journal.phases(0, "znodes", ("queued", "started", "tombstoned", "acknowledged"), "id")
     journal.phases(0, "begun", ("queued", "started"), "id")
+    _asked_again(journal)
     # What the survey says of these differs.
     journal.phases(0, "both", ("queued", "started"), "id")
     journal.moved(1000, "both", 3, "DELETION_INELIGIBLE")
@@ -63,6 +69,36 @@ def _journal() -> Journal:
     journal.phases(0, "other-life", ("queued", "started"), "id-before")
     journal.phases(HOUR_MS + 1, "after-survey", ("queued", "started"), "id")
     return journal
+
+
+def _asked_again(journal: Journal) -> None:
+    """Waits whose cause is another one by now than when they began."""
+    for topic in ("returned", "restarted", "failed-late", "asked-before"):
+        journal.phases(0, topic, ("queued", "started"), "id")
+    journal.broker(500, 21, "failed")
+    journal.broker(60_000, 21, "started")
+    for topic in ("returned", "restarted"):
+        journal.moved(1000, topic, 21, "DELETION_INELIGIBLE")
+    journal.moved(61_000, "returned", 21, "DELETION_STARTED")
+    journal.answered(1000, "failed-late", 22, "KAFKA_STORAGE_ERROR")
+    journal.moved(1500, "asked-before", 22, "DELETION_INELIGIBLE")
+    journal.moved(1600, "asked-before", 22, "DELETION_STARTED")
+    journal.broker(60_000, 22, "failed")
+    # The first controller had the answer; the second asked again, and has none, or found the broker gone.
+    for topic in ("failover", "failover-gone"):
+        journal.phases(0, topic, ("queued", "started"), "id")
+        journal.answered(2000, topic, 23)
+        journal.phases(60_000, topic, ("queued", "started"), "id", by=1002)
+        journal.moved(62_000, topic, 23, "DELETION_STARTED")
+    journal.moved(1500, "failover-gone", 23, "DELETION_INELIGIBLE", "0")
+    journal.moved(63_000, "failover-gone", 23, "DELETION_INELIGIBLE", "0")
+    # The survey found both registered: 24 after it had failed, by the journal, and 25 before.
+    journal.phases(0, "registered", ("queued", "started"), "id")
+    journal.phases(0, "lost-since", ("queued", "started"), "id")
+    journal.broker(500, 24, "failed")
+    journal.moved(1000, "registered", 24, "DELETION_INELIGIBLE")
+    journal.broker(HOUR_MS - 40_000, 25, "failed")
+    journal.moved(HOUR_MS - 30_000, "lost-since", 25, "DELETION_INELIGIBLE")
 
 
 def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bool = True) -> Surveyed:
@@ -79,6 +115,7 @@ def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bo
         return [*exists, {"kind": "marker", "topic": topic, "created_at": marked_at}]
 
     old = {"survey_id": "20260101T000000.000Z", "taken_at": SURVEYED_AT - datetime.timedelta(days=1)}
+    ahead = {"survey_id": "ahead", "taken_at": NOW + datetime.timedelta(milliseconds=CLOCKS_DIFFER_MS + 1)}
     return Surveyed(
         rows(
             schemas.SURVEYS,
@@ -88,12 +125,15 @@ def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bo
                 "problems": [{"where": unseen, "what": "NO_AUTH"}],
             },
             {"complete": True, "in_motion": [], "problems": []} | old,
+            # Its clock is ahead, and it saw nothing of any deletion.
+            {"complete": True, "in_motion": [], "problems": []} | ahead,
         ),
         rows(
             schemas.ZNODE_SNAPSHOT,
             *([{"kind": "controller", "broker": 1}] if has_controller else []),
-            *({"kind": "broker", "broker": broker} for broker in (1, 2)),
+            *({"kind": "broker", "broker": broker} for broker in (1, 2, 24, 25)),
             *marker("both"),
+            *(row for topic in ASKED_AGAIN for row in marker(topic)),
             *marker("kafkas"),
             {"kind": "partition", "topic": "kafkas", "partition": 0, "replicas": [1, 7]},
             {"kind": "partition", "topic": "kafkas", "partition": 1, "replicas": [7, 8]},
@@ -112,7 +152,7 @@ def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bo
             schemas.LEFTOVERS,
             *(
                 finding(topic, Reason.MARKED_TOPIC)
-                for topic in ("both", "kafkas", "moving", "just-marked", "other-life", "half")
+                for topic in ("both", "kafkas", "moving", "just-marked", "other-life", "half", *ASKED_AGAIN)
             ),
             finding("ghost", Reason.MARKER_WITHOUT_TOPIC),
             finding("half", Reason.HALF_DELETED_TOPIC, "partitions 0 have no state"),
@@ -169,7 +209,7 @@ def test_what_is_stuck_by_the_journal(by_journal: _Stuck) -> None:
     assert by_journal.columns == schemas.STUCK_NOW.names
     assert set(by_journal.rows) == {
         *("paused", "damaged", "mystery", "silent", "waiting", "tombstone", "znodes", "begun"),
-        *("both", "gone", "in-motion", "other-life", "skewed", "lost-mark"),
+        *("both", "gone", "in-motion", "other-life", "skewed", "lost-mark", *ASKED_AGAIN),
     }
     row = by_journal.rows["silent"]
     assert (row["topic_id"], row["span"], row["since"]) == ("id", 1, time_to_text(START))
@@ -206,6 +246,32 @@ def test_which_brokers_are_waited_for(by_journal: _Stuck) -> None:
     )
 
 
+def test_what_is_waited_for_by_now(by_journal: _Stuck) -> None:
+    said = {
+        "returned": "waits for broker 21, which has been asked and has not answered",
+        "restarted": "waits for broker 21, which could not be asked when it was last tried",
+        "failed-late": "waits for broker 22, which is not registered in ZooKeeper",
+        "asked-before": "waits for broker 22, which is not registered in ZooKeeper",
+        "failover": "waits for broker 23, which has been asked and has not answered",
+        "registered": "waits for broker 24, which is not registered in ZooKeeper",
+    }
+    assert {topic: by_journal.why(topic)[0] for topic in said} == {topic: [why] for topic, why in said.items()}
+    assert by_journal.why("failover-gone")[0] == [
+        "waits for broker 23, which could not be asked when it was last tried",
+        "waits for broker 23, which has been asked and has not answered",
+    ]
+
+
+def test_a_broker_that_the_survey_found_registered_is_not_to_be_started(by_both: _Stuck) -> None:
+    assert by_both.why("registered") == (
+        ["waits for broker 24, which could not be asked when it was last tried"],
+        [24],
+        "lethe explain registered",
+    )
+    assert by_both.why("lost-since")[0] == ["waits for broker 25, which is not registered in ZooKeeper"]
+    assert by_both.rows["lost-since"]["seen_in"] == "both"
+
+
 def test_what_is_last_to_be_waited_for(by_journal: _Stuck) -> None:
     assert by_journal.why("tombstone")[0] == [
         "waits for a broker to confirm that its metadata cache has dropped the topic"
@@ -219,7 +285,7 @@ def test_what_is_last_to_be_waited_for(by_journal: _Stuck) -> None:
 def test_a_cluster_without_a_journal(spark: SparkSession) -> None:
     nothing = _Silver(empty(spark, schemas.DELETION_SPANS), empty(spark, schemas.REPLICA_DELETIONS))
     stuck = _Stuck(nothing, _survey(spark, has_controller=False))
-    assert set(stuck.rows) == {"both", "kafkas", "moving", "ghost", "half", "other-life"}
+    assert set(stuck.rows) == {"both", "kafkas", "moving", "ghost", "half", "other-life", *ASKED_AGAIN}
     row = stuck.rows["kafkas"]
     assert (row["topic_id"], row["span"], row["seen_in"], row["phase"]) == ("id", None, "survey", None)
     assert (row["since"], row["waiting_ms"]) == (time_to_text(START + 30 * MINUTE_MS), 30 * MINUTE_MS)
