@@ -29,7 +29,9 @@ an agent that was restarted between two surveys: these are no violations of the 
 To audit a day again changes nothing, whichever other days are audited with it. Lines are compared with those of the
 same day and of the day before, surveys with the one before if it is of these days; deletions are looked at from their
 beginning to their end, and elections and gaps are known of all days. `lethe pipeline run` audits the days that it made
-anew, those after them, and those to which `lethe pipeline stream`, which audits nothing, has written since.
+anew, those after them, and those to which `lethe pipeline stream`, which audits nothing, has written since. Lines that
+come late may clear up what was found of a later day, or show something there: with them are audited the days on which
+their deletions ended, and the later days of which anything was found that does not show in a single line.
 """
 
 

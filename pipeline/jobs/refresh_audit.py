@@ -2,7 +2,11 @@
 
 Auditing a day again finds the same, whichever other days are audited with it: of the journal and of surveys, rules look
 at the day and at the day before; at elections and gaps, which are few, of all days; and at the table of deletions.
-Lines that come late may mend or break the day after theirs, which is audited again with it.
+Lines that come late may mend or break the day after theirs, which is audited again with it. They may mend or break
+later days as well: a deletion is judged on the day on which it ended, or on which the next controller knew nothing of
+it, which may be long after the line; elections and gaps say something of all that comes after them. So with a day are
+audited those on which deletions that were marked on it ended or were missed, and the later ones of which anything was
+found that does not show in a single line.
 
 A day of which nothing was found keeps its partition of the table, so that it can be told from a day that nobody has
 audited. A day is owed an audit where a table that the rules look at was written later than what was found: the stream
@@ -22,20 +26,24 @@ from pyspark.sql import functions as F
 from pipeline import tables
 from pipeline.io.lake import DAY, Lake
 from pipeline.quality.deletions import lack_acks
-from pipeline.quality.evidence import Evidence, is_lasting, is_unasked
-from pipeline.quality.rules import Verdict, audit, gathered, verdict
+from pipeline.quality.evidence import Evidence, is_lasting, is_unasked, skew
+from pipeline.quality.rules import RULES, Verdict, audit, gathered, verdict
 from pipeline.tables import Table
+from pipeline.transforms.spans import OPEN
 
 _DAY: Final = datetime.timedelta(days=1)
+_OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)
 _LOOKED_AT: Final = (tables.CONTROLLER_EVENTS, tables.DELETION_SPANS, tables.AGENT_INVENTORY, tables.ZNODE_SNAPSHOT)
 
 
 def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
-    """Makes the violations of these days anew, and of those after them; what they come to. Inside `lake.writer`."""
+    """Makes the violations of these days anew, and of those that hang on them; what they come to. Inside
+    `lake.writer`."""
     if not days:
         return Verdict(())
     had = lake.days(tables.CONTROLLER_EVENTS)
     all_days = {*had, *lake.days(tables.AGENT_INVENTORY)}
+    days = {*days, *in_doubt(lake, days)}
     concerned = sorted({*days, *(day for day in all_days if day > datetime.date.min and day - _DAY in days)})
     near = sorted({*concerned, *(day - _DAY for day in concerned if day > datetime.date.min)})
     spans = lake.read(tables.DELETION_SPANS)
@@ -52,6 +60,39 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
         found = audit(evidence, digest).where(F.col("day").isin(concerned))
         lake.replace_partitions(tables.VIOLATIONS, found, concerned, keep_empty=True)
     return verdict(lake.read(tables.VIOLATIONS, concerned))
+
+
+def in_doubt(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
+    """Days of which what was found may have changed with the lines of these days, or with the deletions that were
+    marked on them; neighbours left out."""
+    later = [day for day in lake.days(tables.VIOLATIONS) if day > min(days) and day not in days]
+    found: set[datetime.date] = set()
+    if later:
+        rows = lake.read(tables.VIOLATIONS, later).where(F.col("rule").isin(*_OF_SEVERAL_LINES))
+        found |= {row[DAY] for row in rows.select(DAY).distinct().collect()}
+    if lake.days(tables.DELETION_SPANS):
+        # Some day may be that of a damaged line.
+        found |= _ends(lake, days) & {*lake.days(tables.CONTROLLER_EVENTS), *later}
+    return found
+
+
+def _ends(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
+    """When deletions that were marked on these days ended, and when a controller took over that may have known nothing
+    of those that did not."""
+    spans = lake.read(tables.DELETION_SPANS, days)
+    ends = spans.select(F.explode(F.array("done_at", "last_at")).alias("at"))
+    taken_over = lake.read(tables.CONTROLLER_TENURES).select("active_at")
+    missed = (
+        spans.where(F.col("outcome") == OPEN)
+        .select("last_at")
+        .distinct()
+        .join(F.broadcast(taken_over), F.col("active_at") > F.col("last_at") + skew(), "inner")
+        .groupBy("last_at")
+        .agg(F.min("active_at").alias("at"))
+        .select("at")
+    )
+    every = ends.unionByName(missed).select(F.to_date("at").alias("day"))
+    return {row["day"] for row in every.distinct().collect() if row["day"] is not None}
 
 
 def unaudited(lake: Lake) -> set[datetime.date]:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline import schemas, tables
 from pipeline.io.frames import frame_of
 from pipeline.io.lake import Lake
-from pipeline.jobs.refresh_audit import refresh_audit, unaudited
+from pipeline.jobs.refresh_audit import in_doubt, refresh_audit, unaudited
 from pipeline.report.columns import LakeReader
 from pipeline.tables import Table
 from tests.pipeline.planted import START, Plants, planted
@@ -144,3 +144,28 @@ def test_a_day_that_was_written_to_is_owed_an_audit(spark: SparkSession, tmp_pat
     with lake.writer("stream"):
         lake.append(tables.CONTROLLER_EVENTS, frame_of(spark, schemas.CONTROLLER_EVENTS, late.lines))
     assert unaudited(lake) == {day(3)}
+
+
+def test_what_was_found_of_later_days_is_looked_at_again(spark: SparkSession, tmp_path: Path) -> None:
+    plants = Plants()
+    for number in range(9):
+        plants.agent(21).obeyed(number * DAY, 1, NONE=1)
+    first, third, sixth = (START + datetime.timedelta(days=number) for number in (0, 2, 5))
+    plants.span("long", marked_at=first, done_at=third, last_at=sixth)
+    plants.span("open", outcome="open", marked_at=first, done_at=None, last_at=third)
+    plants.span("of another day", marked_at=third, done_at=START + datetime.timedelta(days=8))
+    lake = lake_of(spark, tmp_path, plants)
+    active = (first, third + datetime.timedelta(days=1), third + datetime.timedelta(days=4))
+    tenures = [{"controller": 1, "epoch": epoch, "active_at": at, "day": at.date()} for epoch, at in enumerate(active)]
+    bad = [("all-acknowledged", 7), ("no-gap", 9), ("all-acknowledged", 10), ("some-outcome", 1)]
+    found = [{"rule": rule, "severity": "error", "day": day(number)} for rule, number in bad]
+
+    def rows(table: Table, said: list[dict[str, Any]]) -> DataFrame:
+        return frame_of(spark, table.schema, (tuple(row.get(name) for name in table.schema.names) for row in said))
+
+    with lake.writer("planting"):
+        lake.append(tables.CONTROLLER_TENURES, rows(tables.CONTROLLER_TENURES, tenures))
+        lake.append(tables.VIOLATIONS, rows(tables.VIOLATIONS, found))
+    # Found on days 7 and 10; `long` ended on days 4 and 7; the first controller after `open` came on day 5.
+    assert in_doubt(lake, [day(2)]) == {day(4), day(5), day(7), day(10)}
+    assert in_doubt(lake, [day(8)]) == {day(10)}
