@@ -200,12 +200,9 @@ def _applied(rule: Rule, evidence: Evidence, digest: Digest) -> DataFrame:
 
 
 def _on_lines(rules: Sequence[Rule], events: DataFrame) -> DataFrame:
-    """All rules on single lines in one pass over the journal. A filter picks the few with which anything is wrong,
-    because Spark compiles what it filters by, and interprets what it explodes."""
-    wrong = {rule.name: cast("Callable[[], Column]", rule.find)() for rule in rules}
-    bad = events.where(F.coalesce(*wrong.values()).isNotNull())
-    verdicts = F.array(*(_on_line(rule, wrong[rule.name]) for rule in rules))
-    return bad.select("source", "id", "time", "subject", F.explode(F.array_compact(verdicts)).alias("found")).select(
+    """All rules on single lines in one pass over the journal."""
+    verdicts = F.array(*(_on_line(rule) for rule in rules))
+    return events.select("source", "id", "time", "subject", F.explode(F.array_compact(verdicts)).alias("found")).select(
         "found.rule",
         "found.severity",
         "subject",
@@ -216,7 +213,8 @@ def _on_lines(rules: Sequence[Rule], events: DataFrame) -> DataFrame:
     )
 
 
-def _on_line(rule: Rule, wrong: Column) -> Column:
+def _on_line(rule: Rule) -> Column:
+    wrong = cast("Callable[[], Column]", rule.find)()
     found = F.struct(
         F.lit(rule.name).alias("rule"), F.lit(rule.severity.value).alias("severity"), wrong.alias("detail")
     )
