@@ -41,6 +41,8 @@ PAGES: Final = (
     Page("deploy/grafana/dashboards/overview.json", "tools.dashboards:overview"),
     Page("deploy/grafana/dashboards/zookeeper.json", "tools.dashboards:zookeeper"),
     Page("docs/audit.md", "tools.audit_page:page"),
+    Page("docs/benchmarks-pipeline.md", "benchmarks.pipeline.page:generated"),
+    Page("docs/benchmarks-pipeline.svg", "benchmarks.pipeline.plot:generated"),
     Page("docs/benchmarks.md", "benchmarks.against_kafka.page:generated"),
     Page("docs/benchmarks.svg", "benchmarks.against_kafka.plot:generated"),
     Page("docs/cli.md", "tools.cli_page:page"),

@@ -39,6 +39,8 @@ def page(found: Document) -> str:
             "",
             LOAD.format(least=loads[0], greatest=loads[1]),
             "",
+            "How the data pipeline grows with its input is on [a page of its own](benchmarks-pipeline.md).",
+            "",
             "![median times of both controllers](benchmarks.svg)",
             "",
             table(found),
