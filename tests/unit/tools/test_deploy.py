@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from broker.runtime.metrics import METRICS
+from controller.core.context import Role
 from controller.runtime import declared
 from controller.runtime.declaring import Kind
 from survey.textfile import GAUGES
@@ -50,6 +51,12 @@ def texts() -> list[Path]:
 @pytest.mark.parametrize("path", texts(), ids=lambda path: path.name)
 def test_only_metrics_that_exist_are_spoken_of(path: Path) -> None:
     assert set(NAME.findall(path.read_text())) - names() == set()
+
+
+def test_the_roles_of_controllers_that_are_spoken_of_exist() -> None:
+    spoken_of = [found for path in texts() for found in re.findall(r'\brole=~?\\?"([^"\\$]+)', path.read_text())]
+    assert "standing by|retired" in spoken_of
+    assert {role for roles in spoken_of for role in roles.split("|")} <= {role.value for role in Role}
 
 
 def test_there_are_alerts_and_every_one_is_told_and_leads_to_its_entry() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from adapters.clock import SystemClock
 from benchmarks.scrape import NoChannels, ignore, open_nothing, prepare_nothing
 from controller.core import controller, mutation
@@ -20,6 +22,10 @@ from controller.runtime.sessions import SessionKeeper
 from controller.runtime.sources import oldest_view, retries_by_name, sources
 from controller.runtime.steps import MANY_PARTITIONS, Step
 from controller.runtime.timers import Timers
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Create
+from tests.fakes.one_controller import OneController
 from tests.unit.controller.core.stage import add_topic, leading
 
 
@@ -83,3 +89,31 @@ def test_sentences_become_names() -> None:
         (RetryOf.REPLICA, "UNPROVEN"): 1,
         (RetryOf.TOMBSTONE, "STALE_BROKER_EPOCH"): 1,
     }
+
+
+def test_who_stands_by_shows_who_leads_whoever_that_is_and_that_nobody_does() -> None:
+    """What keeps the alert LetheNoActiveController silent while one of Kafka's controllers leads."""
+    world = OneController()
+    rival = world.zookeeper.open_session()
+    kafka = znodes.encode_controller(znodes.ControllerZnode(BrokerId(3), 0))
+    world.zookeeper.multi(rival, [Create(paths.controller(), kafka, ephemeral=True)])
+    assert shown(world) == ("no session", -1, 0)
+    world.open_session()
+    world.run()
+    assert shown(world) == ("standing by", 3, 0)
+    world.zookeeper.close_session(rival)
+    world.run()
+    assert shown(world) == ("active", world.context.config.controller_id, 1)
+
+
+def shown(world: OneController) -> tuple[str, float, float]:
+    """The role, who leads, and whether this one does, as a scrape has it."""
+    loop, found = over(world.context, controller.step)
+    metrics = ControllerMetrics()
+    metrics.sources = found
+    samples = [s for family in text_string_to_metric_families(metrics.text().decode()) for s in family.samples]
+    loop.steps.close()
+    (role,) = [s.labels["role"] for s in samples if s.name == "lethe_controller_role" and s.value == 1]
+    values = {s.name: s.value for s in samples if not s.labels}
+    leads = values["kafka_controller_kafkacontroller_activecontrollercount"]
+    return role, values["kafka_server_metadataloader_currentcontrollerid"], leads
