@@ -60,7 +60,7 @@ def explain(
     """Say why a topic is not gone yet: what it waits for, since when, and what would unblock it.
 
     Exit code 0 where there is something to explain; 1 where nothing of the topic is left; 3 where nothing is left as
-    far as could be seen.
+    far as could be seen, as with a broker that is down and whose log directories were not named.
     """
 
     async def run() -> Answer:

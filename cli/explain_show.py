@@ -8,7 +8,7 @@ from typing import Final
 from cli.answer import Answer, Exit, Table
 from survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
 from survey.evidence import Evidence
-from survey.explain import CLEAN, UNANSWERED, Explanation, Verdict
+from survey.explain import CLEAN, Explanation, Verdict, unseen_words
 from survey.explain_json import explanations_to_json
 from survey.replicas import Replica
 
@@ -42,7 +42,7 @@ def one(evidence: Evidence, found: Explanation) -> Answer:
         tables.append(Table(("where", "why"), evidence.survey.problems[:MAX_ROWS], "Could not be seen"))
     return Answer(
         explanations_to_json(evidence, [found], replicas=True),
-        (*_headline(found, now_ms), *_from_where(evidence, found)),
+        (*_headline(evidence, found), *_from_where(evidence, found)),
         tuple(tables),
         code,
     )
@@ -75,13 +75,13 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     return Answer(data, (line, *_from_where(evidence, found[0])), (causes, topics))
 
 
-def _headline(found: Explanation, now_ms: int) -> list[str]:
-    topic = found.topic
+def _headline(evidence: Evidence, found: Explanation) -> list[str]:
+    topic, now_ms = found.topic, evidence.survey.taken_at_ms
     match found.verdict:
         case Verdict.GONE:
             return [f"{topic} is gone: {CLEAN}."]
         case Verdict.UNSEEN:
-            return [f"{topic} is gone as far as could be seen: {UNANSWERED}."]
+            return [f"{topic} is gone as far as could be seen: {unseen_words(evidence.survey)}."]
         case _:
             pass
     lines = []

@@ -12,7 +12,7 @@ from cli.rescue_plan import Outlook, counted, outlook
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId
 from survey.causes import age_text, sentence, unblock
-from survey.explain import CLEAN, UNANSWERED, Explanation, Verdict
+from survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
 from survey.explain_json import explanations_to_json
 
 MAX_ROWS: Final = 50
@@ -111,7 +111,7 @@ def ended(
     finished = [each for each in last.found if _is_gone(each)]
     gone = sum(each.verdict is not Verdict.LEFT_OVER for each in finished)
     lines = [f"{gone} of {len(last.found)} topics are gone. {control.line}"]
-    lines += [f"{each.topic} is gone: {_where(each)}." for each in finished[:MAX_ROWS]]
+    lines += [f"{each.topic} is gone: {_where(last, each)}." for each in finished[:MAX_ROWS]]
     for each in remaining[:MAX_ROWS]:
         lines += [f"{each.topic} remains:", *(f"    {line}" for line in causes(each, now_ms))]
     if control.turns.are_too_many:
@@ -149,16 +149,17 @@ def _is_gone(each: Explanation) -> bool:
     return each.verdict in (Verdict.GONE, Verdict.UNSEEN, Verdict.RECLAIMING, Verdict.LEFT_OVER)
 
 
-def _where(each: Explanation) -> str:
+def _where(last: Look, each: Explanation) -> str:
     match each.verdict:
         case Verdict.GONE:
             return CLEAN
         case Verdict.RECLAIMING:
-            return "ZooKeeper and caches are clean, brokers have yet to remove the bytes"
+            clean = "ZooKeeper and caches are clean, brokers have yet to remove the bytes"
+            return "; ".join((clean, *away_words(last.evidence.survey)))
         case Verdict.LEFT_OVER:
             return "but " + "; ".join(sentence(c, "", 0).strip() for c in each.causes[:MAX_CAUSES])
         case _:
-            return UNANSWERED
+            return unseen_words(last.evidence.survey)
 
 
 def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, JsonValue]:

@@ -1,6 +1,8 @@
 """Gathering what is to be known about a few topics, or about all that are marked, without looking at the rest.
 
 One round of lists, one of the topics' trees, then brokers and this machine's disks at the same time, each with a limit.
+Of a topic that is gone nothing says where it was: then the other topics' assignments are read too, since they name the
+brokers that are away and may still have it.
 The controller is asked by whoever calls, if at all: a survey relies on Kafka's protocol and znodes alone.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +24,7 @@ from survey.brokers import AskBroker, broker_asker
 from survey.directories import is_owned_by, read_log_dir
 from survey.evidence import Evidence, Holds, Setting, Told
 from survey.views import BrokerAnswers, LogDirView, Source, Survey, ZooKeeperTree
-from survey.zookeeper import read_names, read_tree
+from survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 MAX_AT_ONCE: Final = 64
@@ -52,6 +55,9 @@ async def examine(
         topics = (await read_names(session)).marked
     wanted = frozenset(topics)
     tree, before = await read_tree(session, wanted)
+    if any(name not in tree.topics and name not in tree.marked for name in topics):
+        others = [name for name in before.topics if name not in wanted]
+        tree = replace(tree, other_hosts=await read_hosts(session, others))
     marked = tuple(name for name in topics if name in set(tree.marked))
     marked_since, changed_at = await _times(session, marked, tree)
     ordered = await _ordered(session, marked, tree)

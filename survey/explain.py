@@ -21,29 +21,28 @@ from typing import Final
 from protocol.findings import Reason
 from protocol.zookeeper import paths
 from survey import unreadable
-from survey.causes import Cause, Kind
+from survey.causes import Cause, Kind, ranges
 from survey.directories import may_be_cut
 from survey.evidence import Evidence, ToldReplica, ToldTopic
 from survey.leftovers import damage, leftovers
 from survey.replicas import Replica, Seen, Stored, of_broker, replicas_of, stored_by_topic, together
 from survey.unreadable import as_deleted, lethe_leads
-from survey.views import Failure, TopicTree
+from survey.views import Failure, Survey, TopicTree
 
 LATE_AFTER_MS: Final = 60_000
 """A deletion that nothing keeps up takes seconds."""
 
 
 CLEAN: Final = "ZooKeeper is clean, and so are the caches and disks of all brokers that are registered"
-UNANSWERED: Final = "ZooKeeper is clean, but not everybody answered"
 
 
 class Verdict(enum.Enum):
     """Name for scripts, word for people."""
 
     GONE = "gone"
-    """`CLEAN`. What lies on the disks of a broker that is away, nobody knows."""
+    """`CLEAN`, and no other broker is known to have replicas of anything."""
     UNSEEN = "gone, as far as could be seen"
-    """`UNANSWERED`."""
+    """What is missing: `unseen_words`."""
     RECLAIMING = "deleted; bytes wait for their removal"
     LEFT_OVER = "deleted, but something is left"
     NOT_MARKED = "not marked for deletion"
@@ -63,6 +62,23 @@ class Explanation:
     """All of the topic's, by partition and in assignment order; none where the assignment is not known."""
     marked_since_ms: int | None = None
     phase: str | None = None
+
+
+def unseen_words(survey: Survey) -> str:
+    """Of a topic that is gone, where the survey is not complete: what is clean, and what could not be seen."""
+    away = away_words(survey)
+    missing = ["not everybody answered"] if len(survey.problems) > len(survey.unseen_brokers) else []
+    return f"ZooKeeper is clean, but {'; '.join([*missing, *away])}"
+
+
+def away_words(survey: Survey) -> tuple[str, ...]:
+    """That brokers are away whose disks were not seen, in one text; none where there are no such brokers."""
+    away = tuple(map(int, survey.unseen_brokers))
+    if not away:
+        return ()
+    if len(away) == 1:
+        return (f"broker {away[0]} is not registered, and its disks were not seen",)
+    return (f"brokers {ranges(away)} are not registered, and their disks were not seen",)
 
 
 def explain(evidence: Evidence, topic: str) -> Explanation:

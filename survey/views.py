@@ -53,6 +53,8 @@ class ZooKeeperTree:
     """What `/admin/reassign_partitions` names, with the replicas that are wanted."""
     brokers: tuple[Broker, ...] = ()
     """The registered ones, by id."""
+    other_hosts: tuple[BrokerId, ...] = ()
+    """Brokers that have replicas of topics that were not looked into; only where that was asked for."""
     controller: ControllerZnode | None = None
     controller_epoch: int | None = None
     cluster_id: str | None = None
@@ -174,7 +176,7 @@ class LogDirView:
     """Its broker can no longer use it, and cannot tell what lies in it."""
 
 
-NOT_SEEN: Final = "it is not registered, and its disks were not seen: --log-dirs names those of brokers that are down"
+NOT_SEEN: Final = "it is not registered, and its disks were not seen: --log-dir names those of brokers that are down"
 """Of a broker that has replicas and was not there to be asked."""
 
 
@@ -213,7 +215,7 @@ class Survey:
         was named. Where registrations could not be read, none: that is a problem of its own."""
         if not self.zookeeper.knows_brokers:
             return ()
-        assigned: set[int] = set()
+        assigned: set[int] = {*self.zookeeper.other_hosts}
         for topic in self.zookeeper.topics.values():
             for assignment in (topic.assignments or {}).values():
                 assigned.update(assignment.replicas)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
+from protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
     Children,
@@ -114,6 +114,18 @@ async def read_cluster_id(session: ZooKeeperSession) -> str | None:
     """The id of the cluster; None where it has none, or none that can be understood."""
     (outcome,) = await session.read([GetData(paths.CLUSTER_ID)])
     return _Reader().decoded(paths.CLUSTER_ID, outcome, lambda found: decode_cluster_id(found.data))
+
+
+async def read_hosts(session: ZooKeeperSession, topics: Sequence[str]) -> tuple[BrokerId, ...]:
+    """The brokers that have replicas of these topics, by id; what cannot be read or understood names none."""
+    outcomes = await session.read([GetData(paths.topic(name)) for name in topics]) if topics else ()
+    reader = _Reader()
+    znodes = (_topic_znode(reader, name, found) for name, found in zip(topics, outcomes, strict=True))
+    hosts: set[int] = set()
+    for znode in znodes:
+        for assignment in () if znode is None else znode.assignments.values():
+            hosts.update(assignment.replicas)
+    return tuple(BrokerId(broker) for broker in sorted(hosts))
 
 
 async def read_tree(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
 from survey.evidence import ToldReplica, ToldTopic
 from survey.explain import CLEAN
+from survey.views import NOT_SEEN
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply
 
@@ -42,6 +45,26 @@ async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
     with pytest.raises(Refusal, match="a/b") as refused:
         await explained(alone, "a/b")
     assert refused.value.exit is Exit.USAGE
+
+
+async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSession, tmp_path: Path) -> None:
+    """What brokers there are is known by other topics alone."""
+    await mark(alone, "others", replicas="[7,2]")
+    await apply(alone, Create(paths.topic("garbled"), b"nonsense"))
+    answer = await explained(alone, "orders")
+    assert answer.exit is Exit.UNREACHABLE
+    away = "brokers 2, 7 are not registered, and their disks were not seen"
+    assert answer.lines == (f"orders is gone as far as could be seen: ZooKeeper is clean, but {away}.",)
+    (unseen,) = answer.tables
+    assert unseen.rows == (("broker 2", NOT_SEEN), ("broker 7", NOT_SEEN))
+    named: dict[int, list[Path]] = {2: [tmp_path]}
+    answer = await explained(alone, "orders", log_dirs=named)
+    assert "broker 7 is not registered, and its disks were not seen" in answer.lines[0]
+    (tmp_path / "orders-0").mkdir()
+    assert "broker 2 still has" in (await explained(alone, "orders", log_dirs=named)).lines[0]
+    shutil.rmtree(tmp_path / "orders-0")
+    answer = await explained(alone, "orders", log_dirs=named | {7: [tmp_path]})
+    assert (answer.exit, answer.lines) == (Exit.NO, (f"orders is gone: {CLEAN}.",))
 
 
 @pytest.mark.parametrize("url", ["nonsense", "host:80", "ftp://host:80", "http://", "http://host:99999", "http://h:0"])

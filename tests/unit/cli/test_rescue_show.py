@@ -13,13 +13,13 @@ from cli.answer import Exit
 from cli.rescue_look import Look, Turns
 from cli.rescue_show import PAUSED, Control, before, ended, plan
 from protocol.remedies import BRING_BACK
-from protocol.vocabulary import BrokerId, TopicPartition
+from protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
 from protocol.zookeeper.operations import Stat
 from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
 from survey.causes import Cause, Kind
 from survey.evidence import Evidence, Holds
 from survey.explain import CLEAN, Explanation, Verdict
-from survey.views import BrokerAnswers, Failure, Problem, Survey, ZooKeeperTree
+from survey.views import BrokerAnswers, Failure, Problem, Survey, TopicTree, ZooKeeperTree
 
 KAFKA = ActiveController(
     ControllerZnode(BrokerId(2), 0), Stat(czxid=1, mzxid=1, version=0, ephemeral_owner=9, num_children=0)
@@ -35,10 +35,13 @@ def look(*found: Explanation, **changes: Any) -> Look:
     return replace(Look(evidence, found, KAFKA, (), (), CALM), **changes)
 
 
-def end(*found: Explanation, turns: Turns = CALM, **changes: Any) -> Any:
+def end(*found: Explanation, turns: Turns = CALM, seen: Survey | None = None, **changes: Any) -> Any:
     control = Control(BrokerId(1000), BrokerId(2), BrokerId(3), 1_300, turns)
     said: dict[str, Any] = {"interrupted": False, "timed_out": False, "set_aside": (), "even_if_disabled": False}
-    return ended(look(*found), look(*found), control, **(said | changes))
+    last = look(*found)
+    if seen is not None:
+        last = replace(last, evidence=replace(last.evidence, survey=seen))
+    return ended(look(*found), last, control, **(said | changes))
 
 
 def test_who_is_in_control_is_said_first() -> None:
@@ -100,6 +103,18 @@ def test_end_of_a_rescue() -> None:
     assert answer.data["finished"] == ["invoices"]
     assert answer.data["remaining"] == ["orders"]
     assert answer.data["control"]["handed_to"] == 3
+
+
+def test_end_of_a_rescue_names_brokers_whose_disks_were_not_seen() -> None:
+    dead = TopicTree("dead", assignments={0: ReplicaAssignment((4,))})
+    tree = ZooKeeperTree(topics={"dead": dead})
+    unseen, reclaimed = replace(GONE, verdict=Verdict.UNSEEN), replace(GONE, verdict=Verdict.RECLAIMING)
+    away = "broker 4 is not registered, and its disks were not seen"
+    for found, words in ((unseen, "ZooKeeper is clean, but "), (reclaimed, "brokers have yet to remove the bytes; ")):
+        lines = end(found, seen=Survey(10_000, 1, tree)).lines
+        assert lines[1].endswith(f"{words}{away}."), lines
+    asked = Survey(10_000, 1, tree, (SILENT,))
+    assert end(unseen, seen=asked).lines[1].endswith(f"but not everybody answered; {away}.")
 
 
 def test_codes_of_an_end() -> None:
