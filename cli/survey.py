@@ -55,9 +55,9 @@ def survey(
     """Look at ZooKeeper, at every broker's metadata cache and at the disks, and list what is left over.
 
     No controller is asked. Exit code 0 only where nothing is left over and everything was seen, log directories of
-    other machines as their brokers tell of them; 1 where something is; 3 where nothing is, as far as could be seen, as
-    with a broker that is down and whose log directories were not named. What could not be seen stands in a survey that
-    is kept, too.
+    other machines as their brokers tell of them; 1 where something is, whether or not everything could be seen; 3 where
+    nothing is, as far as could be seen, as with a broker that is down and whose log directories were not named. What
+    could not be seen stands in a survey that is kept, too.
     """
 
     async def command() -> Answer:

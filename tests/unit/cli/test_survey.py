@@ -108,6 +108,15 @@ async def test_what_could_not_be_seen_is_no_success(alone: FakeSession, tmp_path
     assert "missing" in table.rows[0][0]
 
 
+async def test_what_is_left_over_decides_where_not_everything_could_be_seen_either(
+    alone: FakeSession, tmp_path: Path
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    answer = await survey_answer(alone, {1: [tmp_path, tmp_path / "missing"]})
+    assert answer.exit is Exit.NO
+    assert [table.title for table in answer.tables] == ["Left over", "Could not be seen"]
+
+
 async def test_a_survey_is_kept_where_it_was_asked_for(alone: FakeSession, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     answer = await survey_answer(alone, {1: [tmp_path / "logs"]}, tmp_path)
