@@ -122,7 +122,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.pipeline", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
     parser.add_argument("--quick", action="store_true", help="everything once, in small; writes no page")
-    parser.add_argument("--sizes", default="", help="millions of lines and of directories: 5:0.5,50:5")
+    parser.add_argument("--sizes", default="", help="millions of lines and of directories: 5:0.5,50:5; or none")
     parser.add_argument("--cluster-lines", type=float, help="millions of lines for the comparison (1; 0: none)")
     parser.add_argument("--add", action="store_true", help="leave on the page what is not measured again")
     parser.add_argument("--heap", default="4g", help="memory of the driver's JVM (4g)")
@@ -130,9 +130,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=DOCS, help="directory of the page; the project's docs")
     given = parser.parse_args(arguments)
     try:
-        given.sizes = tuple(_size(each) for each in given.sizes.split(",") if each) or (QUICK if given.quick else FULL)
+        given.sizes = _sizes(given.sizes) if given.sizes else QUICK if given.quick else FULL
     except ValueError:
-        parser.error(f"--sizes {given.sizes}: LINES:DIRECTORIES, in millions, with commas in between")
+        parser.error(f"--sizes {given.sizes}: LINES:DIRECTORIES, in millions, with commas in between; or none")
     if given.cluster_lines is None:
         given.cluster_lines = 0.1 if given.quick else 1.0
     if given.quick:
@@ -141,7 +141,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--output {given.output}: there is no such directory")
     if given.add and not (given.output is not None and (given.output / JSON_NAME).is_file()):
         parser.error(f"--add: there is no {JSON_NAME} in {given.output or 'nowhere'} to add to")
+    if not given.sizes and given.output is not None and not given.add:
+        parser.error("--sizes none: a page without sizes is none; --add leaves those on it that were measured before")
     return given
+
+
+def _sizes(text: str) -> tuple[tuple[float, float], ...]:
+    return () if text == "none" else tuple(_size(each) for each in text.split(",") if each)
 
 
 def _size(text: str) -> tuple[float, float]:

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli import pipeline
 from protocol.journal import Entry, Fact, FactType, JsonValue, encode
 from tests.pipeline.conftest import SETTINGS
 
 
+@pytest.mark.slow
 def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     journal.mkdir()

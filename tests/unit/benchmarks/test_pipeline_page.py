@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.pipeline import page, results
+from benchmarks.pipeline.__main__ import parse
 from benchmarks.pipeline.plot import svg
 
 
@@ -42,3 +46,13 @@ def test_the_page_compares_the_largest_with_the_smallest() -> None:
     assert "| auditing | 150.0 | 1,200.0 | 8.0 |" in text
     assert "| 50,000,000 | 5,000,000 | 20.0 GB | 40 min 00 s | 20,833 | 4.0 GB | all of it |" in text
     assert svg(found).startswith("<svg")
+
+
+def test_the_comparison_can_be_measured_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results.write(document(measured(5_000_000, 300.0)), tmp_path / results.JSON_NAME)
+    assert parse(["--sizes", "none", "--add", "--output", str(tmp_path)]).sizes == ()
+    assert parse(["--sizes", "5:0.5,50:5", "--output", str(tmp_path)]).sizes == ((5, 0.5), (50, 5))
+    for given, words in ((["--sizes", "none"], "--add leaves"), (["--sizes", "many"], "--sizes many: LINES")):
+        with pytest.raises(SystemExit):
+            parse([*given, "--output", str(tmp_path)])
+        assert words in capsys.readouterr().err
