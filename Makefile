@@ -15,6 +15,7 @@ SEEDS ?= 1000
 JOBS ?= 2
 KAFKA ?= 3.9.1 2.5.1
 INTEROP ?= interop
+SLOW ?= slow and not interop
 export PYTHON
 DEMO ?=
 REPORT ?=
@@ -64,8 +65,8 @@ test: $(STAMP) java ## all quick tests, with a real ZooKeeper
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow and not interop" $(PYTEST)
 
 .PHONY: test-slow
-test-slow: $(STAMP) java ## the tests that take longer: chaos, whole clusters
-	$(BIN)/pytest -m "slow and not interop" $(PYTEST)
+test-slow: $(STAMP) java ## the tests that take longer: chaos, whole clusters (SLOW="slow and not interop and not long")
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "$(SLOW)" $(PYTEST)
 
 .PHONY: kafka
 kafka: $(STAMP) java ## fetch the real Kafka that interop tests run (KAFKA="3.9.1 2.5.1"), once

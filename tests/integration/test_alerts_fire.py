@@ -35,6 +35,7 @@ pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.skipif(not is_installed(), reason="no prometheus here: apt-get install -y prometheus"),
 ]

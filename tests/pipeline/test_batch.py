@@ -200,7 +200,7 @@ class Dying(Files):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [1, 4, 7])
+@pytest.mark.parametrize("step", [*(pytest.param(step, marks=pytest.mark.long) for step in (1, 4)), 7])
 def test_after_a_crash_another_run_has_it_all(spark: SparkSession, tmp_path: Path, journal: Path, step: int) -> None:
     file = journal / "a.jsonl"
     file.write_bytes(b"".join([*FIRST, *SECOND]) + b"{nonsense\n")

@@ -104,7 +104,7 @@ def subjects(rows: list[dict[str, Any]], rule: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "seed", [None, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+    "seed", [None, *(pytest.param(seed, marks=[pytest.mark.slow, pytest.mark.long]) for seed in (1, 2))]
 )
 def test_auditing_days_again_changes_nothing(spark: SparkSession, tmp_path: Path, seed: int | None) -> None:
     lake = lake_of(spark, tmp_path, over_days())
