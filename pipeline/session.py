@@ -45,6 +45,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # Notes for every column which line of Python made it: three calls into the JVM instead of one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Nor which line of Java made it, and no text of every plan for a page that nobody serves.
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.adaptive.enabled": "true",
     # The JVM never compiles a method of more than 8,000 bytes of bytecode; Spark then makes smaller ones of a plan.

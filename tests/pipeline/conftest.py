@@ -20,8 +20,9 @@ SETTINGS: Final = {
     "spark.default.parallelism": PARTITIONS,
     "spark.sql.adaptive.enabled": "false",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.sql.debug.maxToStringFields": "1",
     # Of queries over a few rows nearly all time goes into compiling what runs once.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.rdd.compress": "false",
