@@ -17,7 +17,8 @@ HEAD: Final = """\
 `make alerts` made this page: it starts two controllers, three agents, a real ZooKeeper and a real Prometheus that
 scrapes them each second, brings about the cause of each alert of `deploy/prometheus/alerts` in turn, and keeps what the
 alert said. So that it takes minutes, alerts fire after a second instead of after what their `for` says, and some
-thresholds are lower; the causes are real. Wording and thresholds have unit tests of their own (`make deploy-check`).
+thresholds are lower; the causes are real. A topic is deleted by creating its marker in ZooKeeper, as `lethe topics
+delete` does. Wording and thresholds have unit tests of their own (`make deploy-check`).
 What to do about each: [runbook.md](runbook.md). LetheControllerFault is not among them: its cause is a bug.
 
 | Alert | Severity | What was done | What it said |

@@ -169,9 +169,8 @@ async def deletions_are_paused(stage: Stage) -> None:
     pause = encode_deletions_paused(DeletionsPaused(1, "an audit"))
     await apply(stage.session, Create(paths.deletions_paused(), pause))
     await stage.mark(name)
-    await stage.fires(
-        "LetheDeletionsPaused", "`lethe topics pause-deletions`, and deleted a topic", "1 marked topics are held"
-    )
+    done = "created `/lethe/deletions_paused`, as `lethe topics pause-deletions` does, and deleted a topic"
+    await stage.fires("LetheDeletionsPaused", done, "1 marked topics are held")
     await apply(stage.session, Delete(paths.deletions_paused()))
     await stage.settled()
 
