@@ -25,7 +25,7 @@ from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete, Exists, Present
-from protocol.zookeeper.znodes import DeletionsPaused, encode_broker, encode_deletions_paused
+from protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller
 from tests.fakes.command_line import Lethe, Ran
 from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until
 from tests.fakes.zookeeper_cluster import apply
@@ -35,13 +35,12 @@ pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
-    pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.skipif(not is_installed(), reason="no prometheus here: apt-get install -y prometheus"),
 ]
 
 RULES: Final = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts"
-JOBS: Final = ("lethe-controller", "lethe-broker", "node")
+JOBS: Final = ("lethe-controller", "lethe-broker", "lethe-survey")
 LIMIT_S: Final = 90.0
 SESSION_MS: Final = 15_000
 PAUSE_S: Final = 9.0
@@ -164,14 +163,14 @@ async def a_broker_dies(stage: Stage) -> None:
 
 
 async def deletions_are_paused(stage: Stage) -> None:
-    name = await stage.topic((1,))
-    await stage.session.ensure_path(paths.lethe())
-    pause = encode_deletions_paused(DeletionsPaused(1, "an audit"))
-    await apply(stage.session, Create(paths.deletions_paused(), pause))
+    name, lethe = await stage.topic((1,)), Lethe(stage.cluster.zookeeper_connect)
+    ran = await lethe("topics", "pause-deletions", "--reason", "an audit")
+    assert ran.code == 0, ran
     await stage.mark(name)
-    done = "created `/lethe/deletions_paused`, as `lethe topics pause-deletions` does, and deleted a topic"
+    done = "`lethe topics pause-deletions --reason 'an audit'`, and deleted a topic"
     await stage.fires("LetheDeletionsPaused", done, "1 marked topics are held")
-    await apply(stage.session, Delete(paths.deletions_paused()))
+    ran = await lethe("topics", "resume-deletions")
+    assert ran.code == 0, ran
     await stage.settled()
 
 
@@ -226,7 +225,12 @@ async def something_is_left_over(stage: Stage) -> None:
     file = stage.directory / "lethe.prom"
     directories = [f"--log-dir={number}={root}" for number, roots in stage.cluster.log_dirs.items() for root in roots]
     async with serving(file) as url:
-        stage.prometheus.scrape("node", {"survey-host": url})
+        stage.prometheus.scrape("lethe-survey", {"survey-host": url})
+        await stage.fires(
+            "LetheSurveyMissing",
+            "had a job `lethe-survey` scraped before any survey was taken",
+            "ever",
+        )
 
         async def survey(*options: str) -> Ran:
             return await Lethe(stage.cluster.zookeeper_connect)("survey", "--textfile", str(file), *options)
@@ -255,7 +259,7 @@ async def something_is_left_over(stage: Stage) -> None:
             "ran `lethe survey --textfile` with a log directory that is not there",
             "1 problems",
         )
-        stage.prometheus.scrape("node", {})
+        stage.prometheus.scrape("lethe-survey", {})
     await stage.mark(name)
     await stage.settled()
 
@@ -364,10 +368,28 @@ async def zookeeper_is_away(stage: Stage) -> None:
     await stage.cluster.active_controller(LIMIT_S)
 
 
-async def nobody_leads(stage: Stage) -> None:
+async def nobody_leads_and_then_another(stage: Stage) -> None:
     for controller in stage.cluster.controllers:
         await controller.kill()
     await stage.fires("LetheNoActiveController", "killed both controllers (`kill -9`)", "No controller is active")
+
+    async def is_free() -> bool:
+        (found,) = await stage.session.read([Exists(paths.CONTROLLER)])
+        return not isinstance(found, Present)
+
+    await until(is_free, LIMIT_S, lambda: "the session of the one that led is over")
+    kafka = encode_controller(ControllerZnode(BrokerId(1), 0))
+    await apply(stage.session, Create(paths.CONTROLLER, kafka, ephemeral=True))
+    for controller in stage.cluster.controllers:
+        await controller.start()
+    stage.aim()
+    done = "started both controllers while `/controller` named broker 1, as a controller of Kafka's has it"
+    await stage.fires("LetheOtherControllerLeads", done, "Controller 1 leads")
+
+    async def is_quiet() -> bool:
+        return not await stage.prometheus.alerts("LetheNoActiveController")
+
+    await until(is_quiet, LIMIT_S, lambda: "nobody is told any more that there is no controller")
 
 
 TRIALS: Final[tuple[Trial, ...]] = (
@@ -386,7 +408,7 @@ TRIALS: Final[tuple[Trial, ...]] = (
     control_changes_hands,
     events_wait,
     zookeeper_is_away,
-    nobody_leads,
+    nobody_leads_and_then_another,
 )
 
 
