@@ -72,6 +72,7 @@ def _answer(report: Report, out: Path, size_bytes: int) -> Answer:
         "deletions": deletions.total,
         "done": deletions.done,
         "let_go": deletions.let_go,
+        "vanished": deletions.vanished,
         "open": deletions.open,
         "stuck": report.stuck.total,
         "reclaimed_bytes": reclaimed_bytes(report),

@@ -25,11 +25,11 @@ from pyspark.sql import functions as F
 
 from pipeline import tables
 from pipeline.io.lake import DAY, Lake
+from pipeline.outcomes import OPEN
 from pipeline.quality.deletions import lack_acks
 from pipeline.quality.evidence import Evidence, is_lasting, is_unasked, skew
 from pipeline.quality.rules import RULES, Verdict, audit, gathered, verdict
 from pipeline.tables import Table
-from pipeline.transforms.spans import OPEN
 
 _DAY: Final = datetime.timedelta(days=1)
 _OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)

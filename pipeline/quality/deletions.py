@@ -4,6 +4,9 @@ A deletion that ended without anybody to write it down (its controller was kille
 and the line) has no outcome in the journal, though nothing is wrong with it. The next controller reads which topics are
 marked and says what it does about each, so a deletion of which it says nothing has ended: a warning.
 
+A topic that somebody else removed (`vanished`) has its outcome with that. Where it is put back and marked again, that
+is its next deletion; a controller that goes on without a mark goes on with what has ended.
+
 All of this stands in the table of deletions. How many replicas acknowledged is known of deletions of which the lines
 are there from their start on.
 """
@@ -20,6 +23,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from pipeline.outcomes import DONE, OPEN, VANISHED
 from pipeline.quality.evidence import Digest, Evidence, gaps, line_name, rare_facts, skew, unasked
 from pipeline.quality.ranges import are_sane, numbers_in
 from protocol.journal import FactType
@@ -51,12 +55,17 @@ def began() -> Column:
 
 
 def second_outcomes(evidence: Evidence, _: Digest) -> DataFrame:
-    """Topics that were deleted, and whose deletion then went on, or ended once more."""
+    """Topics that were deleted, or had vanished, and whose deletion then went on, or ended once more."""
+    spans = evidence.deletion_spans.where(F.col("topic_id").isNotNull())
+    return _after_done(spans).unionByName(_after_vanishing(spans))
+
+
+def _after_done(spans: DataFrame) -> DataFrame:
     same_run = _run_of("done_line") == _run_of("last_line")
     went_on = F.when(same_run, _number_of("last_line") > _number_of("done_line")).otherwise(
         F.col("last_at") > F.col("done_at") + skew()
     )
-    return evidence.deletion_spans.where(F.col("topic_id").isNotNull() & ((F.col("dones") > 1) | went_on)).select(
+    return spans.where((F.col("dones") > 1) | went_on).select(
         F.format_string("topic/%s", "topic").alias("subject"),
         F.col("last_at").alias("time"),
         F.format_string(
@@ -66,6 +75,28 @@ def second_outcomes(evidence: Evidence, _: Digest) -> DataFrame:
             "dones",
         ).alias("detail"),
         F.array_distinct(F.array("done_line", "last_line")).alias("event_ids"),
+    )
+
+
+def _after_vanishing(spans: DataFrame) -> DataFrame:
+    """The next deletion of a topic that had vanished, if nobody had marked it again."""
+    vanished = spans.where(F.col("outcome") == VANISHED).select(
+        "topic", "topic_id", (F.col("span") + 1).alias("span"), "last_at", F.col("last_line").alias("end_line")
+    )
+    unmarked = spans.where(F.col("marked_at").isNull() & F.col("outcome").isin(DONE, OPEN))
+    return (
+        unmarked.select("topic", "topic_id", "span", F.col("last_at").alias("time"), "last_line")
+        .join(vanished, ["topic", "topic_id", "span"], "inner")
+        .select(
+            F.format_string("topic/%s", "topic").alias("subject"),
+            "time",
+            F.format_string(
+                "somebody else had removed it by %s, nobody marked it again, and its deletion went on until %s",
+                F.col("last_at").cast("string"),
+                F.col("time").cast("string"),
+            ).alias("detail"),
+            F.array("end_line", "last_line").alias("event_ids"),
+        )
     )
 
 
@@ -86,7 +117,7 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
         .select(F.struct("time", "subject", line_name().alias("line")).alias("active"))
     )
     return (
-        evidence.deletion_spans.where(F.col("outcome") == "open")
+        evidence.deletion_spans.where(F.col("outcome") == OPEN)
         .select("topic", "topic_id", "span", "phase", "last_at", "last_line")
         .join(F.broadcast(taken_over), F.col("last_at") + skew() < F.col("active.time"), "inner")
         .groupBy("topic", "topic_id", "span", "phase", "last_line")
@@ -110,7 +141,7 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
 
 def lack_acks() -> Column:
     """Whether fewer or more replicas of a span acknowledged than it had, all lines from its start on being known."""
-    is_known = (F.col("outcome") == "done") & (F.col("started_at") <= F.col("done_at"))
+    is_known = (F.col("outcome") == DONE) & (F.col("started_at") <= F.col("done_at"))
     return is_known & (F.coalesce("acked_replicas", F.lit(0)) != F.col("replicas"))
 
 

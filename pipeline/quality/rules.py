@@ -95,7 +95,8 @@ RULES: Final = (
     Rule(
         "one-outcome",
         _ERROR,
-        "A topic was deleted, and its deletion went on or ended once more: with ids, each deletion ends once.",
+        "A topic was deleted, or somebody else had removed it, and its deletion went on or ended once more: with ids, "
+        "each deletion ends once.",
         deletions.second_outcomes,
     ),
     Rule(

@@ -130,6 +130,7 @@ def newest_instant(report: Report) -> int | None:
             span.done_at,
             span.bytes_gone_at,
             span.let_go_at,
+            span.vanished_at,
             span.last_ack_at,
             span.tombstoned_at,
         ]

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.outcomes import DONE, ENDED_AT, LET_GO, VANISHED
 from pipeline.report.columns import LakeReader, Order, column_names, first, milliseconds, to_rows
 from pipeline.report.values import Deletions, Freed, Interval, Latency, Progress, Span
 from pipeline.tables import DELETION_SPANS
@@ -50,19 +51,21 @@ def read_deletions(lake: LakeReader, where: Any) -> Deletions:
         return Deletions()
     progress, freed, freed_step = _over_time(lake, where, sums)
     return Deletions(
-        tuple(_nested(span) for span in to_rows(_chosen(sums.kept), Span)),
-        sums.total,
-        sums.outcomes["done"],
-        sums.reclaimed,
-        sums.outcomes["let go"],
-        sums.total - sums.outcomes["done"] - sums.outcomes["let go"],
-        sums.freed_bytes,
-        sums.waited,
-        sums.held,
-        tuple(sums.latencies()),
-        progress,
-        freed,
-        freed_step,
+        shown=tuple(_nested(span) for span in to_rows(_chosen(sums.kept), Span)),
+        total=sums.total,
+        done=sums.outcomes[DONE],
+        reclaimed=sums.reclaimed,
+        let_go=sums.outcomes[LET_GO],
+        vanished=sums.outcomes[VANISHED],
+        last_vanished_at=sums.last_vanished_ms,
+        open=sums.total - sum(sums.outcomes[outcome] for outcome in ENDED_AT),
+        freed_bytes=sums.freed_bytes,
+        waited=sums.waited,
+        held=sums.held,
+        latencies=tuple(sums.latencies()),
+        progress=progress,
+        freed=freed,
+        freed_step_ms=freed_step,
     )
 
 
@@ -80,6 +83,7 @@ class _Sums:
     last_ms: int | None = None
     first_freed_ms: int | None = None
     last_freed_ms: int | None = None
+    last_vanished_ms: int | None = None
     kept: dict[str, pa.Table] = field(default_factory=dict)
     """Spans that may be shown, by why."""
     _took: list[pa.Table] = field(default_factory=list)
@@ -98,6 +102,8 @@ class _Sums:
             if name == "bytes_gone_at":
                 self.first_freed_ms = _least(self.first_freed_ms, low)
                 self.last_freed_ms = _most(self.last_freed_ms, high)
+            if name == ENDED_AT[VANISHED]:
+                self.last_vanished_ms = _most(self.last_vanished_ms, high)
         self._took.append(batch.select(["replicas", *_TIMES.values()]))
         for why, order, wanted in _choices(batch):
             old = self.kept.get(why)
@@ -138,10 +144,10 @@ def _latency(measure: str, size_class: str, values: Any) -> list[Latency]:
 
 
 def _choices(batch: pa.Table) -> list[tuple[str, tuple[Order, ...], pa.Table]]:
-    is_open = pc.invert(pc.fill_null(pc.is_in(batch.column("outcome"), value_set=pa.array(["done", "let go"])), False))
-    rest = batch.filter(pc.invert(is_open))
+    is_over = pc.fill_null(pc.is_in(batch.column("outcome"), value_set=pa.array([*ENDED_AT])), False)
+    rest = batch.filter(is_over)
     return [
-        ("open", (Order("marked_at"), *_NAME), batch.filter(is_open)),
+        ("open", (Order("marked_at"), *_NAME), batch.filter(pc.invert(is_over))),
         ("slow", (Order("reclaimed_ms", True), Order("deleted_ms", True), Order("marked_at"), *_NAME), rest),
         ("late", (Order("marked_at", True), *_NAME), rest),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
 from pipeline.report import charts, timeline
 from pipeline.report.axes import Scale, time_step
 from pipeline.report.html_table import Cell, Column, Shown, left_out, table
@@ -27,13 +28,14 @@ from pipeline.report.parts import (
     when,
 )
 from pipeline.report.values import Deletions, Freed, Interval, Latency, Reclaim, Report, Rows, Span
-from pipeline.report.verdict import latency, reclaimed_bytes
+from pipeline.report.verdict import is_surveyed_since, latency, reclaimed_bytes
 from pipeline.report.words import MS_PER_DAY, clock, count, day, duration, instant, number, size, step_words
 
 MEASURES: Final = (
     ("deleted", "From the mark to deleted", "h-deleted", "every replica acknowledged, the topic's znodes gone"),
     ("reclaimed", "From the mark to the last byte", "h-reclaimed", "deleted, and every directory removed"),
 )
+_CLASSES: Final = {DONE: "good", LET_GO: "quiet"}
 _WHICH: Final = "those still open, the slowest, and the newest"
 
 
@@ -83,7 +85,7 @@ def timelines(report: Report) -> Section:
     if not spans:
         return Section("timelines", "Timelines", None, calm("No deletion was recorded."), tally)
     plan = timeline.plan(spans, report.tenures.shown)
-    ordered = sorted(spans, key=lambda span: (span.outcome in ("done", "let go"), -_length(span), span.topic))
+    ordered = sorted(spans, key=lambda span: (span.outcome in ENDED_AT, -_length(span), span.topic))
     rows = [_timeline_row(plan, span) for span in ordered]
     columns = [
         Column("Topic", "name"),
@@ -119,6 +121,7 @@ def timelines(report: Report) -> Section:
             is_long=True,
         ),
         el("p", notes, class_="left-out"),
+        _vanished(report),
         more(
             f"All times of {'this deletion' if len(spans) == 1 else f'these {number(len(spans))} deletions'}",
             _times(ordered),
@@ -129,6 +132,27 @@ def timelines(report: Report) -> Section:
         "The line below a bar is the time in which replicas waited for a broker."
     )
     return Section("timelines", "Timelines", lead, body, tally)
+
+
+def _vanished(report: Report) -> Markup | None:
+    many, last = report.deletions.vanished, report.deletions.last_vanished_at
+    if not many:
+        return None
+    ended = "1 deletion has" if many == 1 else f"{number(many)} deletions have"
+    if is_surveyed_since(report, last):
+        where: Markup = join(
+            ("What the newest survey found of that is under ", el("a", "Left over", href="#leftovers"), ".")
+        )
+    else:
+        where = join(
+            ("No survey has looked since: ", el("code", "lethe survey --out"), " on every broker's host finds them.")
+        )
+    return el(
+        "p",
+        f"{ended} vanished: somebody else removed the topic's znodes, and no broker is asked any more for what it had "
+        "not deleted by then. Its bytes may lie on disks. ",
+        where,
+    )
 
 
 def _axis_note(plan: timeline.Plan) -> str:
@@ -153,9 +177,11 @@ def _timeline_row(plan: timeline.Plan, span: Span) -> list[Shown]:
 
 
 def _outcome(span: Span) -> Cell:
-    outcome = span.outcome or "open"
-    class_ = {"done": "good", "let go": "quiet"}.get(outcome, "attention")
-    return Cell(labelled(outcome, class_), outcome, f"last phase: {span.phase}" if span.phase else None)
+    outcome = span.outcome or OPEN
+    title = f"last phase: {span.phase}" if span.phase else None
+    if outcome == VANISHED:
+        title = "somebody else removed its znodes; bytes may lie on disks"
+    return Cell(labelled(outcome, _CLASSES.get(outcome, "attention")), outcome, title)
 
 
 def _times(spans: Sequence[Span]) -> Markup:
@@ -245,7 +271,7 @@ def _by_day(report: Report) -> Markup:
     rows = [
         [
             Cell(day(row.day), day(row.day)),
-            *(amount(each) for each in (row.deletions, row.done, row.open, row.let_go)),
+            *(amount(each) for each in (row.deletions, row.done, row.open, row.let_go, row.vanished)),
             Cell(charts.share(row.deleted_p99_ms or 0, most, duration(row.deleted_p99_ms), "h-deleted")),
             *(
                 took(each)
@@ -257,7 +283,7 @@ def _by_day(report: Report) -> Markup:
     ]
     columns = [
         Column("Day", "name"),
-        *(Column(name, "number") for name in ("Deletions", "Done", "Open", "Let go")),
+        *(Column(name, "number") for name in ("Deletions", "Done", "Open", "Let go", "Vanished")),
         Column("Deleted, 99 %", "plot"),
         *(Column(name, "number") for name in ("Deleted 50 %", "99 %", "Last byte 50 %", "99 %", "Held", "Waited")),
     ]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from pipeline.outcomes import ENDED_AT, LET_GO, VANISHED
 from pipeline.report import svg
 from pipeline.report.axes import Scale, clock_scale, elapsed_scale, log_scale
 from pipeline.report.markup import Markup, el, join
@@ -130,7 +131,7 @@ def bar(plan: Plan, span: Span) -> Markup:
         if until > ms:
             start = plan.at(span, ms)
             parts.append(svg.rect(start, max(plan.at(span, until) - start, 0.2), *_BAR, PHASES[place].class_))
-    is_open = span.outcome not in ("done", "let go")
+    is_open = span.outcome not in ENDED_AT
     if is_open:
         start = plan.at(span, last)
         parts.append(svg.rect(start, 100 - start, *_BAR, "p-open"))
@@ -158,7 +159,8 @@ def milestones(span: Span) -> tuple[tuple[str, int | None], ...]:
         ("acknowledged", span.acknowledged_at),
         ("znodes gone", span.znodes_gone_at),
         ("bytes gone", span.bytes_gone_at),
-        ("let go", span.let_go_at),
+        (LET_GO, span.let_go_at),
+        (VANISHED, span.vanished_at),
     )
 
 

@@ -52,6 +52,7 @@ class Span(NamedTuple):
     znodes_gone_at: int | None
     done_at: int | None
     let_go_at: int | None
+    vanished_at: int | None
     bytes_gone_at: int | None
     outcome: str | None
     phase: str | None
@@ -74,6 +75,7 @@ class Slo(NamedTuple):
     done: int | None
     reclaimed: int | None
     let_go: int | None
+    vanished: int | None
     open: int | None
     deleted_p50_ms: float | None
     deleted_p99_ms: float | None
@@ -259,6 +261,8 @@ class Deletions:
     done: int = 0
     reclaimed: int = 0
     let_go: int = 0
+    vanished: int = 0
+    last_vanished_at: int | None = None
     open: int = 0
     freed_bytes: int = 0
     waited: int = 0

@@ -6,8 +6,10 @@ import enum
 from collections import Counter
 from typing import Final, NamedTuple
 
+from pipeline.outcomes import LET_GO, VANISHED
 from pipeline.report.values import Disks, Latency, Report
 from pipeline.report.words import NONE, count, duration, number, size
+from pipeline.transforms.contract import CLOCKS_DIFFER_MS
 from protocol.findings import Standing
 
 FINDINGS: Final = {
@@ -66,7 +68,7 @@ def verdict(report: Report) -> Verdict:
         rules += f", {audited(report)}"
     sentence = f"{sentence}; {_reclaimed(report)}{rules}."
     needs = report.stuck.total or report.deletions.open or warnings or _count_found(report) or report.bad_by_reason
-    needs = needs or not is_audited(report) or not _is_well_surveyed(report)
+    needs = needs or not is_audited(report) or not _is_well_surveyed(report) or _is_left_unseen(report)
     level = Level.BAD if errors else Level.ATTENTION if needs else Level.GOOD
     return Verdict(level, sentence[0].upper() + sentence[1:])
 
@@ -159,9 +161,12 @@ def _deletions(report: Report) -> str:
     if deletions.open:
         stuck = report.stuck.total == deletions.open
         parts.append(f"{number(deletions.open)} {'stuck' if stuck else 'under way'}")
-    if deletions.let_go:
-        parts.append(f"{number(deletions.let_go)} let go")
-    return f"{said}, {', '.join(parts)}"
+    return f"{said}, {', '.join(parts + _ended_otherwise(report))}"
+
+
+def _ended_otherwise(report: Report) -> list[str]:
+    counts = ((report.deletions.let_go, LET_GO), (report.deletions.vanished, VANISHED))
+    return [f"{number(many)} {outcome}" for many, outcome in counts if many]
 
 
 def _found(report: Report) -> list[str]:
@@ -171,6 +176,8 @@ def _found(report: Report) -> list[str]:
     said = [f"{number(found[standing])} {words[0]}" for standing, words in FINDINGS.items() if found[standing]]
     if not said:
         said = [f"nothing left over{_where_nothing(report)}"]
+    if _is_left_unseen(report):
+        said.append("not surveyed since a topic vanished")
     age_ms = _survey_age_ms(report)
     return [*said, f"last surveyed {duration(age_ms)} before"] if age_ms > OLD_SURVEY_MS else said
 
@@ -217,6 +224,18 @@ def _is_well_surveyed(report: Report) -> bool:
     return read_everything(report) and _survey_age_ms(report) <= OLD_SURVEY_MS
 
 
+def is_surveyed_since(report: Report, moment: int | None) -> bool:
+    """The newest survey began after that instant, by any clock."""
+    taken_at = None if report.newest is None else report.newest.taken_at
+    return taken_at is not None and moment is not None and taken_at - moment > CLOCKS_DIFFER_MS
+
+
+def _is_left_unseen(report: Report) -> bool:
+    """A topic vanished of which nobody has looked yet what it left behind."""
+    vanished = report.deletions
+    return bool(vanished.vanished) and not is_surveyed_since(report, vanished.last_vanished_at)
+
+
 def _reclaimed(report: Report) -> str:
     amount = reclaimed_bytes(report)
     return f"{size(amount)} reclaimed, " if amount else ""
@@ -248,8 +267,7 @@ def _outcomes(report: Report) -> str:
     deletions = report.deletions
     parts = [f"{number(deletions.done)} done"]
     parts += [f"{number(deletions.open)} open"] if deletions.open else []
-    parts += [f"{number(deletions.let_go)} let go"] if deletions.let_go else []
-    return ", ".join(parts)
+    return ", ".join(parts + _ended_otherwise(report))
 
 
 def _brokers_to_blame(report: Report) -> str:

@@ -24,12 +24,12 @@ _NEVER_CUT: Final = 203
 
 
 def with_span_of_replicas(lines: DataFrame, heads: DataFrame) -> DataFrame:
-    """Controllers' `lines` (topic, id_key, at, ...) with `of` (begun, done_at, topic, id_key, span, day); those of no
+    """Controllers' `lines` (topic, id_key, at, ...) with `of` (begun, span, ended_at, topic, id_key, day); those of no
     span are left out."""
     has_id, at = F.col("id_key") != "", F.col("at")
 
     def admits(span: Column) -> Column:
-        in_time = span["done_at"].isNull() | (at <= _later(span["done_at"]))
+        in_time = span["ended_at"].isNull() | (at <= _later(span["ended_at"]))
         return _same_id(span) & (span["begun"] <= at) & (has_id | in_time)
 
     return _latest(lines, _known(heads, "topic"), "topic", admits)
@@ -54,7 +54,7 @@ def with_span_of_freed(lines: DataFrame, heads: DataFrame) -> DataFrame:
 
 
 def _known(heads: DataFrame, key: str) -> DataFrame:
-    span = F.struct(F.col("works_from").alias("begun"), "done_at", "topic", "id_key", "span", "day")
+    span = F.struct(F.col("works_from").alias("begun"), "span", "ended_at", "topic", "id_key", "day")
     worked_on = heads.where(F.col("works_from").isNotNull())
     return worked_on.groupBy(key).agg(F.sort_array(F.collect_list(span)).alias("spans"))
 

@@ -41,7 +41,7 @@ def replica_deletions(events: DataFrame, heads: DataFrame) -> DataFrame:
     ineligible_ms = (
         F.when(F.col("ineligible_since").isNull(), F.lit(0))
         .when(F.col("last_acked_at") >= F.col("last_ineligible_at"), _ms("ineligible_since", "last_acked_at"))
-        .when(F.col("done_at").isNotNull(), _ms("ineligible_since", "done_at"))
+        .when(F.col("ended_at").isNotNull(), _ms("ineligible_since", "ended_at"))
     )
     answered_last = F.col("last_acked_at") >= F.col("last_asked_at")
     return to_schema(
@@ -64,7 +64,7 @@ def _said(events: DataFrame, heads: DataFrame) -> DataFrame:
         of["id_key"].alias("id_key"),
         of["span"].alias("span"),
         of["day"].alias("day"),
-        of["done_at"].alias("done_at"),
+        of["ended_at"].alias("ended_at"),
         "at",
         "kind",
         "broker",
@@ -76,7 +76,7 @@ def _said(events: DataFrame, heads: DataFrame) -> DataFrame:
 def _summed_up(said: DataFrame) -> DataFrame:
     return said.groupBy(*_REPLICA).agg(
         F.min("day").alias("day"),
-        F.min("done_at").alias("done_at"),
+        F.min("ended_at").alias("ended_at"),
         F.min(_at(ASKED)).alias("first_asked_at"),
         F.max(_at(ASKED)).alias("last_asked_at"),
         F.count(_at(ASKED)).alias("attempts"),

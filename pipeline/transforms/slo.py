@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import schemas
+from pipeline.outcomes import DONE, LET_GO, OPEN, VANISHED
 from pipeline.transforms.contract import to_schema
-from pipeline.transforms.spans import DONE, LET_GO, OPEN
 
 ALL: Final = "all"
 UNKNOWN: Final = "unknown"
@@ -27,6 +27,7 @@ def deletion_slo(spans: DataFrame) -> DataFrame:
             F.count_if(outcome == DONE).alias("done"),
             F.count_if(F.col("bytes_gone_at").isNotNull()).alias("reclaimed"),
             F.count_if(outcome == LET_GO).alias("let_go"),
+            F.count_if(outcome == VANISHED).alias("vanished"),
             F.count_if(outcome == OPEN).alias("open"),
             *_latencies("deleted"),
             *_latencies("reclaimed"),

@@ -1,12 +1,13 @@
 """Which deletions there were: the lines about phases, told apart into spans. Everything else joins on these.
 
 Theory of operation. Lines of one topic and id are put in order (by time, then writer, then the writer's own numbers)
-and counted through: a line after `let go` begins the next span, and where there are no ids a line after `done` does
-too. With an id `done` is final: what a controller with a slow clock seems to have written after it belongs to the same
-span. A failover makes `queued` and `started` again, of the same span.
+and counted through: a line after `let go` or `vanished` begins the next span, and where there are no ids a line after
+`done` does too. With an id `done` is final: what a controller with a slow clock seems to have written after it belongs
+to the same span. A failover makes `queued` and `started` again, of the same span.
 
 A topic that nobody can understand is held without an id, although it may have one: such a line belongs to what the next
-line about that name is about.
+line about that name is about. If such a topic vanishes, what was going on under its name has ended: that line belongs
+to what the line before it was about.
 
 A span in whose journal lines are missing has holes, at the beginning too. Its `works_from` is the first line that is
 not about holding it back: only from then on do acknowledgements and freed bytes belong to it.
@@ -19,9 +20,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
 from pipeline.transforms.journal_lines import phase_lines
 
 KEY: Final = ("topic", "id_key", "span")
+_HELD: Final = "held"
 _ORDER: Final = ("at", "source", "seq", "id")
 _PHASES: Final = {
     "queued_at": "queued",
@@ -29,8 +32,7 @@ _PHASES: Final = {
     "tombstoned_at": "tombstoned",
     "acknowledged_at": "acknowledged",
     "znodes_gone_at": "removed",
-    "done_at": "done",
-    "let_go_at": "let go",
+    **{column: outcome for outcome, column in ENDED_AT.items()},
 }
 """When a phase was first reached."""
 
@@ -38,27 +40,39 @@ _PHASES: Final = {
 def span_heads(events: DataFrame) -> DataFrame:
     """One row per deletion, from CONTROLLER_EVENTS.
 
-    Columns: topic, id_key, span; partitions, replicas; marked_at and the instants of `_PHASES`; works_from, began_at,
-    last_at (of its lines about phases); day; last_phase; holds (array of at, seq, held_by, next_at, in order);
-    controllers; first_line, last_line, done_line (source and id of a line about a phase); dones.
+    Columns: topic, id_key, span; partitions, replicas; marked_at and the instants of `_PHASES`; outcome, ended_at;
+    works_from, began_at, last_at (of its lines about phases); day; last_phase; holds (array of at, seq, held_by,
+    next_at, in order); controllers; first_line, last_line, done_line (source and id of a line about a phase); dones.
     """
     return phase_lines(events).transform(_with_found_ids).transform(_numbered).transform(_heads)
 
 
 def _with_found_ids(lines: DataFrame) -> DataFrame:
-    is_blind = (F.col("id_key") == "") & (F.col("phase") == "held")
+    phase, id_key = F.col("phase"), F.col("id_key")
+    is_blind_hold = (id_key == "") & (phase == _HELD)
+    before = Window.partitionBy("topic").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    # Of a topic that is gone nothing is going on.
+    goes_on = F.struct(F.when(phase.isin(DONE, VANISHED), "").otherwise(id_key).alias("id_key"))
+    last_sighted = F.last(F.when(~is_blind_hold, goes_on), ignorenulls=True).over(before)
     backwards = Window.partitionBy("topic").orderBy(*(F.col(name).desc() for name in _ORDER))
     until_here = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    next_sighted = F.last(F.when(~is_blind, F.struct("id_key")), ignorenulls=True).over(until_here)
-    return lines.withColumn("next_sighted", next_sighted).withColumn(
-        "id_key", F.when(is_blind, F.coalesce("next_sighted.id_key", F.lit(""))).otherwise(F.col("id_key"))
+    next_sighted = F.last(F.when(~is_blind_hold, F.struct("id_key")), ignorenulls=True).over(until_here)
+    return (
+        lines.withColumn("sighted", last_sighted)
+        .withColumn("id_key", _unless_known((id_key == "") & (phase == VANISHED)))
+        .withColumn("sighted", next_sighted)
+        .withColumn("id_key", _unless_known(is_blind_hold))
     )
+
+
+def _unless_known(is_blind: Column) -> Column:
+    return F.when(is_blind, F.coalesce("sighted.id_key", F.lit(""))).otherwise(F.col("id_key"))
 
 
 def _numbered(lines: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("topic", "id_key").orderBy(*_ORDER)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    ends = (F.col("phase") == "let go") | ((F.col("phase") == "done") & (F.col("id_key") == ""))
+    ends = F.col("phase").isin(LET_GO, VANISHED) | ((F.col("phase") == DONE) & (F.col("id_key") == ""))
     ended = F.sum(ends.cast("int")).over(before)
     return lines.withColumn("span", (F.coalesce(ended, F.lit(0)) + 1).cast("int")).withColumn(
         "next_at", F.lead("at").over(in_order)
@@ -66,15 +80,15 @@ def _numbered(lines: DataFrame) -> DataFrame:
 
 
 def _heads(lines: DataFrame) -> DataFrame:
-    is_hold = F.col("phase") == "held"
-    is_done = F.col("phase") == "done"
+    is_hold = F.col("phase") == _HELD
+    is_done = F.col("phase") == DONE
     order, line = F.struct(*_ORDER), F.concat_ws(" ", "source", "id")
     grouped = lines.groupBy(*KEY).agg(
         F.max("partitions").alias("partitions"),
         F.max("replicas").alias("replicas"),
-        _first(F.col("phase").isin("held", "queued")).alias("marked_at"),
+        _first(F.col("phase").isin(_HELD, "queued")).alias("marked_at"),
         *(_first(F.col("phase") == phase).alias(name) for name, phase in _PHASES.items()),
-        _first(~F.col("phase").isin("held", "let go")).alias("works_from"),
+        _first(~F.col("phase").isin(_HELD, LET_GO, VANISHED)).alias("works_from"),
         F.min("at").alias("began_at"),
         F.max("at").alias("last_at"),
         F.max_by("phase", order).alias("last_phase"),
@@ -85,7 +99,14 @@ def _heads(lines: DataFrame) -> DataFrame:
         F.sort_array(F.collect_list(F.when(is_hold, F.struct("at", "seq", "held_by", "next_at")))).alias("holds"),
         F.sort_array(F.collect_set("controller")).alias("controllers"),
     )
-    return grouped.withColumn("day", F.to_date(F.coalesce("marked_at", "began_at")))
+    outcomes = (F.when(F.col(column).isNotNull(), outcome) for outcome, column in ENDED_AT.items())
+    return grouped.withColumns(
+        {
+            "outcome": F.coalesce(*outcomes, F.lit(OPEN)),
+            "ended_at": F.coalesce(*ENDED_AT.values()),
+            "day": F.to_date(F.coalesce("marked_at", "began_at")),
+        }
+    )
 
 
 def _first(where: Column) -> Column:

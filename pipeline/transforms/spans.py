@@ -16,15 +16,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import schemas
+from pipeline.outcomes import DONE, OPEN
 from pipeline.transforms.attribution import with_span_of_freed
 from pipeline.transforms.contract import ms_between, to_schema
 from pipeline.transforms.journal_lines import freed_lines
 from pipeline.transforms.span_heads import KEY
 from pipeline.transforms.waits import waited_ms, waits
 
-DONE: Final = "done"
-LET_GO: Final = "let go"
-OPEN: Final = "open"
 WAITS: Final = schemas.DELETION_SPANS["waited_for"].dataType
 _FREED: Final = {"freed_directories": "directories", "freed_bytes": "size_bytes", "freed_files": "files"}
 
@@ -36,15 +34,12 @@ def deletion_spans(events: DataFrame, heads: DataFrame, replicas: DataFrame) -> 
         .withColumns(
             {
                 "topic_id": F.nullif("id_key", F.lit("")),
-                "outcome": F.when(F.col("done_at").isNotNull(), DONE)
-                .when(F.col("let_go_at").isNotNull(), LET_GO)
-                .otherwise(OPEN),
                 "acked_replicas": F.coalesce("acked", F.lit(0)),
                 "waited_for": F.coalesce("waited_for", F.array().cast(WAITS.simpleString())),
                 **{name: F.coalesce(name, F.lit(0)) for name in _FREED},
             }
         )
-        .withColumn("held", F.transform("holds", lambda hold: _held(hold, F.coalesce("done_at", "let_go_at"))))
+        .withColumn("held", F.transform("holds", lambda hold: _held(hold, F.col("ended_at"))))
         .withColumn("bytes_gone_at", _bytes_gone_at())
     )
     return to_schema(

@@ -1,5 +1,6 @@
 """Random journals of a small cluster: deletions as they go, with failovers, absent brokers, clocks that differ, names
-that are used again, lines that are missing, and lines that say nonsense."""
+that are used again, topics that somebody else removes or puts back, lines that are missing, and lines that say
+nonsense."""
 
 from __future__ import annotations
 
@@ -52,8 +53,11 @@ class History:
                 self._replicas(topic, topic_id, broker)
             if self.random.random() < 0.3:
                 self.controller = 2003 - self.controller
-        for phase in ("tombstoned", "acknowledged", "removed", "done")[: self.random.choice((0, 2, 4, 4, 4, 4))]:
+        reached = self.random.choice((0, 2, 4, 4, 4, 4))
+        for phase in ("tombstoned", "acknowledged", "removed", "done")[:reached]:
             self._phase(topic, phase, topic_id)
+        if reached < 4 and self.random.random() < 0.5:
+            self._vanished(topic, topic_id)
         for broker in self.brokers:
             for _ in range(self.random.choice((0, 1, 1, 2))):
                 error = self.random.choice((None, None, None, "EIO"))
@@ -64,8 +68,19 @@ class History:
         for _ in range(self.random.randint(1, 3)):
             why = self.random.choice(_HOLDS)
             self._phase(topic, "held", None if why == "UNREADABLE" else topic_id, held_by=why)
-        if self.random.random() < 0.3:
+        chance = self.random.random()
+        if chance < 0.3:
             self._phase(topic, "let go", topic_id)
+        elif chance < 0.4:
+            self._vanished(topic, topic_id)
+
+    def _vanished(self, topic: str, topic_id: str | None) -> None:
+        """A later controller may have found a znode that it could not read, and so no id."""
+        is_unreadable = self.random.random() < 0.3
+        if is_unreadable:
+            self.controller = 2003 - self.controller
+            self._phase(topic, "held", None, held_by="UNREADABLE")
+        self._phase(topic, "vanished", None if is_unreadable else topic_id)
 
     def _replicas(self, topic: str, topic_id: str | None, broker: int) -> None:
         ranges = self.random.choice(_RANGES)

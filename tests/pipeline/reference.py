@@ -25,6 +25,7 @@ AT = {
     "removed": "znodes_gone_at",
     "done": "done_at",
     "let go": "let_go_at",
+    "vanished": "vanished_at",
 }
 
 
@@ -73,7 +74,17 @@ class Span:
 
     @property
     def begun(self) -> int | None:
-        return min((at for phase, at in self.first.items() if phase not in ("held", "let go")), default=None)
+        return min(
+            (at for phase, at in self.first.items() if phase not in ("held", "let go", "vanished")), default=None
+        )
+
+    @property
+    def end(self) -> tuple[str, int | None]:
+        """How it ended and when; of two words for it, the one that says that it was deleted."""
+        for phase in ("done", "vanished", "let go"):
+            if phase in self.first:
+                return phase, self.first[phase]
+        return "open", None
 
     @property
     def key(self) -> Row:
@@ -105,6 +116,13 @@ def spans(lines: Iterable[Line]) -> list[Span]:
 
 
 def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
+    before: str | None = None
+    for _, said in mine:
+        is_nameless = said.get("topic_id") is None
+        if is_nameless and said["phase"] == "vanished":
+            said["topic_id"] = before
+        if not (is_nameless and said["phase"] == "held"):
+            before = None if said["phase"] in ("done", "vanished") else said.get("topic_id")
     following: str | None = None
     for _, said in reversed(mine):
         if said.get("topic_id") is None and said["phase"] == "held":
@@ -117,7 +135,7 @@ def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
         topic_id, phase, at = said.get("topic_id"), said["phase"], line.time_ms
         if ended.get(topic_id, True):
             spans[topic_id].append(Span(topic, topic_id, len(spans[topic_id]) + 1))
-        ended[topic_id] = phase == "let go" or (phase == "done" and topic_id is None)
+        ended[topic_id] = phase in ("let go", "vanished") or (phase == "done" and topic_id is None)
         span = spans[topic_id][-1]
         span.first.setdefault(phase, at)
         span.lines.append((at, phase))
@@ -150,7 +168,8 @@ def _take_in(line: Line, said: Row, named: list[Span]) -> None:
     if topic_id:
         mine = [span for span in mine if span.topic_id == topic_id]
     else:
-        mine = [span for span in mine if at <= span.first.get("done", at) + CLOCK_SKEW_MS]
+        ends = [(span, span.end[1]) for span in mine]
+        mine = [span for span, end in ends if end is None or at <= end + CLOCK_SKEW_MS]
     for partition in numbers_in(said.get("partitions")) if mine else ():
         mine[-1].replicas[partition, broker].append((at, kind, said.get("result")))
 
@@ -179,7 +198,7 @@ def replica_deletions(spans: Iterable[Span]) -> Iterator[Row]:
             ineligible: int | None = 0
             if since is not None:
                 is_over = acked and acked[-1] >= unable[-1]
-                ineligible = acked[-1] - since if is_over else gap(since, span.first.get("done"))
+                ineligible = acked[-1] - since if is_over else gap(since, span.end[1])
             yield span.key | {
                 "partition": partition,
                 "broker": broker,
@@ -215,15 +234,14 @@ def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]
         mine = by_span[span.topic, span.topic_id, span.number]
         acks = [row["_acked"] for row in mine if row["_acked"] is not None]
         waits = sorted(_waits(mine, history), key=lambda wait: wait["broker"])
-        done, let_go = span.first.get("done"), span.first.get("let go")
-        end = done if done is not None else let_go
+        done = span.first.get("done")
+        outcome, end = span.end
         holds = [
             (by, since, until if until is not None or end is None else max(since, end))
             for by, since, until in span.holds
         ]
         freed = sum((number(said.get("directories")) or 0) for _, said in span.freed)
         gone = max(at for at, _ in span.freed) if done is not None and acks and _all_freed(mine, span) else None
-        outcome = "done" if done is not None else "let go" if let_go is not None else "open"
         yield span.key | {
             "partitions": max(span.partitions, default=None),
             "replicas": max(span.replica_counts, default=None),

@@ -49,6 +49,7 @@ def deletion_slo(spans: Iterable[Row]) -> Iterator[Row]:
             "done": sum(row["outcome"] == "done" for row in rows),
             "reclaimed": len(known(rows, "bytes_gone_at")),
             "let_go": sum(row["outcome"] == "let go" for row in rows),
+            "vanished": sum(row["outcome"] == "vanished" for row in rows),
             "open": sum(row["outcome"] == "open" for row in rows),
             **latencies,
             "held_ms": total(rows, "held_ms"),

@@ -20,7 +20,7 @@ def waited_for(spans: Iterable[Span], lines: Iterable[Line]) -> dict[tuple[str, 
     return {
         (span.topic, span.topic_id, span.number): set(_sentences(span, told))
         for span in spans
-        if not {"done", "let go", "removed"} & span.first.keys()
+        if not {"done", "let go", "vanished", "removed"} & span.first.keys()
     }
 
 

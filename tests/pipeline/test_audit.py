@@ -33,7 +33,7 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "one-controller": ("controller/2011",),
     "fenced-writes": ("controller/2011",),
     "newest-controller": ("broker/21",),
-    "one-outcome": ("topic/twice", "topic/undead"),
+    "one-outcome": ("topic/past-its-end", "topic/twice", "topic/undead"),
     "some-outcome": ("topic/gone-without-a-word",),
     "all-acknowledged": ("topic/too-few-on-a-controller", "topic/unacknowledged"),
     "rising-times": ("topic/backwards",),

@@ -110,7 +110,7 @@ def test_tenures(made: Made) -> None:
 
 def test_the_examples_are_worth_something(made: Made) -> None:
     spans = made.wanted_spans
-    for outcome in ("done", "let go", "open"):
+    for outcome in ("done", "let go", "vanished", "open"):
         assert sum(span["outcome"] == outcome for span in spans) > 10
     assert sum(span["span"] > 1 for span in spans) > 10
     assert sum(span["bytes_gone_at"] is not None for span in spans) > 10

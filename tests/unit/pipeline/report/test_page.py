@@ -138,7 +138,7 @@ def test_a_lake_without_deletions_still_says_what_the_survey_found(tmp_path: Pat
     assert "No deletion was recorded." in text
 
 
-@pytest.mark.parametrize("outcome", ["done", "let go", "open"])
+@pytest.mark.parametrize("outcome", ["done", "let go", "vanished", "open"])
 def test_one_deletion(tmp_path: Path, outcome: str) -> None:
     one = span(1, BEGAN_MS) | {"outcome": outcome}
     if outcome != "done":
@@ -148,10 +148,12 @@ def test_one_deletion(tmp_path: Path, outcome: str) -> None:
     said = {
         "done": "1 deletion, done",
         "let go": "1 deletion, 0 done, 1 let go",
+        "vanished": "1 deletion, 0 done, 1 vanished",
         "open": "1 deletion, 0 done, 1 under way",
     }
     assert said[outcome] in text
     assert "All times of this deletion" in text
+    assert ("1 deletion has vanished: somebody else removed" in text) == (outcome == "vanished")
 
 
 def test_a_row_that_is_all_null_does_no_harm(tmp_path: Path) -> None:

@@ -33,6 +33,18 @@ def test_deletions_are_added_up(tmp_path: Path) -> None:
     assert sum(bar.topics for bar in found.freed) == 60
 
 
+def test_what_somebody_else_removed_is_neither_done_nor_open(tmp_path: Path) -> None:
+    unfinished = dict.fromkeys(("znodes_gone_at", "done_at", "bytes_gone_at", "deleted_ms", "reclaimed_ms"))
+    rows = [span(number, BEGAN_MS) for number in range(4)]
+    for row, ms in zip(rows, (7_000, 9_000, 8_000), strict=False):
+        row |= unfinished | {"outcome": "vanished", "vanished_at": at(BEGAN_MS + ms)}
+    write(tmp_path, tables.DELETION_SPANS, rows)
+    found = read_report(str(tmp_path)).deletions
+    assert (found.total, found.done, found.open, found.vanished, found.reclaimed) == (4, 1, 0, 3, 1)
+    assert found.last_vanished_at == BEGAN_MS + 9_000
+    assert {each.deletions for each in found.latencies if each.size_class == "all"} == {1}
+
+
 def test_percentiles_are_exact(tmp_path: Path) -> None:
     rows = [span(number, BEGAN_MS) for number in range(101)]
     write(tmp_path, tables.DELETION_SPANS, rows)

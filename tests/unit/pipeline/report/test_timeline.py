@@ -72,6 +72,13 @@ def test_an_open_deletion_goes_on_to_the_edge_and_its_wait_does_too() -> None:
     assert float(x) + float(width) == 100
 
 
+def test_a_deletion_that_ended_otherwise_goes_no_further() -> None:
+    one = span(1_000_000, 100, outcome="vanished")._replace(vanished_at=1_000_400)
+    drawn = timeline.bar(timeline.plan([one, span(1_000_000, 5, 9, 30, 400, 450, 1_000)]), one)
+    assert 'class="p-open"' not in drawn
+    assert timeline.told(one).replace("\u00a0", " ").endswith("queued after 100 ms; vanished after 400 ms")
+
+
 def test_a_span_of_which_no_time_is_known_is_an_empty_row() -> None:
     nothing = span(0)._replace(marked_at=None, outcome="open")
     assert "no time is known" in timeline.bar(timeline.plan([nothing]), nothing)

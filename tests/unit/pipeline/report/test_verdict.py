@@ -19,6 +19,7 @@ from pipeline.report.values import (
     Violation,
 )
 from pipeline.report.verdict import Level, figures, verdict
+from pipeline.transforms.contract import CLOCKS_DIFFER_MS
 
 _STUCK = Stuck("orders", None, 1, 0, 5, "queued", ("waits",), (3,), "both", "lethe explain orders")
 _SURVEY = SurveyRow("s1", 5, 1, None, True, (), ())
@@ -41,6 +42,9 @@ DONE = Report(
     recorded_days=30,
     audited_days=30,
 )
+VANISHED = Deletions(total=3, done=2, vanished=1, last_vanished_at=5)
+UNSEEN = "not surveyed since a topic vanished"
+LATER = 5 + CLOCKS_DIFFER_MS + 1
 UNREAD = tuple(LogDir(broker, "/d") for broker in (1, 2, 3, 4))
 
 
@@ -105,6 +109,16 @@ UNREAD = tuple(LogDir(broker, "/d") for broker in (1, 2, 3, 4))
             replace(DONE, earlier=Earlier(Rows((), 2), {"set_aside": 2})),
             Level.ATTENTION,
             "3 deletions, all done, 2 set aside; 4.20 MB reclaimed, no audit violations.",
+        ),
+        (
+            replace(DONE, deletions=VANISHED, newest=_SURVEY._replace(taken_at=LATER - 1)),
+            Level.ATTENTION,
+            f"3 deletions, 2 done, 1 vanished, nothing left over, {UNSEEN}; no audit violations.",
+        ),
+        (
+            replace(DONE, deletions=VANISHED, newest=_SURVEY._replace(taken_at=LATER)),
+            Level.GOOD,
+            "3 deletions, 2 done, 1 vanished, nothing left over; no audit violations.",
         ),
         (
             Report(stuck=Rows((_STUCK,), 1), newest=_SURVEY, disks=Disks(1, 1), counts=(counted("pending", 4),)),

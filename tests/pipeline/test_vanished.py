@@ -1,0 +1,145 @@
+"""Topics that somebody else removed from ZooKeeper while they were being deleted: an end of its own, in every table."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Final, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.transforms.replicas import replica_deletions
+from pipeline.transforms.slo import deletion_slo
+from pipeline.transforms.span_heads import span_heads
+from pipeline.transforms.spans import deletion_spans
+from pipeline.transforms.stuck import stuck_now
+from protocol.journal import time_to_text
+from tests.pipeline.journals import START, Journal, events, rows_of
+
+Row = dict[str, Any]
+WHOLE: Final = ("queued", "started", "tombstoned", "acknowledged", "removed", "done")
+DAY_MS: Final = 86_400_000
+NOW: Final = datetime.datetime.fromtimestamp((START + 2 * DAY_MS) / 1000, datetime.UTC)
+STARTED, INELIGIBLE = "DELETION_STARTED", "DELETION_INELIGIBLE"
+pytestmark = pytest.mark.timeout(600)
+
+
+def at(ms: int) -> str:
+    return time_to_text(START + ms)
+
+
+def _with_ids(journal: Journal) -> None:
+    """While a broker was away; later the name came back, and was deleted."""
+    journal.phases(0, "gone", ("queued", "started"), "id0")
+    journal.broker(500, 71, "failed")
+    journal.moved(1000, "gone", 71, INELIGIBLE, topic_id="id0")
+    journal.answered(2000, "gone", 1, topic_id="id0")
+    journal.phase(9000, "gone", "vanished", "id0")
+    journal.freed(62_000, "gone", 1, "id0")
+    journal.phases(DAY_MS, "gone", WHOLE, "id1")
+
+
+def _without_ids(journal: Journal) -> None:
+    journal.phases(0, "nameless", ("queued", "started", "vanished"))
+    journal.moved(1000, "nameless", 1, STARTED)
+    # Replicas of the next topic of that name, which were moved away.
+    journal.moved(20_000, "nameless", 1, INELIGIBLE)
+    journal.phases(200_000, "nameless", WHOLE)
+
+
+def _held(journal: Journal) -> None:
+    journal.phase(0, "held", "held", "id", held_by="PAUSED")
+    journal.phase(3000, "held", "vanished", "id")
+
+
+def _put_back(journal: Journal) -> None:
+    """With its znodes, and so with the id that it had."""
+    journal.phases(0, "put-back", ("queued", "vanished"), "id")
+    journal.phases(20_000, "put-back", ("queued", "started"), "id")
+
+
+def _unreadable(journal: Journal) -> None:
+    """The second controller cannot read which incarnation it is; what it holds later is another one."""
+    journal.phases(0, "blind", ("queued", "started"), "id0")
+    journal.phase(5000, "blind", "held", None, by=1002, held_by="UNREADABLE")
+    journal.phase(9000, "blind", "vanished", None, by=1002)
+    journal.phase(20_000, "blind", "held", None, by=1002, held_by="UNREADABLE")
+    journal.phase(21_000, "blind", "vanished", None, by=1002)
+    journal.phases(30_000, "blind", WHOLE, "id1", by=1002)
+    journal.phase(40_000, "blind", "held", None, by=1002, held_by="UNREADABLE")
+    journal.phase(41_000, "blind", "vanished", None, by=1002)
+
+
+class Tables(NamedTuple):
+    spans: list[Row]
+    replicas: list[Row]
+    slo: list[Row]
+    stuck: list[Row]
+
+    def of(self, topic: str) -> list[Row]:
+        return sorted((row for row in self.spans if row["topic"] == topic), key=lambda row: row["marked_at"])
+
+    def replicas_of(self, topic: str) -> list[Row]:
+        return [row for row in self.replicas if row["topic"] == topic]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    journal = Journal()
+    for case in (_with_ids, _without_ids, _held, _put_back, _unreadable):
+        case(journal)
+    bronze = events(spark, reversed(journal.lines)).cache()
+    heads = span_heads(bronze).cache()
+    replicas = replica_deletions(bronze, heads).cache()
+    spans = deletion_spans(bronze, heads, replicas).cache()
+    stuck = stuck_now(spans, replicas, now=NOW)
+    made = Tables(rows_of(spans), rows_of(replicas), rows_of(deletion_slo(spans)), rows_of(stuck))
+    for frame in (bronze, heads, replicas, spans):
+        frame.unpersist()
+    return made
+
+
+def test_the_deletion_ends_when_it_is_told(tables: Tables) -> None:
+    row, again = tables.of("gone")
+    assert (row["topic_id"], row["outcome"], row["phase"]) == ("id0", "vanished", "vanished")
+    assert (row["vanished_at"], row["last_at"], row["done_at"]) == (at(9000), at(9000), None)
+    assert (row["deleted_ms"], row["bytes_gone_at"], row["reclaimed_ms"]) == (None, None, None)
+    assert (row["acked_replicas"], row["freed_directories"]) == (2, 2)
+    assert (again["topic_id"], again["span"], again["outcome"], again["vanished_at"]) == ("id1", 1, "done", None)
+
+
+def test_it_waits_for_nobody_any_more(tables: Tables) -> None:
+    row, _ = tables.of("gone")
+    assert [(wait["broker"], wait["until"], wait["ms"]) for wait in row["waited_for"]] == [(71, at(9000), 8000)]
+    assert row["waited_ms"] == 8000
+    (held,) = tables.of("held")
+    assert (held["outcome"], held["held_ms"], held["held"][0]["until"]) == ("vanished", 3000, at(3000))
+
+
+def test_without_ids_a_name_that_comes_back_is_the_next_deletion(tables: Tables) -> None:
+    row, again = tables.of("nameless")
+    assert (row["span"], row["outcome"], row["vanished_at"]) == (1, "vanished", at(2000))
+    assert (again["span"], again["outcome"], again["marked_at"]) == (2, "done", at(200_000))
+    assert [replica["ineligible_since"] for replica in tables.replicas_of("nameless")] == [None, None]
+
+
+def test_put_back_and_marked_again_is_the_next_deletion(tables: Tables) -> None:
+    assert [(row["span"], row["outcome"]) for row in tables.of("put-back")] == [(1, "vanished"), (2, "open")]
+
+
+def test_a_topic_that_nobody_could_read_by_then(tables: Tables) -> None:
+    rows = tables.of("blind")
+    assert [(row["topic_id"], row["span"], row["outcome"], row["marked_at"]) for row in rows] == [
+        ("id0", 1, "vanished", at(0)),
+        (None, 1, "vanished", at(20_000)),
+        ("id1", 1, "done", at(30_000)),
+        (None, 2, "vanished", at(40_000)),
+    ]
+    assert [row["vanished_at"] for row in rows] == [at(9000), at(21_000), None, at(41_000)]
+
+
+def test_it_is_neither_a_success_nor_stuck(tables: Tables) -> None:
+    (all_,) = (row for row in tables.slo if (row["day"], row["size_class"]) == ("2026-01-02", "all"))
+    assert [all_[name] for name in ("deletions", "done", "let_go", "vanished", "open")] == [10, 2, 0, 7, 1]
+    assert (all_["deleted_max_ms"], all_["reclaimed"]) == (5000, 0)
+    assert [(row["topic"], row["span"]) for row in tables.stuck] == [("put-back", 2)]
