@@ -33,7 +33,6 @@ from pipeline.tables import Table
 
 _DAY: Final = datetime.timedelta(days=1)
 _OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)
-_LOOKED_AT: Final = (tables.CONTROLLER_EVENTS, tables.DELETION_SPANS, tables.AGENT_INVENTORY, tables.ZNODE_SNAPSHOT)
 
 
 def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
@@ -100,7 +99,7 @@ def unaudited(lake: Lake) -> set[datetime.date]:
     audited = _written(lake, tables.VIOLATIONS)
     return {
         day
-        for table in _LOOKED_AT
+        for table in tables.AUDITED
         for day, written_ms in _written(lake, table).items()
         if day not in audited or written_ms > audited[day]
     }
