@@ -6,7 +6,8 @@ run.
 
 A survey is taken in whole or not at all. That a topic's znode is not among its rows means that there is no such topic,
 and what lies on the disks of it is left over; so a survey with a single row that cannot be used, or that is another
-survey's, is refused. The rows of all its files are staged and counted before the first of them is added to a table.
+survey's, is refused, and so is one with two rows of the same key. The rows of all its files are staged and counted
+before the first of them is added to a table.
 """
 
 from __future__ import annotations
@@ -223,30 +224,32 @@ def _stage_file(
         .groupBy("_source_file")
         .agg(
             F.count(F.lit(1)).alias("rows"),
+            F.count_distinct(F.xxhash64(*table.key)).alias("keys"),
             F.array_sort(F.array_distinct(F.array(F.min("survey_id"), F.max("survey_id")))).alias("surveys"),
             F.array_sort(F.array_distinct(F.array(F.min(taken_ms), F.max(taken_ms)))).alias("times"),
         )
         .collect()
     }
-    aside = bronze_surveys.set_aside(parsed)
     usable = sum(row["rows"] for row in seen.values())
+    # Two keys may have one hash; then no line is found that has another one's key.
+    is_double = any(row["keys"] < row["rows"] for row in seen.values())
+    aside = bronze_surveys.set_aside(bronze_surveys.with_doubles(parsed, table.key) if is_double else parsed)
     # All lines of these files have been counted: where as many are rows, none has to be looked for.
-    is_whole = usable == sum(survey.rows(file) for survey in to_do)
-    wrong = [] if is_whole else aside.groupBy("_source_file").agg(F.sum("copies"), F.min("detail")).collect()
-    details = {row[0]: row[2] for row in wrong}
+    is_whole = usable == sum(survey.rows(file) for survey in to_do) and not is_double
+    found = [] if is_whole else aside.groupBy("_source_file").agg(F.sum("copies"), F.min("detail")).collect()
+    wrong = {row[0]: (int(row[1]), row[2]) for row in found}
     spoilt = {}
     for survey in to_do:
         path = f"{survey.path}/{file.name}"
         row = seen.get(path)
-        count = 0 if row is None else row["rows"]
+        unread = survey.rows(file) - (0 if row is None else row["rows"])
         taken_at = time_from_text(str(survey.manifest["taken_at"]))
-        if count != survey.rows(file):
-            spoilt[survey.path] = _spoilt(
-                f"{survey.rows(file) - count} of {survey.rows(file)} rows", file, details.get(path)
-            )
+        if unread or path in wrong:
+            many, detail = wrong.get(path, (unread, None))
+            spoilt[survey.path] = _spoilt(f"{many} of {survey.rows(file)} rows", file, detail)
         elif row is not None and (row["surveys"], row["times"]) != ([survey.survey_id], [taken_at]):
             spoilt[survey.path] = _spoilt("rows", file, "they are of another survey")
-    return _File(file, to_do, staged, aside, spoilt, usable, sum(int(row[1]) for row in wrong))
+    return _File(file, to_do, staged, aside, spoilt, usable, sum(many for many, _ in wrong.values()))
 
 
 def _spoilt(which: str, file: File, detail: str | None) -> str:

@@ -2,7 +2,8 @@
 
 The columns and what a value may be stand in `protocol.survey_records`. A row that has a value of another kind is set
 aside as a whole: half a row would say that something is not there; so is one that does not say what it is of. Columns
-that nobody knows are passed over.
+that nobody knows are passed over. Of two rows about the same thing nobody knows which is true, or whether their sizes
+add up: both are set aside.
 """
 
 from __future__ import annotations
@@ -68,6 +69,24 @@ def rows(parsed: DataFrame, file: File, table: StructType, *, ingested_at: Colum
         F.lit(batch_id).alias("_batch_id"),
     )
     return to_schema(good.withColumn("day", F.to_date("taken_at")), table)
+
+
+def with_doubles(parsed: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Parsed lines, in which something is wrong as well with all that have the same `key` as another line of their
+    file."""
+    # As text: a null is a value of its own in it.
+    of_row = F.to_json(F.struct(*(F.col("row")[name].alias(name) for name in key)))
+    named = parsed.withColumn("key", F.when(F.col("detail").isNull(), of_row))
+    doubled = (
+        named.where(F.col("key").isNotNull())
+        .groupBy("file", "key")
+        .agg(F.count(F.lit(1)).alias("lines"))
+        .where(F.col("lines") > 1)
+    )
+    wrong = F.format_string(f"%d rows have the same {', '.join(key[:-1])} and {key[-1]}", "lines")
+    return named.join(doubled, ["file", "key"], "left").select(
+        "value", "file", "row", F.coalesce("detail", F.when(F.col("lines").isNotNull(), wrong)).alias("detail")
+    )
 
 
 def set_aside(parsed: DataFrame) -> DataFrame:

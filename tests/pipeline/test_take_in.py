@@ -17,7 +17,7 @@ from pipeline.io.lake import Lake
 from pipeline.jobs.report import DayRange, Refused, Taken
 from pipeline.jobs.take_in import take_in_journal
 from pipeline.jobs.take_in_surveys import take_in_surveys
-from protocol.survey_records import MANIFEST, METADATA, ZNODES
+from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
 from tests.pipeline.test_batch import CLUSTER, FIRST, keep_survey
 
 INGESTED_AT: Final = "2026-01-09T00:00:00Z"
@@ -86,6 +86,28 @@ def test_only_what_is_taken_in_says_whose_the_lake_is(spark: SparkSession, tmp_p
     new, refused = surveys(spark, lake, place, "b")
     assert (new["surveys"], len(refused)) == (2, 2)
     assert set_aside(lake) == [], "whole by now, or gone as its message advised"
+
+
+def test_of_two_rows_about_the_same_thing_none_is_taken(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "surveys"
+    keep_survey(place, "03T09:00:00.000")
+    equal, differing = (keep_survey(place, f"{day}T09:00:00.000") for day in ("04", "05"))
+    for survey, size in ((equal, b"10"), (differing, b"11")):
+        path = survey / DIRECTORIES.name
+        last = path.read_bytes().splitlines(keepends=True)[-1]
+        path.write_bytes(path.read_bytes() + last.replace(b'"size_bytes":10', b'"size_bytes":' + size))
+        with_rows(survey, directories=4)
+    lake = Lake(spark, str(tmp_path / "lake"))
+
+    new, refused = surveys(spark, lake, place, "a")
+    assert new == {"surveys": 1, "znode_snapshot": 3, "broker_metadata": 2, "agent_inventory": 3}
+    assert sorted(Path(one.path).name for one in refused) == [equal.name, differing.name]
+    said = "2 of 4 rows of directories.jsonl cannot be used (2 rows have the same survey_id, broker, log_dir, directory"
+    assert [one.why for one in refused if not one.why.startswith(said)] == []
+    aside = lake.read(tables.QUARANTINE).collect()
+    found = sorted((Path(row["_source_file"]).parent.name, row["copies"]) for row in aside)
+    assert found == [(equal.name, 2), (differing.name, 1), (differing.name, 1)]
+    assert all('"directory":"gone-0"' in row["line"] for row in aside)
 
 
 def test_a_line_that_was_cut_off_is_forgotten_once_its_file_is_compressed(spark: SparkSession, tmp_path: Path) -> None:
