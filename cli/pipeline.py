@@ -105,7 +105,7 @@ def run_command(
             journal or [],
             surveys or [],
             days(first, last),
-            moment(as_of),
+            clock(as_of),
             master,
             settings(conf or []),
             as_json,
@@ -151,10 +151,16 @@ def days(first: str | None, last: str | None) -> DayRange:
     return found
 
 
-def moment(text: str | None) -> datetime.datetime:
-    """Now where there is no text. Raises ValueError."""
-    if text is None:
-        return datetime.datetime.now(datetime.UTC)
+def clock(as_of: str | None) -> Callable[[], datetime.datetime]:
+    """This machine's, or one that has stopped at that moment. Raises ValueError."""
+    if as_of is None:
+        return lambda: datetime.datetime.now(datetime.UTC)
+    stopped_at = moment(as_of)
+    return lambda: stopped_at
+
+
+def moment(text: str) -> datetime.datetime:
+    """Raises ValueError naming a text that is no moment."""
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError as error:
@@ -174,7 +180,7 @@ def run(
     journals: Sequence[str],
     surveys: Sequence[str],
     wanted: DayRange,
-    now: datetime.datetime,
+    now: Callable[[], datetime.datetime],
     master: str,
     conf: Mapping[str, str],
     quiet: bool,

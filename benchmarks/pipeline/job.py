@@ -41,7 +41,7 @@ def main(plan_file: Path) -> None:
     try:
         lake = Lake(spark, plan["lake"])
         report = batch.run(
-            spark, lake, plan["journals"], plan["surveys"], DayRange(), NOW, batch_id="benchmark", stage=stage
+            spark, lake, plan["journals"], plan["surveys"], DayRange(), lambda: NOW, batch_id="benchmark", stage=stage
         )
         stage("done")
         result: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ def run(
     journals: Sequence[str],
     surveys: Sequence[str],
     days: DayRange,
-    now: datetime.datetime,
+    clock: Callable[[], datetime.datetime],
     *,
     batch_id: str,
     stage: Stage = lambda _: None,
@@ -35,12 +35,11 @@ def run(
 ) -> RunReport:
     """Takes in journals and surveys of these days and makes the tables anew that depend on them.
 
-    `now` (with a zone) is the moment that the tables speak of; `batch_id` tells the run from all others; `wishes` say
-    which topics count as unused, and when a deletion is stuck, where that is not to be as the lake remembers it. Where
-    another process writes to the lake, it is waited for so long. Raises NothingToRead, Locked, LakeUnusable,
-    FileTrouble.
+    `clock` tells the moment (with a zone) that the tables speak of, and is asked when nobody is waited for any more;
+    `batch_id` tells the run from all others; `wishes` say which topics count as unused, and when a deletion is stuck,
+    where that is not to be as the lake remembers it. Where another process writes to the lake, it is waited for so
+    long. Raises NothingToRead, Locked, LakeUnusable, FileTrouble.
     """
-    ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
     taken: list[Taken] = []
     refused: list[Refused] = []
     concerned: set[datetime.date] = set()
@@ -48,6 +47,8 @@ def run(
     journal_files(spark, journals)
     must_be_of_surveys(spark, surveys)
     with lake.writer(batch_id, wait_s, lambda who: stage(f"waiting: {who}")):
+        now = clock()
+        ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
         rules = keep_rules(lake, wishes, now)
         if journals:
             stage("reading the journal")

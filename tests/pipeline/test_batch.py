@@ -16,6 +16,7 @@ from pipeline import tables
 from pipeline.io.files import Files
 from pipeline.io.journal import NothingToRead
 from pipeline.io.lake import Lake
+from pipeline.io.lock import Locked
 from pipeline.io.surveys import must_be_of_surveys
 from pipeline.jobs import batch
 from pipeline.jobs.report import DayRange, RunReport
@@ -57,7 +58,7 @@ def run(spark: SparkSession, root: Path, days: DayRange | None = None, **places:
     surveys = places.get("surveys", [str(root / "surveys")] if (root / "surveys").exists() else [])
     run.count += 1  # type: ignore[attr-defined]
     name = f"run-{run.count:03}"  # type: ignore[attr-defined]
-    return batch.run(spark, lake, journals, surveys, days or DayRange(), NOW, batch_id=name)
+    return batch.run(spark, lake, journals, surveys, days or DayRange(), lambda: NOW, batch_id=name)
 
 
 run.count = 0  # type: ignore[attr-defined]
@@ -157,6 +158,18 @@ def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path, journal
     with pytest.raises(NothingToRead, match="nowhere"):
         run(spark, tmp_path, surveys=[str(tmp_path / "nowhere*")])
     assert run(spark, tmp_path, surveys=[str(journal)]).days == ()
+
+
+def test_now_is_when_nobody_else_writes_any_more(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
+    (journal / "a.jsonl").write_bytes(b"".join(FIRST))
+    root = str(tmp_path / "lake")
+
+    def clock() -> datetime.datetime:
+        with Lake(spark, root).writer("another"):
+            return NOW
+
+    with pytest.raises(Locked, match=r"in use by .*\(asking\)"):
+        batch.run(spark, Lake(spark, root), [str(journal)], [], DayRange(), clock, batch_id="asking")
 
 
 def test_places_are_looked_at_before_anything_is_written(spark: SparkSession, tmp_path: Path, journal: Path) -> None:

@@ -34,7 +34,7 @@ def all_rows(root: Path) -> dict[str, list[str]]:
 
 
 def run_batch(spark: SparkSession, lake: Path, journal: Path, name: str = "batch") -> None:
-    batch.run(spark, Lake(spark, str(lake)), [str(journal)], [], DayRange(), NOW, batch_id=name)
+    batch.run(spark, Lake(spark, str(lake)), [str(journal)], [], DayRange(), lambda: NOW, batch_id=name)
 
 
 def assert_like_batch(spark: SparkSession, root: Path, growing: Growing) -> None:

@@ -42,6 +42,13 @@ def test_days_and_moments_are_read_or_named() -> None:
             pipeline.moment(text)
 
 
+def test_without_a_moment_now_goes_on() -> None:
+    before = datetime.datetime.now(datetime.UTC)
+    assert before <= pipeline.clock(None)() <= datetime.datetime.now(datetime.UTC)
+    stopped = pipeline.clock("2026-01-05T00:00:00Z")
+    assert stopped() == stopped() == datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
+
+
 def test_a_full_disk_is_no_fault_of_ours() -> None:
     refusal = lake_options.spark_trouble(
         RuntimeError("Job aborted\nCaused by: java.io.IOException: No space left on device")
@@ -78,7 +85,7 @@ def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(session, "build", lambda *_, **__: Spark())
     monkeypatch.setattr(lake, "Lake", lambda *_: None)
     monkeypatch.setattr(batch, "run", busy)
-    now = datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
+    now = pipeline.clock("2026-01-05T00:00:00Z")
     with pytest.raises(Refusal, match=r"process 7 on host \(stream\).*waited for 2.5 s") as refusal:
         pipeline.run("lake", ["journal"], [], DayRange(), now, "local[1]", {}, True, wait_s=2.5)
     assert (refusal.value.exit, waited) == (Exit.BUSY, [2.5])
@@ -92,7 +99,7 @@ def test_settings_of_spark_are_read_or_named() -> None:
 
 
 def test_a_run_over_nothing_is_refused() -> None:
-    now = datetime.datetime.now(datetime.UTC)
+    now = pipeline.clock(None)
     with pytest.raises(ValueError, match="name a journal"):
         pipeline.run("/nowhere", [], [], DayRange(), now, "local[1]", {}, quiet=True)
 
