@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from survey.causes import Kind
 from tools import rescue_page
 
 STORIES = [
@@ -46,3 +48,22 @@ def test_nothing_is_written_where_there_is_nothing_to_tell(
     assert rescue_page.main([str(tmp_path)]) == 1
     assert not page.exists()
     assert "no stories" in capsys.readouterr().err
+
+
+def test_the_page_gives_causes_and_advice_in_the_words_of_today() -> None:
+    """Where it does not, `make rescue-page` makes it again."""
+    told = re.findall(r"^ {8}(.+) -> (.+)$", rescue_page.PAGE.read_text(), re.MULTILINE)
+    assert len(told) > 10
+    unknown = [
+        (said, advice)
+        for said, advice in told
+        if not any(fits(kind.value.sentence, said) and fits(kind.value.unblock, advice) for kind in Kind)
+    ]
+    assert unknown == []
+
+
+def fits(template: str, text: str) -> bool:
+    """Whether that was made of the template; the page cuts what is long."""
+    cut = text.removesuffix(" …")
+    ends = [len(template)] if cut == text else range(len(template))
+    return any(re.fullmatch(re.sub(r"\\{\w+\\}", ".*", re.escape(template[:end])), cut) for end in ends)
