@@ -224,7 +224,6 @@ def _stage_file(
         .groupBy("_source_file")
         .agg(
             F.count(F.lit(1)).alias("rows"),
-            F.count_distinct(F.xxhash64(*table.key)).alias("keys"),
             F.array_sort(F.array_distinct(F.array(F.min("survey_id"), F.max("survey_id")))).alias("surveys"),
             F.array_sort(F.array_distinct(F.array(F.min(taken_ms), F.max(taken_ms)))).alias("times"),
         )
@@ -232,7 +231,8 @@ def _stage_file(
     }
     usable = sum(row["rows"] for row in seen.values())
     # Two keys may have one hash; then no line is found that has another one's key.
-    is_double = any(row["keys"] < row["rows"] for row in seen.values())
+    hashes = staged.read().groupBy(F.xxhash64("_source_file", *table.key)).count()
+    is_double = bool(hashes.where("count > 1").limit(1).collect())
     aside = bronze_surveys.set_aside(bronze_surveys.with_doubles(parsed, table.key) if is_double else parsed)
     # All lines of these files have been counted: where as many are rows, none has to be looked for.
     is_whole = usable == sum(survey.rows(file) for survey in to_do) and not is_double
