@@ -9,6 +9,7 @@ import asyncio
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -55,6 +56,17 @@ def write(page: Path, directory: Path = DOCS) -> list[Path]:
     return made
 
 
-if __name__ == "__main__":
-    for written in write(Path(sys.argv[1])):
+def main(arguments: Sequence[str]) -> int:
+    """Exit code 2 where there is no such page: Chromium would show a picture of its complaint."""
+    if len(arguments) != 1 or not (page := Path(arguments[0])).is_file():
+        print(
+            f"there is no page {' '.join(arguments) or 'named'}: give the one that `make report` wrote", file=sys.stderr
+        )
+        return 2
+    for written in write(page):
         print(f"{written}: {written.stat().st_size:,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
