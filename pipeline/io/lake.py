@@ -32,6 +32,7 @@ from pipeline.io.files import Files, FileTrouble, escaped, not_opened, trouble_i
 from pipeline.io.frames import empty
 from pipeline.io.lock import LOCK, hold_in_time, is_left_by_us
 from pipeline.io.moves import Move, Staging, settle_all
+from pipeline.literals import day_values
 from pipeline.tables import TABLES, Table
 from protocol.lake import IDENTITY, cluster_of, encode_identity, is_begun
 
@@ -152,7 +153,7 @@ class Lake:
         path = f"{self.root}/{table.path}"
         frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(escaped(path))
         if days is not None:
-            frame = frame.where(F.col(DAY).isin(sorted(days)))
+            frame = frame.where(F.col(DAY).isin(day_values(days)))
         return frame.select(*table.schema.names)
 
     def days(self, table: Table) -> list[datetime.date]:

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from pipeline import tables
 from pipeline.io.lake import DAY, Lake
+from pipeline.literals import day_value, day_values
 from pipeline.outcomes import OPEN
 from pipeline.quality.deletions import lack_acks
 from pipeline.quality.evidence import Evidence, is_lasting, is_unasked, skew
@@ -52,11 +53,11 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
         spans,
         lake.read(tables.AGENT_INVENTORY, near),
         lake.read(tables.ZNODE_SNAPSHOT),
-        _elsewhere(lake, far, spans.where(F.to_date("done_at").isin(concerned))) if far else None,
+        _elsewhere(lake, far, spans.where(F.to_date("done_at").isin(day_values(concerned)))) if far else None,
         _unread(had),
     )
     with gathered(evidence) as digest:
-        found = audit(evidence, digest).where(F.col("day").isin(concerned))
+        found = audit(evidence, digest).where(F.col("day").isin(day_values(concerned)))
         lake.replace_partitions(tables.VIOLATIONS, found, concerned, keep_empty=True)
     return verdict(lake.read(tables.VIOLATIONS, concerned))
 
@@ -124,7 +125,7 @@ def _elsewhere(lake: Lake, days: Sequence[datetime.date], spans: DataFrame) -> D
     lines = lake.read(tables.CONTROLLER_EVENTS, days)
     if lacking[0] is None:
         return lines.where(is_lasting())
-    in_time = F.col(DAY).between(F.lit(lacking[0]), F.lit(lacking[1]))
+    in_time = F.col(DAY).between(day_value(lacking[0]), day_value(lacking[1]))
     return lines.where(is_lasting() | (is_unasked() & in_time))
 
 

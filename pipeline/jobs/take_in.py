@@ -23,6 +23,7 @@ from pipeline.io.frames import frame_of
 from pipeline.io.journal import COMPRESSED, damage, read_lines
 from pipeline.io.lake import Lake, StagedRows
 from pipeline.jobs.report import DayRange, Taken
+from pipeline.literals import day_value
 from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
 from pipeline.transforms import bronze_events
 
@@ -104,9 +105,9 @@ def within(days: DayRange, day: Column | None = None) -> Column:
     day = F.col("day") if day is None else day
     inside = F.lit(True)
     if days.first is not None:
-        inside = inside & (day >= F.lit(days.first))
+        inside = inside & (day >= day_value(days.first))
     if days.last is not None:
-        inside = inside & (day <= F.lit(days.last))
+        inside = inside & (day <= day_value(days.last))
     return day.isNull() | inside
 
 

@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from pipeline.literals import day_value
 from pipeline.outcomes import DONE, OPEN, VANISHED
 from pipeline.quality.evidence import Digest, Evidence, gaps, line_name, rare_facts, skew, unasked
 from pipeline.quality.ranges import are_sane, numbers_in
@@ -172,7 +173,7 @@ def missing_acks(evidence: Evidence, digest: Digest) -> DataFrame:
 def _meets(times: Sequence[tuple[datetime.date, datetime.date]]) -> Column:
     """Whether any of these days lies between the start of a deletion and its end."""
     started, ended = F.to_date("started_at"), F.to_date("done_at")
-    met = ((F.lit(first) <= ended) & (F.lit(last) >= started) for first, last in times)
+    met = ((day_value(first) <= ended) & (day_value(last) >= started) for first, last in times)
     return reduce(or_, met, F.lit(False))
 
 

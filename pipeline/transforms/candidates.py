@@ -38,6 +38,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline import schemas
+from pipeline.literals import day_value
 from pipeline.transforms.contract import to_schema
 from pipeline.transforms.directories import LOCAL
 from pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
@@ -46,6 +47,7 @@ from protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
 from protocol.vocabulary import INTERNAL_TOPICS
 
 MIN_UNWRITTEN_DAYS: Final = 1
+MAX_UNWRITTEN_DAYS: Final = 36_500
 MAX_GAP_DAYS: Final = 2
 """Between two surveys whose sizes are compared."""
 _DAY_S: Final = 86_400
@@ -56,7 +58,7 @@ _NEVER_CUT: Final = 190
 @dataclass(frozen=True, slots=True)
 class StaleRule:
     """When a topic counts as unused. Less than a day is refused, unless `force` says that it is meant: too little time
-    makes candidates of topics that are written to at night. Raises ValueError."""
+    makes candidates of topics that are written to at night. A century is the most. Raises ValueError."""
 
     unwritten_days: float = 30
     protected: Sequence[str] = ()
@@ -64,13 +66,13 @@ class StaleRule:
     force: bool = False
 
     def __post_init__(self) -> None:
+        if not 0 <= self.unwritten_days <= MAX_UNWRITTEN_DAYS:
+            raise ValueError(f"unwritten for {self.unwritten_days:g} days: give 0 to {MAX_UNWRITTEN_DAYS:,}")
         if self.unwritten_days < MIN_UNWRITTEN_DAYS and not self.force:
             raise ValueError(
                 f"unwritten for {self.unwritten_days:g} days is too little to call a topic unused: give "
                 f"{MIN_UNWRITTEN_DAYS} or more, or force it"
             )
-        if self.unwritten_days < 0:
-            raise ValueError("days are counted from 0 on")
 
     @property
     def look_back_days(self) -> float:
@@ -90,7 +92,7 @@ def stale_topic_candidates(
     """STALE_TOPIC_CANDIDATES from SURVEYS, ZNODE_SNAPSHOT, silver DIRECTORIES and LEFTOVERS; `now` has a time zone."""
     past = surveys.filter("complete").filter(F.col("taken_at") <= F.lit(now))
     newest = past.orderBy(F.desc("taken_at"), F.desc("survey_id")).limit(1)
-    earlier = directories.filter(F.col("day") >= F.lit(now.date() - timedelta(days=rule.look_back_days)))
+    earlier = directories.filter(F.col("day") >= day_value(now.date() - timedelta(days=rule.look_back_days)))
     whole = _whole(newest, _of(newest, znodes), _of(newest, directories), _of(newest, leftovers), rule)
     since = _unchanged_since(past, earlier, whole)
     days = F.col("unwritten_s") / _DAY_S

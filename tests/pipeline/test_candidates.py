@@ -218,10 +218,13 @@ def test_what_a_candidate_says(found: DataFrame) -> None:
     "changes,words",
     [
         ({"unwritten_days": 0.9}, "give 1 or more, or force it"),
-        ({"unwritten_days": -1.0, "force": True}, "from 0 on"),
+        ({"unwritten_days": -1.0, "force": True}, "-1 days: give 0 to 36,500"),
+        ({"unwritten_days": float("nan"), "force": True}, "nan days: give 0 to 36,500"),
+        ({"unwritten_days": float("inf")}, "inf days: give 0 to 36,500"),
+        ({"unwritten_days": 1e6}, r"1e\+06 days: give 0 to 36,500"),
     ],
 )
-def test_too_little_time_is_refused(changes: dict[str, float], words: str) -> None:
+def test_a_time_that_cannot_be_meant_is_refused(changes: dict[str, float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         StaleRule(**changes)  # type: ignore[arg-type]
     assert StaleRule(0.5, force=True).unwritten_days == 0.5

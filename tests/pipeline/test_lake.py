@@ -28,6 +28,8 @@ from pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
 
 STRANGE = "a lake [1]{b,c}*"
 """Spark would take it for a pattern."""
+LONG_AGO = datetime.date(5, 1, 6)
+"""As a line may say whose writer had no clock."""
 MONDAY, TUESDAY, WEDNESDAY = (datetime.date(2026, 1, day) for day in (5, 6, 7))
 
 
@@ -54,11 +56,14 @@ def test_what_was_written_is_read_back_by_days(spark: SparkSession, tmp_path: Pa
     with lake.writer("a"):
         lake.append(DAILY_RECLAIM, reclaim(spark, (1, MONDAY), (2, TUESDAY)))
         lake.append(DAILY_RECLAIM, reclaim(spark, (3, MONDAY)))
+        lake.append(DAILY_RECLAIM, reclaim(spark, (4, LONG_AGO)))
+        lake.replace_partitions(DAILY_RECLAIM, lake.read(DAILY_RECLAIM, [LONG_AGO]), [LONG_AGO])
     again = Lake(spark, str(tmp_path / STRANGE))
-    assert brokers(again) == [(1, MONDAY), (2, TUESDAY), (3, MONDAY)]
+    assert brokers(again) == [(1, MONDAY), (2, TUESDAY), (3, MONDAY), (4, LONG_AGO)]
+    assert brokers(again) == found_in(again.root)
     assert again.read(DAILY_RECLAIM, [MONDAY]).count() == 2
     assert again.read(DAILY_RECLAIM, []).count() == 0
-    assert again.days(DAILY_RECLAIM) == [MONDAY, TUESDAY]
+    assert again.days(DAILY_RECLAIM) == [LONG_AGO, MONDAY, TUESDAY]
     assert again.made() == [DAILY_RECLAIM]
     assert again.read(DAILY_RECLAIM).columns == DAILY_RECLAIM.schema.names
 
