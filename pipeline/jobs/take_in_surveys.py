@@ -114,7 +114,7 @@ def _take_in_rows(
     for tried, each in zip(zip(*tries, strict=True), files, strict=True):
         for one in tried:
             if one.aside is not None and (one.wrong or one is tried[0]):
-                keep_aside(lake, one.aside, one.wrong, [f"{survey.path}/{one.file.name}" for survey in one.surveys])
+                keep_aside(lake, one.aside, one.wrong, [_path(survey, one.file) for survey in one.surveys])
         if each.staged is not None:
             each.staged.keep()
         wrong = sum(one.wrong for one in tried)
@@ -168,20 +168,23 @@ def _may_exist(spark: SparkSession, path: str) -> bool:
         return True
 
 
+def _path(survey: KeptSurvey, file: File) -> str:
+    """As it is opened; rows name it `quoted`."""
+    return f"{survey.path}/{file.name}"
+
+
 def _missing(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> dict[str, str]:
     """Why surveys are not whole, by their paths; those that are whole are not in it."""
     expected = {
-        f"{survey.path}/{file.name}": (survey.path, file.name, survey.rows(file))
-        for survey in surveys
-        for file in ROW_FILES
+        _path(survey, file): (survey.path, file.name, survey.rows(file)) for survey in surveys for file in ROW_FILES
     }
     there = [path for path in expected if Files(spark, path).exists(path)]
     lines = read_lines(spark, there).where(F.trim("value") != "")
     counted = {row["file"]: row["count"] for row in lines.groupBy("file").count().collect()} if there else {}
     found: dict[str, str] = {}
     for path, (survey, name, rows) in expected.items():
-        if counted.get(path, 0) != rows:
-            why = f"{name} has {counted.get(path, 0)} rows and its manifest says {rows}: copy the survey whole"
+        if (count := counted.get(quoted(path), 0)) != rows:
+            why = f"{name} has {count} rows and its manifest says {rows}: copy the survey whole"
             found.setdefault(survey, why)
     return found
 
@@ -240,7 +243,7 @@ def _stage_file(
     wrong = {row[0]: (int(row[1]), row[2]) for row in found}
     spoilt = {}
     for survey in to_do:
-        path = f"{survey.path}/{file.name}"
+        path = quoted(_path(survey, file))
         row = seen.get(path)
         unread = survey.rows(file) - (0 if row is None else row["rows"])
         taken_at = time_from_text(str(survey.manifest["taken_at"]))
@@ -275,7 +278,7 @@ def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], *, ingested_at:
         (
             *(survey.manifest[name] for name in names),
             _problems(survey.manifest["problems"]),
-            f"{survey.path}/{MANIFEST_NAME}",
+            quoted(f"{survey.path}/{MANIFEST_NAME}"),
         )
         for survey in new
     ]

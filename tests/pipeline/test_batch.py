@@ -48,6 +48,7 @@ def phase(number: int, at: str, name: str, topic: str = "orders") -> bytes:
 
 JOURNAL: Final = "a journal"
 """Its name has a blank, which Spark writes otherwise."""
+SURVEYS: Final = "kept surveys é%41"
 FIRST: Final = [phase(1, "05T23:59:00", "queued"), phase(2, "05T23:59:01", "started")]
 SECOND: Final = [phase(3, "06T00:00:10", "done"), phase(4, "06T08:00:00", "queued", "users")]
 
@@ -55,7 +56,7 @@ SECOND: Final = [phase(3, "06T00:00:10", "done"), phase(4, "06T08:00:00", "queue
 def run(spark: SparkSession, root: Path, days: DayRange | None = None, **places: Any) -> RunReport:
     lake = places.pop("lake", None) or Lake(spark, str(root / "lake"))
     journals = places.get("journals", [str(root / JOURNAL)] if (root / JOURNAL).exists() else [])
-    surveys = places.get("surveys", [str(root / "surveys")] if (root / "surveys").exists() else [])
+    surveys = places.get("surveys", [str(root / SURVEYS)] if (root / SURVEYS).exists() else [])
     run.count += 1  # type: ignore[attr-defined]
     name = f"run-{run.count:03}"  # type: ignore[attr-defined]
     return batch.run(spark, lake, journals, surveys, days or DayRange(), lambda: NOW, batch_id=name)
@@ -184,11 +185,11 @@ def test_places_are_looked_at_before_anything_is_written(spark: SparkSession, tm
     with pytest.raises(NothingToRead, match="nowhere"):
         run(spark, tmp_path, surveys=[str(tmp_path / "nowhere")])
     assert not (tmp_path / "lake").exists()
-    copied = tmp_path / "surveys" / "20260106T090000.000Z"
+    copied = tmp_path / SURVEYS / "20260106T090000.000Z"
     copied.mkdir(parents=True)
-    must_be_of_surveys(spark, [str(tmp_path / "surveys")])
+    must_be_of_surveys(spark, [str(tmp_path / SURVEYS)])
     (copied / ZNODES.name).write_text("")
-    must_be_of_surveys(spark, [str(tmp_path / "surveys"), str(copied)])
+    must_be_of_surveys(spark, [str(tmp_path / SURVEYS), str(copied)])
 
 
 # --- crashes ------------------------------------------------------------------------------------------------------
@@ -313,8 +314,8 @@ def keep_survey(place: Path, at: str, cluster: str | None = CLUSTER, directories
 
 
 def test_surveys_are_taken_in_once_or_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
-    place = tmp_path / "surveys"
-    keep_survey(place, "05T09:00:00.000")
+    place = tmp_path / SURVEYS
+    keep_survey(place, "05T09:00:00.000").rename(place / "a copy [1] {b}")
     keep_survey(place, "06T09:00:00.000", cluster="another")
     (keep_survey(place, "07T09:00:00.000") / MANIFEST.name).write_text("{")
     with (keep_survey(place, "08T09:00:00.000") / ZNODES.name).open("rb+") as cut:
