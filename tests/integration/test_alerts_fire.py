@@ -35,6 +35,7 @@ pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.skipif(not is_installed(), reason="no prometheus here: apt-get install -y prometheus"),
 ]
@@ -373,23 +374,26 @@ async def nobody_leads_and_then_another(stage: Stage) -> None:
         await controller.kill()
     await stage.fires("LetheNoActiveController", "killed both controllers (`kill -9`)", "No controller is active")
 
-    async def is_free() -> bool:
-        (found,) = await stage.session.read([Exists(paths.CONTROLLER)])
-        return not isinstance(found, Present)
+    # The stage's own session may have been lost while ZooKeeper was away.
+    async with stage.cluster.session() as session:
 
-    await until(is_free, LIMIT_S, lambda: "the session of the one that led is over")
-    kafka = encode_controller(ControllerZnode(BrokerId(1), 0))
-    await apply(stage.session, Create(paths.CONTROLLER, kafka, ephemeral=True))
-    for controller in stage.cluster.controllers:
-        await controller.start()
-    stage.aim()
-    done = "started both controllers while `/controller` named broker 1, as a controller of Kafka's has it"
-    await stage.fires("LetheOtherControllerLeads", done, "Controller 1 leads")
+        async def is_free() -> bool:
+            (found,) = await session.read([Exists(paths.CONTROLLER)])
+            return not isinstance(found, Present)
 
-    async def is_quiet() -> bool:
-        return not await stage.prometheus.alerts("LetheNoActiveController")
+        await until(is_free, LIMIT_S, lambda: "the session of the one that led is over")
+        kafka = encode_controller(ControllerZnode(BrokerId(1), 0))
+        await apply(session, Create(paths.CONTROLLER, kafka, ephemeral=True))
+        for controller in stage.cluster.controllers:
+            await controller.start()
+        stage.aim()
+        done = "started both controllers while `/controller` named broker 1, as a controller of Kafka's has it"
+        await stage.fires("LetheOtherControllerLeads", done, "Controller 1 leads")
 
-    await until(is_quiet, LIMIT_S, lambda: "nobody is told any more that there is no controller")
+        async def is_quiet() -> bool:
+            return not await stage.prometheus.alerts("LetheNoActiveController")
+
+        await until(is_quiet, LIMIT_S, lambda: "nobody is told any more that there is no controller")
 
 
 TRIALS: Final[tuple[Trial, ...]] = (

@@ -72,7 +72,6 @@ def test_a_stream_that_is_interrupted_gives_the_tables_of_one_run(
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_a_stream_that_is_killed_five_times_gives_the_tables_of_one_run(spark: SparkSession, tmp_path: Path) -> None:
     lake, growing = tmp_path / "lake", Growing(tmp_path)
     command = [sys.executable, "-m", "tests.pipeline.streams", str(lake), str(growing.journal)]
