@@ -158,6 +158,12 @@ DIRECTORIES: Final = File(
     ),
 )
 ROW_FILES: Final = (ZNODES, METADATA, DIRECTORIES)
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    ZNODES.name: ("topic", "partition", "marker", "config", "reassignment", "broker", "controller"),
+    METADATA.name: ("broker", "topic"),
+    DIRECTORIES.name: ("log-dir", "replica", "future", "deleted", "stray", "unknown"),
+}
+"""By file: what `kind` may be. A new one needs a new VERSION: a reader refuses rows of a kind that it does not know."""
 FILES: Final = (MANIFEST, *ROW_FILES)
 
 

@@ -124,6 +124,8 @@ def _read(path: str, text: str) -> KeptSurvey | RefusedSurvey:
     problems += _row_count_problems(known["rows"]) if not problems else []
     if problems:
         return RefusedSurvey(path, text, f"its {MANIFEST_NAME}: {'; '.join(problems)}")
+    if known["version"] != VERSION:
+        return RefusedSurvey(path, text, f"it has form {version}, and there is none before {VERSION}: take it anew")
     cluster_id = known["cluster_id"]
     return KeptSurvey(path, str(known["survey_id"]), cluster_id if isinstance(cluster_id, str) else None, known)
 

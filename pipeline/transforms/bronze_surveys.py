@@ -1,9 +1,9 @@
 """Rows of kept surveys: JSON objects with the columns of the bronze tables, or set aside with the reason.
 
 The columns and what a value may be stand in `protocol.survey_records`. A row that has a value of another kind is set
-aside as a whole: half a row would say that something is not there; so is one that does not say what it is of. Columns
-that nobody knows are passed over. Of two rows about the same thing nobody knows which is true, or whether their sizes
-add up: both are set aside.
+aside as a whole: half a row would say that something is not there; so is one that does not say what it is of, and one
+with a value that nothing has, such as a size or a broker below 0. Columns that nobody knows are passed over. Of two
+rows about the same thing nobody knows which is true, or whether their sizes add up: both are set aside.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from pipeline.transforms.bronze_events import KEPT
 from pipeline.transforms.contract import to_schema
 from pipeline.transforms.journal_lines import MOST_BYTES
-from protocol.survey_records import DIRECTORIES, METADATA, ZNODES, File, Kind
+from protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, File, Kind
 
 _SIZES: Final = ("size_bytes", "segment_bytes", "files")
-"""They are added up: one that no directory has must not be what sums overflow by."""
+"""They are added up: one that no directory has must not be what sums overflow by, or are made smaller by."""
+_NUMBERED: Final = ("broker", "partition")
+_REPLICAS: Final = ("replicas", "adding", "removing", "isr")
+"""Of a partition: different brokers. What a reassignment names is kept as somebody wrote it, sensible or not."""
 _CORRUPT: Final = "_corrupt"
 _INSTANT: Final = r"\A(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z"
 _OPTIONS: Final = {
@@ -128,14 +131,23 @@ def _problem(file: File) -> Column:
     for column in file.columns:
         value = row[column.name]
         wrong: Column | None = None
+        form = column.kind.value
         if column.kind is Kind.INSTANT:
             wrong = value.isNotNull() & (~value.rlike(_INSTANT) | value.try_cast("timestamp").isNull())
         elif column.name in _SIZES:
-            wrong = ~value.between(-MOST_BYTES, MOST_BYTES)
+            wrong, form = ~value.between(0, MOST_BYTES), "what any directory has"
+        elif column.name in _NUMBERED:
+            wrong, form = (value < 0) & (row["kind"] != "reassignment"), f"the number of a {column.name}"
+        elif column.name in _REPLICAS:
+            of_nobody = F.exists(value, lambda one: one < 0) | (F.size(F.array_distinct(value)) < F.size(value))
+            is_strange = (row["kind"] != "reassignment") & of_nobody
+            wrong = F.exists(value, lambda one: one.isNull()) | is_strange
+            form = "a list of different brokers"
+        elif column.name == "kind":
+            wrong, form = ~value.isin(*KINDS[file.name]), f"a kind of row that {file.name} has"
         elif column.kind in (Kind.NUMBERS, Kind.TEXTS):
             wrong = F.exists(value, lambda one: one.isNull())
         if wrong is not None:
-            form = "what any directory has" if column.name in _SIZES else column.kind.value
             problem = F.when(wrong, F.lit(f"{column.name!r} is not {form}")).otherwise(problem)
     for name, kinds in _NEEDED[file.name].items():
         is_missing = row[name].isNull() & (row["kind"].isin(*kinds) if kinds else F.lit(True))

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from protocol.journal import JsonValue
-from protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, File, row_problems, survey_id
+from protocol.survey_records import (
+    DIRECTORIES,
+    FILES,
+    KINDS,
+    MANIFEST,
+    METADATA,
+    ROW_FILES,
+    File,
+    row_problems,
+    survey_id,
+)
 
 
 def test_ids_sort_as_times_do() -> None:
@@ -21,6 +33,12 @@ def test_ids_sort_as_times_do() -> None:
 def test_columns_have_names_of_their_own_and_a_meaning(file: File) -> None:
     assert len(set(file.column_names)) == len(file.columns)
     assert all(column.meaning for column in file.columns)
+
+
+@pytest.mark.parametrize("file", ROW_FILES, ids=lambda file: file.name)
+def test_every_kind_of_row_is_told(file: File) -> None:
+    (meaning,) = (column.meaning for column in file.columns if column.name == "kind")
+    assert KINDS[file.name] == tuple(re.findall("`([a-z-]+)`", meaning))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

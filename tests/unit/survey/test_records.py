@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ROW_FILES, ZNODES, File, row_problems
+from protocol.survey_records import DIRECTORIES, KINDS, MANIFEST, METADATA, ROW_FILES, ZNODES, File, row_problems
 from protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -112,6 +112,7 @@ def test_every_row_has_every_column_in_order_and_stands_alone(file: File) -> Non
     for row in rows(file):
         assert tuple(row) == file.column_names
         assert row_problems(file, row) == []
+        assert row["kind"] in KINDS[file.name]
         assert (row["survey_id"], row["taken_at"]) == ("20260102T030405.678Z", "2026-01-02T03:04:05.678Z")
     assert rows(file, Survey(0, 0, ZooKeeperTree())) == []
 

@@ -38,3 +38,10 @@ def test_a_manifest_that_leaves_a_file_out_is_refused(rows: dict[str, int], name
     assert isinstance(refused, RefusedSurvey)
     for name in names:
         assert f"'rows' does not say how many rows {name} has" in refused.why
+
+
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_form_that_never_was_is_refused(version: int) -> None:
+    refused = _read("/s", manifest(version=version))
+    assert isinstance(refused, RefusedSurvey)
+    assert refused.why == f"it has form {version}, and there is none before 1: take it anew"
