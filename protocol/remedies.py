@@ -18,3 +18,11 @@ last copy in sync was on that id it is elected leader, with nothing, and the oth
 CLEAR_CACHE: Final = "restart broker {broker}: then it forgets the topic, which no change of controller brings about"
 """For a topic that exists only in a broker's metadata cache. Brokers in ZooKeeper mode merge what a controller tells
 them: what it does not name stays, and a controller cannot name what it does not know."""
+
+REMAKE_DIRECTORY: Final = (
+    "see that another live broker is in the ISR, then restart broker {broker} with a controlled shutdown: it makes the "
+    "directory anew and fetches it from the leader; alone in the ISR it would lead with nothing, and every other replica "
+    "would be cut down to that"
+)
+"""For a replica without its directory. A change of controller is no milder: a broker that is told to lead what it has
+no directory for leads with an empty one."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from pipeline.report.values import Finding
 from protocol.findings import Reason
-from protocol.remedies import CLEAR_CACHE
-from protocol.shell_words import operand
+from protocol.remedies import CLEAR_CACHE, REMAKE_DIRECTORY
+from protocol.shell_words import operand, option
 
 
 class Remedy(NamedTuple):
@@ -69,17 +69,21 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
         case Reason.NOT_RECLAIMED_YET:
             return Remedy("It goes by itself, after log.segment.delete.delay.ms (file.delete.delay.ms).")
         case Reason.REPLICA_WITHOUT_DIRECTORY:
-            does = f"A controller that takes over tells {broker} again what it is to host"
-            return Remedy(f"{does}; what was removed while it ran is made anew when it is restarted.", _RESIGN)
+            return Remedy(_of(REMAKE_DIRECTORY, broker), f"lethe topics describe {option('--topic', topic)}")
         case None:
             return Remedy("This shows what is known of the topic.", f"lethe explain {operand(topic)}")
 
 
 def _cached(reason: Reason, broker: str) -> Remedy:
     if reason is Reason.CACHED_WITHOUT_TOPIC:
-        does = CLEAR_CACHE.replace("broker {broker}", broker)
-        return Remedy(f"{does[0].upper()}{does[1:]}.")
+        return Remedy(_of(CLEAR_CACHE, broker))
     if reason is Reason.CACHED_OTHER_INCARNATION:
         does = f"A controller that takes over tells {broker} of the topic that there is now"
         return Remedy(f"{does}; partitions that only the earlier one had go when it is restarted.", _RESIGN)
     return Remedy("A controller that takes over tells every broker of every topic that there is.", _RESIGN)
+
+
+def _of(advice: str, broker: str) -> str:
+    """A text of `protocol.remedies` as a sentence."""
+    does = advice.replace("broker {broker}", broker)
+    return f"{does[0].upper()}{does[1:]}."

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
 from pipeline.report.remedies import remedy
 from pipeline.report.values import Finding
 from protocol.findings import Reason, Standing
+from protocol.remedies import REMAKE_DIRECTORY
 
 
 def finding(reason: str, what: str = "/d1/orders-0", topic: str = "orders") -> Finding:
@@ -28,6 +30,15 @@ def test_a_ghost_in_a_cache_is_not_cleared_by_another_controller() -> None:
     found = remedy(finding(Reason.CACHED_WITHOUT_TOPIC.code, "ghost", "ghost"))
     assert found.does.startswith("Restart broker 1: then it forgets the topic")
     assert found.command is None
+
+
+def test_a_broker_without_a_directory_is_not_restarted_before_another_is_in_sync() -> None:
+    """Alone in sync it would be elected with nothing, and the others cut down to that. The runbook says it alike."""
+    found = remedy(finding(Reason.REPLICA_WITHOUT_DIRECTORY.code))
+    assert found.does.startswith("See that another live broker is in the ISR, then restart broker 1 with a controlled")
+    assert found.command == "lethe topics describe --topic orders"
+    runbook = " ".join((Path(__file__).parents[4] / "docs" / "runbook.md").read_text(encoding="utf-8").split())
+    assert REMAKE_DIRECTORY.replace("broker {broker}", "the broker") in runbook
 
 
 def test_a_reason_of_a_later_version_is_explained() -> None:
