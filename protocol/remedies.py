@@ -19,10 +19,17 @@ CLEAR_CACHE: Final = "restart broker {broker}: then it forgets the topic, which 
 """For a topic that exists only in a broker's metadata cache. Brokers in ZooKeeper mode merge what a controller tells
 them: what it does not name stays, and a controller cannot name what it does not know."""
 
+CLEAR_OLD_INCARNATION: Final = (
+    "restart broker {broker}: then it knows the topic that there is now and no other; a change of controller tells it "
+    "of that one too, but leaves the partitions that only the earlier one had"
+)
+"""For an earlier topic of a name that is in use again, for the same reason: what is named is overwritten, the rest
+stays."""
+
 REMAKE_DIRECTORY: Final = (
     "see that another live broker is in the ISR, then restart broker {broker} with a controlled shutdown: it makes the "
-    "directory anew and fetches it from the leader; alone in the ISR it would lead with nothing, and every other replica "
-    "would be cut down to that"
+    "directory anew and fetches it from the leader; alone in the ISR it would lead with nothing, and every other "
+    "replica would be cut down to that"
 )
 """For a replica without its directory. A change of controller is no milder: a broker that is told to lead what it has
 no directory for leads with an empty one."""

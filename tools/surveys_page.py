@@ -56,7 +56,8 @@ _REMEDIES: Final = """\
 ## What to do about a finding
 
 By `reason`, as the report says it for each finding: TOPIC is its topic, WHAT the path that the survey names.
-Brokers are restarted one at a time, and in good order (SIGTERM), so that they hand over what they lead.
+Brokers are restarted one at a time, and in good order (SIGTERM), so that they hand over what they lead;
+none for any reason as long as a `replica_without_directory` is on it and no other live broker is in the ISR.
 """
 
 

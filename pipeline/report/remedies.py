@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipeline.report.values import Finding
 from protocol.findings import Reason
-from protocol.remedies import CLEAR_CACHE, REMAKE_DIRECTORY
+from protocol.remedies import CLEAR_CACHE, CLEAR_OLD_INCARNATION, REMAKE_DIRECTORY
 from protocol.shell_words import operand, option
 
 
@@ -78,8 +78,7 @@ def _cached(reason: Reason, broker: str) -> Remedy:
     if reason is Reason.CACHED_WITHOUT_TOPIC:
         return Remedy(_of(CLEAR_CACHE, broker))
     if reason is Reason.CACHED_OTHER_INCARNATION:
-        does = f"A controller that takes over tells {broker} of the topic that there is now"
-        return Remedy(f"{does}; partitions that only the earlier one had go when it is restarted.", _RESIGN)
+        return Remedy(_of(CLEAR_OLD_INCARNATION, broker))
     return Remedy("A controller that takes over tells every broker of every topic that there is.", _RESIGN)
 
 
