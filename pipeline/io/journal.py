@@ -9,6 +9,8 @@ names it; once it is known to be damaged, it is read as far as it goes.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
@@ -17,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.io.files import Files, escaped, quoted
+from pipeline.io.files import Files, Item, escaped, quoted
 from pipeline.io.frames import empty
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
@@ -50,7 +52,14 @@ def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
         items = files.matching(place)
         if not items:
             raise NothingToRead(f"no journal at {place}: there is no such file or directory")
+        before = _on_disk(items)
         below = files.opened(items)
+        # What came or went meanwhile is none of these.
+        if unlisted := sorted((before & _on_disk(items)) - {_local(one) for one in below}):
+            raise NothingToRead(
+                f"the journal file {os.fsencode(unlisted[0])!r} would not be read: Java does not see it. Its name is "
+                "no UTF-8, or LC_ALL is C (set LC_ALL=C.UTF-8), or it is a link to what is not there: name or mend it"
+            )
         journals = [one for one in below if not one.is_directory and one.name.endswith(ENDINGS)]
         if hidden := [one.name for one in journals if one.name.startswith(_HIDDEN)]:
             raise NothingToRead(
@@ -63,6 +72,21 @@ def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
             raise NothingToRead(f"no journal at {place}: {below[0].name} and what else is there is not {looked_for}")
         found |= dict.fromkeys(here)
     return sorted(found)
+
+
+def _on_disk(items: Sequence[Item]) -> set[str]:
+    """The paths of the journal files in those directories that are on a local disk, as the system names them."""
+    found: set[str] = set()
+    for item in items:
+        if item.is_directory and (directory := _local(item)).startswith("/"):
+            with contextlib.suppress(OSError):  # Hadoop says what is wrong with it
+                names = (name for name in os.listdir(directory) if name.endswith(ENDINGS) and name[0] != ".")
+                found |= {os.path.join(directory, name) for name in names}
+    return found
+
+
+def _local(item: Item) -> str:
+    return item.path.removeprefix("file:")
 
 
 def read_lines(spark: SparkSession, files: Sequence[str], damaged: Collection[str] = ()) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -27,7 +28,10 @@ class LocalFiles:
 
 
 def _below(path: Path) -> list[Path]:
-    return sorted(one for one in path.iterdir() if one.name[0] != ".") if path.is_dir() else [path]
+    """As Java lists it: without what it has no name for, and without links to nothing."""
+    if not path.is_dir():
+        return [path]
+    return sorted(one for one in path.iterdir() if one.name[0] != "." and one.name.isprintable() and one.exists())
 
 
 def _item(path: Path) -> Item:
@@ -47,3 +51,20 @@ def test_a_file_that_spark_would_leave_out_is_named(tmp_path: Path, monkeypatch:
     for place, name in ((tmp_path, hidden.name), (hidden, hidden.name), (dotted, dotted.name)):
         with pytest.raises(NothingToRead, match=f"{name} at .* would not be read"):
             journal_files(spark, [str(place)])
+
+
+@pytest.mark.parametrize("name", [b"\xe9t\xe9.jsonl", b"to nothing.jsonl.gz"])
+def test_a_file_that_java_does_not_see_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
+    monkeypatch.setattr(journal, "Files", LocalFiles)
+    spark = cast("Any", None)
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    strange = tmp_path / os.fsdecode(name)
+    if name.startswith(b"to"):
+        strange.symlink_to(tmp_path / "nothing")
+    else:
+        strange.write_bytes(b"")
+    with pytest.raises(NothingToRead, match="would not be read: Java does not see it") as raised:
+        journal_files(spark, [str(tmp_path)])
+    assert repr(os.fsencode(strange)) in str(raised.value)
+    strange.unlink()
+    assert journal_files(spark, [str(tmp_path)]) == [str(tmp_path / "a.jsonl")]
