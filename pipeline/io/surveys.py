@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.io.files import Files, Item
+from pipeline.io.files import Files, FileTrouble, Item
 from pipeline.io.journal import NothingToRead, read_lines
 from protocol.journal import JsonValue
 from protocol.survey_records import MANIFEST, ROW_FILES, VERSION, File, row_problems
@@ -37,7 +37,7 @@ class KeptSurvey:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSurvey:
-    """A survey that cannot be used, with its manifest as it stands there."""
+    """A survey that cannot be used, with its manifest as it stands there; empty where that could not be read."""
 
     path: str
     manifest: str
@@ -48,14 +48,14 @@ MANIFEST_NAME: Final = MANIFEST.name
 
 
 def find_surveys(spark: SparkSession, places: Sequence[str]) -> tuple[list[KeptSurvey], list[RefusedSurvey]]:
-    """What lies in these places, by path. A directory without a manifest is passed over. Raises NothingToRead for a
-    place that does not exist, and FileTrouble."""
+    """What lies in these places, by path. A directory without a manifest is passed over, one whose manifest cannot be
+    read is refused. Raises NothingToRead for a place that does not exist, and FileTrouble."""
     kept: dict[str, KeptSurvey] = {}
     refused: dict[str, RefusedSurvey] = {}
     for place in places:
         files = Files(spark, place)
         for directory in _directories(files, place):
-            read = _read(directory, files.read_text(f"{directory}/{MANIFEST_NAME}"))
+            read = _read_there(files, directory)
             if isinstance(read, KeptSurvey):
                 kept[directory] = read
             else:
@@ -103,7 +103,23 @@ def _with_manifest(files: Files, item: Item) -> list[str]:
     if files.exists(f"{item.path}/{MANIFEST_NAME}"):
         return [item.path]
     below = [one.path for one in files.items(item.path) if one.is_directory]
-    return [path for path in below if files.exists(f"{path}/{MANIFEST_NAME}")]
+    return [path for path in below if _may_have_manifest(files, path)]
+
+
+def _may_have_manifest(files: Files, path: str) -> bool:
+    """Also of a directory that may not be entered: reading tells, and is about this one alone."""
+    try:
+        return files.exists(f"{path}/{MANIFEST_NAME}")
+    except FileTrouble:
+        return True
+
+
+def _read_there(files: Files, directory: str) -> KeptSurvey | RefusedSurvey:
+    try:
+        text = files.read_text(f"{directory}/{MANIFEST_NAME}")
+    except FileTrouble as trouble:
+        return RefusedSurvey(directory, "", f"its {MANIFEST_NAME}: {trouble}")
+    return _read(directory, text)
 
 
 def _read(path: str, text: str) -> KeptSurvey | RefusedSurvey:

@@ -67,24 +67,30 @@ def test_only_what_is_taken_in_says_whose_the_lake_is(spark: SparkSession, tmp_p
     torn = keep_survey(place, "08T09:00:00.000")
     manifest = (torn / MANIFEST.name).read_bytes()
     (torn / MANIFEST.name).write_bytes(manifest[:20])
+    walled = keep_survey(place, "09T09:00:00.000")
+    (walled / MANIFEST.name).rename(tmp_path / "manifest")
+    (walled / MANIFEST.name).mkdir()
     lake = Lake(spark, str(tmp_path / "lake"))
 
     new, refused = surveys(spark, lake, place, "a")
     assert new == {"surveys": 1, "znode_snapshot": 3, "broker_metadata": 2, "agent_inventory": 3}
     assert lake.cluster_id == CLUSTER
     by_name = {Path(one.path).name: one.why for one in refused}
-    assert sorted(by_name) == [one.name for one in (copied, spoilt, without, empty, torn)]
+    assert sorted(by_name) == [one.name for one in (copied, spoilt, without, empty, torn, walled)]
     assert "znodes.jsonl has 1 rows" in by_name[copied.name]
     assert "1 of 2 rows of metadata.jsonl cannot be used" in by_name[spoilt.name]
     assert "does not say how many rows znodes.jsonl has" in by_name[without.name]
     assert "znodes.jsonl has 3 rows and its manifest says 0" in by_name[empty.name]
-    assert set_aside(lake) == [METADATA.name, MANIFEST.name, MANIFEST.name]
+    assert "its survey.json: cannot read: " in by_name[walled.name]
+    assert set_aside(lake) == [METADATA.name, *[MANIFEST.name] * 3]
 
     (torn / MANIFEST.name).write_bytes(manifest)
+    (walled / MANIFEST.name).rmdir()
+    (tmp_path / "manifest").rename(walled / MANIFEST.name)
     with_rows(without, znodes=3)
     shutil.rmtree(spoilt)
     new, refused = surveys(spark, lake, place, "b")
-    assert (new["surveys"], len(refused)) == (2, 2)
+    assert (new["surveys"], len(refused)) == (3, 2)
     assert set_aside(lake) == [], "whole by now, or gone as its message advised"
 
 
