@@ -28,8 +28,11 @@ def show(answer: Answer, *, as_json: bool) -> None:
         from rich.console import Console
 
         console = Console(width=None if sys.stdout.isatty() else WIDTH_IN_FILES, highlight=False)
-        for table in answer.tables:
-            console.print(_rich(table))
+        # Drawn first, written by us: rich would end the process with 1 where the reader stops early.
+        with console.capture() as drawn:
+            for table in answer.tables:
+                console.print(_rich(table))
+        sys.stdout.write(drawn.get())
 
 
 def show_refusal(refusal: Refusal, *, as_json: bool) -> None:

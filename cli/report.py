@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from adapters.whole_files import replace_file
 from cli.answer import Answer, Exit, Refusal
 from cli.lake_options import MadeLake, day, the_extra
 from cli.options import AsJson
@@ -53,7 +54,7 @@ def write_report(lake: str, out: Path, title: str = "", first: str | None = None
     found = read_report(lake, title, Days(day("--from", first), day("--to", last)))
     text = page(found)
     try:
-        out.write_text(text, encoding="utf-8")
+        replace_file(out, text)
     except OSError as error:
         raise Refusal(f"--out {out}: {error.strerror or error}", Exit.USAGE) from error
     return _answer(found, out, len(text.encode()))

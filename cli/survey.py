@@ -119,7 +119,8 @@ async def _keep(taken: Survey, out: Path) -> Path:
 
 
 async def _write_textfile(path: Path, taken: Survey, findings: Sequence[Leftover]) -> None:
-    from survey.textfile import replace_file, textfile
+    from adapters.whole_files import replace_file
+    from survey.textfile import textfile
 
     try:
         await asyncio.to_thread(replace_file, path, textfile(taken, findings))

@@ -8,18 +8,12 @@ where no survey could be taken: that its time grows old is for an alert, too.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.findings import Reason
 from survey.leftovers import Leftover
 from survey.views import Survey
-
-_MODE: Final = 0o644
-"""The node exporter is another user."""
 
 
 class Gauge(NamedTuple):
@@ -73,19 +67,6 @@ def textfile(taken: Survey, findings: Sequence[Leftover]) -> str:
             *_family(TOOK, [((), taken.took_ms / 1000)]),
         )
     )
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Put the text in the place of the file, so that nobody ever reads half of it. Raises OSError."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            os.fchmod(descriptor, _MODE)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def _family(gauge: Gauge, rows: Iterable[Row]) -> Iterator[str]:

@@ -79,21 +79,25 @@ def test_credentials_are_taken_or_refused_without_being_shown() -> None:
 
 
 PRINTS_A_LOT = """
-from cli.answer import Answer, Exit
+from cli.answer import Answer, Exit, Table
 from cli.running import finish_sync
 import typer
+LINES = Answer(None, ("line",) * 100_000, exit=Exit.TIMED_OUT)
+TABLE = Answer(None, (), (Table(("column",), (("cell",),) * 10_000),), Exit.TIMED_OUT)
 try:
-    finish_sync(lambda: Answer(None, ("line",) * 100_000, exit=Exit.TIMED_OUT))
+    finish_sync(lambda: %s)
 except typer.Exit as end:
     raise SystemExit(end.exit_code)
 """
 
 
-def test_a_reader_that_stops_early_changes_nothing_in_the_exit_code() -> None:
+@pytest.mark.parametrize("what", ["LINES", "TABLE"])
+def test_a_reader_that_stops_early_changes_nothing_in_the_exit_code(what: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        ran = subprocess.run([sys.executable, "-c", PRINTS_A_LOT], stdout=writing, stderr=subprocess.PIPE, timeout=60)
+        program = [sys.executable, "-c", PRINTS_A_LOT % what]
+        ran = subprocess.run(program, stdout=writing, stderr=subprocess.PIPE, timeout=60)
     finally:
         os.close(writing)
     assert (ran.returncode, ran.stderr) == (Exit.TIMED_OUT, b"")
@@ -102,6 +106,7 @@ def test_a_reader_that_stops_early_changes_nothing_in_the_exit_code() -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that takes nothing")
 def test_an_answer_that_cannot_be_written_is_said_to_be_lost() -> None:
     with open("/dev/full", "wb") as full:
-        ran = subprocess.run([sys.executable, "-c", PRINTS_A_LOT], stdout=full, stderr=subprocess.PIPE, timeout=60)
+        program = [sys.executable, "-c", PRINTS_A_LOT % "LINES"]
+        ran = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert ran.returncode == Exit.FAULT
     assert ran.stderr == b"lethe: the answer could not be written: No space left on device\n"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from protocol.findings import Place, Reason
 from protocol.vocabulary import BrokerId
 from survey.leftovers import Leftover
-from survey.textfile import GAUGES, replace_file, textfile
+from survey.textfile import GAUGES, textfile
 from survey.views import Survey, ZooKeeperTree
 
 Found = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -50,18 +47,3 @@ def test_what_was_not_found_is_there_with_nought_and_nothing_depends_on_how_much
         assert parsed(none)["lethe_survey_findings", labels(reason)] == 0
     assert len(parsed(many)) == len(parsed(none)) + 1
     assert {name for name, _ in parsed(many)} == {gauge.name for gauge in GAUGES}
-
-
-def test_the_file_is_replaced_whole_and_anybody_may_read_it(tmp_path: Path) -> None:
-    path = tmp_path / "lethe.prom"
-    path.write_text("before")
-    replace_file(path, "after\n")
-    assert (path.read_text(), path.stat().st_mode & 0o777) == ("after\n", 0o644)
-    assert [each.name for each in tmp_path.iterdir()] == ["lethe.prom"]
-
-
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "lethe.prom").mkdir()
-    with pytest.raises(OSError, match="directory"):
-        replace_file(tmp_path / "lethe.prom", "text")
-    assert [each.name for each in tmp_path.iterdir()] == ["lethe.prom"]

@@ -1,0 +1,29 @@
+"""Files that are there as a whole or as they were before."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+_MODE: Final = 0o644
+"""Who reads them is often another user."""
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Put the text in the place of the file, so that nobody ever reads half of it. A link goes on pointing to it, and
+    what is no file, such as /dev/stdout, is written to. Raises OSError."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            os.fchmod(descriptor, _MODE)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
