@@ -147,10 +147,20 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """A file without even the line of the columns is no export of an empty table, but one that was cut off."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        for row in reader:
-            yield f"{path}, line {reader.line_num}", {name: value or None for name, value in row.items() if name}
+        try:
+            if not reader.fieldnames:
+                raise ValueError(f"{path} is empty: not even the columns' names are in it; export the table again")
+            for row in reader:
+                yield f"{path}, line {reader.line_num}", {name: value or None for name, value in row.items() if name}
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not UTF-8 ({error}): export the table again as UTF-8") from error
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}, line {reader.line_num} is no CSV of a table ({error}): export the table again"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +175,8 @@ class _Row:
         return Candidate(
             name,
             self._optional("topic_id", _topic_id),
-            self._value("partitions", _number),
-            self._value("replicas", _number),
+            self._value("partitions", _count),
+            self._value("replicas", _count),
             self._value("size_bytes", _number),
             self._optional("segment_bytes", _number),
             self._value("is_empty", _truth),
@@ -207,10 +217,21 @@ def _topic_id(value: object) -> TopicId:
 
 
 def _number(value: object) -> int:
-    """Also as text, as CSV has it."""
+    """Of 64 bits, and not below 0; also as text, as CSV has it."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise TypeError
-    return int(value)
+    number = int(value)
+    if not 0 <= number < 2**63:
+        raise ValueError
+    return number
+
+
+def _count(value: object) -> int:
+    """Of 32 bits, and at least 1."""
+    number = _number(value)
+    if not 1 <= number < 2**31:
+        raise ValueError
+    return number
 
 
 def _truth(value: object) -> bool:

@@ -34,6 +34,8 @@ from protocol.vocabulary import Broker, TopicPartition
 from survey.zookeeper import read_cluster_id as cluster_here
 
 MAX_AGE_DAYS: Final = 7
+CLOCKS_DIFFER_MS: Final = 300_000
+"""By how much the clock of the machine that took the survey may be ahead of the one here."""
 AT_ONCE: Final = 20
 SHOWN_PROBLEMS: Final = 10
 
@@ -146,8 +148,16 @@ async def _demand_this_cluster(session: ZooKeeperSession, path: Path) -> None:
 
 
 def _demand_fresh(candidates: Sequence[Candidate], wanted: Wanted, now_ms: int) -> None:
+    """Refuses a survey that is too old, and one of the future: it would never become too old."""
     if not candidates:
         return
+    newest = max(candidates, key=lambda candidate: candidate.taken_at_ms)
+    if newest.taken_at_ms - now_ms > CLOCKS_DIFFER_MS:
+        raise Refusal(
+            f"{wanted.path} rests on the survey {newest.survey_id}, taken at {time_to_text(newest.taken_at_ms)}, and "
+            f"here it is {time_to_text(now_ms)}: nobody can tell how old it is. See which clock is wrong, then take a "
+            "new survey and run the pipeline again"
+        )
     oldest = min(candidates, key=lambda candidate: candidate.taken_at_ms)
     age_days = (now_ms - oldest.taken_at_ms) / DAY_MS
     if age_days > wanted.max_age_days:

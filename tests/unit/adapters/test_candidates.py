@@ -100,6 +100,13 @@ def test_what_may_be_unknown(tmp_path: Path) -> None:
         ({"topic": "../etc"}, "line 1: topic name '../etc' has characters"),
         ({"topic_id": "short"}, "'topic_id' is 'short', which is no value of it"),
         ({"size_bytes": 1.5}, "'size_bytes' is '1.5'"),
+        ({"size_bytes": -1}, "'size_bytes' is '-1', which is no value of it"),
+        ({"size_bytes": "9" * 40}, "'size_bytes' is '999"),
+        ({"segment_bytes": -1}, "'segment_bytes' is '-1'"),
+        ({"partitions": 0}, "'partitions' is '0'"),
+        ({"partitions": 2**31}, "'partitions' is '2147483648'"),
+        ({"replicas": -3}, "'replicas' is '-3'"),
+        ({"unwritten_days": -1}, "'unwritten_days' is '-1'"),
         ({"is_empty": "perhaps"}, "'is_empty' is 'perhaps'"),
         ({"created_at": "2026-01-01T00:00:00"}, "'created_at' is"),
     ],
@@ -129,6 +136,31 @@ def test_files_that_are_no_table(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="run `lethe pipeline run` first"):
         read_candidates(tmp_path / "empty")
+
+
+COLUMNS = ",".join(row()).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "content,words",
+    [
+        (b"", "t.csv is empty: not even the columns' names are in it; export the table again"),
+        (
+            COLUMNS + b"x" * 200_000 + b"," * 12,
+            r"t.csv, line \d+ is no CSV of a table \(field larger .*export the table",
+        ),
+        (COLUMNS + b"\xe9" + b"," * 12, r"t.csv is not UTF-8 \(.*0xe9.*\): export the table again as UTF-8"),
+    ],
+)
+def test_a_csv_that_is_damaged(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        read_candidates(tmp_path / "t.csv")
+
+
+def test_a_csv_of_an_empty_table(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(COLUMNS)
+    assert read_candidates(tmp_path / "t.csv") == ()
 
 
 def test_two_rows_of_one_topic_are_no_table_of_one_run(tmp_path: Path) -> None:

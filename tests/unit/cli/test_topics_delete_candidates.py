@@ -20,7 +20,7 @@ from cli.answer import Exit, Refusal
 from cli.paced_marking import Pace
 from cli.topics_create import Wanted as WantedTopic
 from cli.topics_create import creation
-from cli.topics_delete_candidates import Wanted, candidates_deletion
+from cli.topics_delete_candidates import CLOCKS_DIFFER_MS, Wanted, candidates_deletion
 from protocol.lake import IDENTITY, encode_identity
 from protocol.lake_rules import PLACE, LakeRules, encode_rules
 from protocol.vocabulary import TopicPartition, topic_id_to_text
@@ -288,6 +288,15 @@ async def test_an_old_table_is_refused(cluster: FakeSession, tmp_path: Path) -> 
         await candidates_deletion(cluster, wanted, confirm=None, now_ms=TAKEN_AT_MS + 9 * DAY_MS)
     allowed = changed(wanted, max_age_days=10.0, dry_run=True)
     assert (await candidates_deletion(cluster, allowed, confirm=None, now_ms=TAKEN_AT_MS + 9 * DAY_MS)).exit is Exit.OK
+
+
+async def test_a_table_of_the_future_is_refused(cluster: FakeSession, tmp_path: Path) -> None:
+    """It would never become too old. Clocks of two machines may differ a little."""
+    wanted = changed(await table(cluster, tmp_path, "orders"), max_age_days=10_000.0, dry_run=True)
+    earliest_ms = TAKEN_AT_MS - CLOCKS_DIFFER_MS
+    assert (await candidates_deletion(cluster, wanted, confirm=None, now_ms=earliest_ms)).exit is Exit.OK
+    with pytest.raises(Refusal, match=r"survey-1, taken at 2024-10-04T00:00:00.000Z, and here it is .*which clock"):
+        await candidates_deletion(cluster, wanted, confirm=None, now_ms=earliest_ms - 1)
 
 
 async def test_nothing_is_begun_while_deletions_are_paused(cluster: FakeSession, tmp_path: Path) -> None:
