@@ -5,6 +5,10 @@ and counted through: a line after `let go` or `vanished` begins the next span, a
 `done` does too. With an id `done` is final: what a controller with a slow clock seems to have written after it belongs
 to the same span. A failover makes `queued` and `started` again, of the same span.
 
+With an id `vanished` is final for others: what another controller seems to have written after it, by as much as clocks
+may differ, was written before it. Whoever wrote `vanished` has one clock, so a line of its own after it is later. Not
+so after `let go`: that topic lives, and may be marked again at once, also under another controller.
+
 A topic that nobody can understand is held without an id, although it may have one: such a line belongs to what the next
 line about that name is about. If such a topic vanishes, what was going on under its name has ended: that line belongs
 to what the line before it was about.
@@ -21,6 +25,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
+from pipeline.transforms.attribution import later
 from pipeline.transforms.journal_lines import phase_lines
 
 KEY: Final = ("topic", "id_key", "span")
@@ -73,10 +78,12 @@ def _numbered(lines: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("topic", "id_key").orderBy(*_ORDER)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     ends = F.col("phase").isin(LET_GO, VANISHED) | ((F.col("phase") == DONE) & (F.col("id_key") == ""))
-    ended = F.sum(ends.cast("int")).over(before)
-    return lines.withColumn("span", (F.coalesce(ended, F.lit(0)) + 1).cast("int")).withColumn(
-        "next_at", F.lead("at").over(in_order)
-    )
+    last_end = F.last(F.when(ends, F.struct("at", "source", "phase")), ignorenulls=True).over(before)
+    of_another = (last_end["phase"] == VANISHED) & (last_end["source"] != F.col("source")) & (F.col("id_key") != "")
+    is_before = ~ends & of_another & (F.col("at") <= later(last_end["at"]))
+    ended = F.coalesce(F.sum(ends.cast("int")).over(before), F.lit(0))
+    numbered = lines.withColumn("span", (ended + F.when(is_before, 0).otherwise(1)).cast("int"))
+    return numbered.withColumn("next_at", F.lead("at").over(Window.partitionBy(*KEY).orderBy(*_ORDER)))
 
 
 def _heads(lines: DataFrame) -> DataFrame:

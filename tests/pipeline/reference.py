@@ -130,13 +130,17 @@ def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
         else:
             following = said.get("topic_id")
     spans: dict[str | None, list[Span]] = defaultdict(list)
-    ended: dict[str | None, bool] = {}
+    ends: dict[str | None, list[tuple[Line, str]]] = defaultdict(list)
     for line, said in mine:
         topic_id, phase, at = said.get("topic_id"), said["phase"], line.time_ms
-        if ended.get(topic_id, True):
-            spans[topic_id].append(Span(topic, topic_id, len(spans[topic_id]) + 1))
-        ended[topic_id] = phase in ("let go", "vanished") or (phase == "done" and topic_id is None)
-        span = spans[topic_id][-1]
+        index = len(ends[topic_id])
+        if phase in ("let go", "vanished") or (phase == "done" and topic_id is None):
+            ends[topic_id].append((line, phase))
+        elif topic_id is not None and _has_vanished_by_another_clock(ends[topic_id][-1:], line):
+            index -= 1
+        if index == len(spans[topic_id]):
+            spans[topic_id].append(Span(topic, topic_id, index + 1))
+        span = spans[topic_id][index]
         span.first.setdefault(phase, at)
         span.lines.append((at, phase))
         span.names.append(f"{line.source} {line.id}")
@@ -148,6 +152,14 @@ def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
         if phase == "held":
             span.holds.append([said.get("held_by"), at, None])
     return [span for each in spans.values() for span in each]
+
+
+def _has_vanished_by_another_clock(newest: list[tuple[Line, str]], line: Line) -> bool:
+    """Whether the newest end is one that the line, of somebody else, was written before, clocks being what they are."""
+    return any(
+        phase == "vanished" and end.source != line.source and line.time_ms - end.time_ms <= CLOCK_SKEW_MS
+        for end, phase in newest
+    )
 
 
 def _take_in(line: Line, said: Row, named: list[Span]) -> None:

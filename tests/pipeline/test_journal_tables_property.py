@@ -116,9 +116,15 @@ def test_the_examples_are_worth_something(made: Made) -> None:
     assert sum(span["bytes_gone_at"] is not None for span in spans) > 10
     assert sum(len(span["controllers"]) > 1 for span in spans) > 10
     assert sum(len(span["held"]) > 1 for span in spans) > 10
+    assert sum(any(at > end for at, _ in span.lines) for span, end in _vanished(made)) > 2, "by another clock"
     assert len({span["day"] for span in spans}) > 1
     reasons = {wait["reason"] for span in spans for wait in span["waited_for"]}
     assert reasons >= {"broker_to_return", "log_directory", "unreachable", "asked", "KAFKA_STORAGE_ERROR"}
+
+
+def _vanished(made: Made) -> list[tuple[reference.Span, int]]:
+    """With an id, and when they did."""
+    return [(span, span.first["vanished"]) for span in made.wanted if span.topic_id and "vanished" in span.first]
 
 
 def _in_order(rows: Iterable[Row]) -> list[str]:

@@ -70,6 +70,23 @@ def _unreadable(journal: Journal) -> None:
     journal.phase(41_000, "blind", "vanished", None, by=1002)
 
 
+def _slow_clock(journal: Journal) -> None:
+    """The clock of who took over is 3 s behind: what the first one wrote seems to come after the end."""
+    journal.phases(3000, "slow-clock", ("queued", "started"), "id")
+    journal.phases(500, "slow-clock", ("queued", "vanished"), "id", by=1002)
+    # Days later somebody has put the topic back.
+    journal.phases(DAY_MS, "slow-clock", ("queued", "started"), "id")
+
+
+def _put_back_at_once(journal: Journal) -> None:
+    """One controller has one clock; and what comes later than clocks may differ comes later."""
+    journal.phases(0, "at-once", ("queued", "vanished", "queued"), "id")
+    journal.phases(0, "too-late", ("queued", "vanished"), "id")
+    journal.phase(6001, "too-late", "queued", "id", by=1002)
+    journal.phases(0, "let-go", ("held", "let go"), "id")
+    journal.phase(2000, "let-go", "queued", "id", by=1002)
+
+
 class Tables(NamedTuple):
     spans: list[Row]
     replicas: list[Row]
@@ -86,7 +103,7 @@ class Tables(NamedTuple):
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     journal = Journal()
-    for case in (_with_ids, _without_ids, _held, _put_back, _unreadable):
+    for case in (_with_ids, _without_ids, _held, _put_back, _unreadable, _slow_clock, _put_back_at_once):
         case(journal)
     bronze = events(spark, reversed(journal.lines)).cache()
     heads = span_heads(bronze).cache()
@@ -127,6 +144,19 @@ def test_put_back_and_marked_again_is_the_next_deletion(tables: Tables) -> None:
     assert [(row["span"], row["outcome"]) for row in tables.of("put-back")] == [(1, "vanished"), (2, "open")]
 
 
+def test_what_a_fast_clock_wrote_before_the_end_is_of_the_same_deletion(tables: Tables) -> None:
+    row, again = tables.of("slow-clock")
+    assert (row["span"], row["outcome"], row["vanished_at"], row["marked_at"]) == (1, "vanished", at(1500), at(500))
+    assert (row["started_at"], row["controllers"]) == (at(4000), [1001, 1002])
+    assert (again["span"], again["outcome"], again["marked_at"]) == (2, "open", at(DAY_MS))
+
+
+@pytest.mark.parametrize("topic", ["at-once", "too-late", "let-go"])
+def test_what_came_after_the_end_is_the_next_deletion(tables: Tables, topic: str) -> None:
+    _, again = tables.of(topic)
+    assert (again["span"], again["outcome"], again["phase"]) == (2, "open", "queued")
+
+
 def test_a_topic_that_nobody_could_read_by_then(tables: Tables) -> None:
     rows = tables.of("blind")
     assert [(row["topic_id"], row["span"], row["outcome"], row["marked_at"]) for row in rows] == [
@@ -140,6 +170,7 @@ def test_a_topic_that_nobody_could_read_by_then(tables: Tables) -> None:
 
 def test_it_is_neither_a_success_nor_stuck(tables: Tables) -> None:
     (all_,) = (row for row in tables.slo if (row["day"], row["size_class"]) == ("2026-01-02", "all"))
-    assert [all_[name] for name in ("deletions", "done", "let_go", "vanished", "open")] == [10, 2, 0, 7, 1]
+    assert [all_[name] for name in ("deletions", "done", "let_go", "vanished", "open")] == [17, 2, 1, 10, 4]
     assert (all_["deleted_max_ms"], all_["reclaimed"]) == (5000, 0)
-    assert [(row["topic"], row["span"]) for row in tables.stuck] == [("put-back", 2)]
+    open_again = ("at-once", "let-go", "put-back", "slow-clock", "too-late")
+    assert sorted((row["topic"], row["span"]) for row in tables.stuck) == [(topic, 2) for topic in open_again]
