@@ -19,4 +19,5 @@ DONE: Final = "done"
 OPEN: Final = "open"
 """None of the others yet."""
 ENDED_AT: Final[Mapping[str, str]] = MappingProxyType({DONE: "done_at", VANISHED: "vanished_at", LET_GO: "let_go_at"})
-"""Every outcome but OPEN, and the column of the instant at which it came; of several, the first one counts."""
+"""Every outcome but OPEN, and the column of the instant at which it came. Of several in one deletion the
+one counts that stands first here, not the earliest."""
