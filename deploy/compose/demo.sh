@@ -7,19 +7,7 @@ limit_s=120
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
-# As the command, but whoever stops the container is heard at once: a shell that waits for a command hears nobody.
-run() {
-    "$@" &
-    child=$!
-    trap 'stopped=yes; kill "$child" 2> /dev/null' TERM INT
-    ended=0
-    wait "$child" || ended=$?
-    if [ "${stopped-}" = yes ]; then
-        wait "$child"
-        exit 143
-    fi
-    return "$ended"
-}
+. "${0%/*}/run.sh"
 
 say() {
     echo

@@ -49,3 +49,8 @@ def test_the_pipeline_ends_as_lethe_does(code: int, ends_with: int, tmp_path: Pa
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["sh", str(SCRIPTS / "pipeline.sh")], env=environ, check=False, timeout=LIMIT_S)
     assert done.returncode == ends_with
+
+
+def test_how_a_command_is_run_is_told_once() -> None:
+    having = [script.name for script in sorted(SCRIPTS.glob("*.sh")) if "run() {" in script.read_text(encoding="utf-8")]
+    assert having == ["run.sh"]
