@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from adapters.candidates import Candidate, NoPyArrow, read_candidates, read_cluster_id
 from adapters.deletion_admin import deletions_paused
@@ -29,13 +29,12 @@ from cli.candidates_judge import DAY_MS, Chosen, LeftOut, judge, judge_readers, 
 from cli.candidates_look import Now, look_now
 from cli.paced_marking import Pace, PacedMarking
 from cli.render import note
+from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.journal import JsonValue, time_to_text
 from protocol.vocabulary import Broker, TopicPartition
 from survey.zookeeper import read_cluster_id as cluster_here
 
 MAX_AGE_DAYS: Final = 7
-CLOCKS_DIFFER_MS: Final = 300_000
-"""By how much the clock of the machine that took the survey may be ahead of the one here."""
 AT_ONCE: Final = 20
 SHOWN_PROBLEMS: Final = 10
 
@@ -71,7 +70,7 @@ async def candidates_deletion(
 ) -> Answer:
     """Reads the table, looks, asks, deletes. Raises Refusal where nothing may be done, ValueError for a table that
     cannot be understood."""
-    candidates = await _read(wanted.path)
+    candidates = await _read(wanted.path, read_candidates)
     wanted = replace(wanted, protected=(*wanted.protected, *await _protected(wanted.path)))
     _demand_fresh(candidates, wanted, now_ms or time.time_ns() // 1_000_000)
     await _demand_this_cluster(session, wanted.path)
@@ -116,9 +115,12 @@ async def _judged(
     return [second(each) if isinstance(each, Chosen) else each for each in first], readers.problems
 
 
-async def _read(path: Path) -> tuple[Candidate, ...]:
+_T = TypeVar("_T")
+
+
+async def _read(path: Path, read: Callable[[Path], _T]) -> _T:
     try:
-        return await asyncio.to_thread(read_candidates, path)
+        return await asyncio.to_thread(read, path)
     except NoPyArrow as problem:
         raise Refusal(f"{path} was not read: {problem}", Exit.USAGE) from problem
     except OSError as problem:
@@ -127,19 +129,13 @@ async def _read(path: Path) -> tuple[Candidate, ...]:
 
 async def _protected(path: Path) -> tuple[str, ...]:
     """What the table's lake was told to protect. Raises ValueError for a table that was made by other rules."""
-    try:
-        rules = await asyncio.to_thread(read_rules, path)
-    except OSError as problem:
-        raise Refusal(f"{path} cannot be read: {problem.strerror or problem}", Exit.USAGE) from problem
+    rules = await _read(path, read_rules)
     return () if rules is None else rules.protected
 
 
 async def _demand_this_cluster(session: ZooKeeperSession, path: Path) -> None:
     """Refuses a lake of another cluster, where both say which. Raises ValueError for one that cannot be understood."""
-    try:
-        of_table = await asyncio.to_thread(read_cluster_id, path)
-    except OSError as problem:
-        raise Refusal(f"{path} cannot be read: {problem.strerror or problem}", Exit.USAGE) from problem
+    of_table = await _read(path, read_cluster_id)
     here = await cluster_here(session)
     if of_table is not None and here is not None and of_table != here:
         raise Refusal(

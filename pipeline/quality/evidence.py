@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from protocol.clocks import CLOCK_SKEW_MS
 from protocol.journal import FactType
 
 FOUND: Final = ("subject", "time", "detail", "event_ids")
@@ -41,7 +42,7 @@ _UNASKED: Final = StructType(
     ]
 )
 MOST_LINES: Final = 2**53
-CLOCK_SKEW_S: Final = 5
+CLOCK_SKEW_S: Final = CLOCK_SKEW_MS // 1000
 """By so much the clocks of two machines may disagree, or be set back, before a rule takes it for a wrong order."""
 LOST_SLACK: Final = 1_100
 """A journal writes up to so many lines before the one that tells of a gap, though they come after what is missing."""

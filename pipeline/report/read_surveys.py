@@ -23,7 +23,7 @@ import pyarrow.dataset as ds
 from pipeline import tables
 from pipeline.report.columns import LakeReader, Order
 from pipeline.report.values import Rows, SurveyRow
-from pipeline.transforms.contract import CLOCKS_DIFFER_MS
+from protocol.clocks import CLOCKS_DIFFER_MS
 
 ROUND_MS: Final = 36 * 3_600_000
 """Surveys of different hosts that lie as near together belong to one round: a day, and some time to be late."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from pipeline.outcomes import LET_GO, VANISHED
 from pipeline.report.values import Disks, Latency, Report
 from pipeline.report.words import NONE, count, duration, number, size
-from pipeline.transforms.contract import CLOCKS_DIFFER_MS
+from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.findings import Standing
 
 FINDINGS: Final = {

@@ -16,8 +16,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-CLOCK_SKEW_MS: Final = 5_000
-"""By how much the clocks of two machines may differ before lines are taken for those of another deletion."""
+from protocol.clocks import CLOCK_SKEW_MS
+
 _NEVER_CUT: Final = 203
 """Names of at most so many characters stand whole in the name of a deleted replica's directory, whatever its partition:
 255 without `-2147483647.`, 32 hexadecimal digits and `-delete`."""

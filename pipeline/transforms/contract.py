@@ -28,8 +28,6 @@ def union_of(frames: Sequence[DataFrame]) -> DataFrame:
     return union_of(frames[:middle]).unionByName(union_of(frames[middle:])) if middle else frames[0]
 
 
-CLOCKS_DIFFER_MS: Final = 300_000
-"""By as much the clock of one machine may be ahead of another's."""
 FIRST_MS: Final = -62_135_596_800_000
 """The first millisecond of the year 1 in UTC: there is no earlier day."""
 

@@ -27,9 +27,10 @@ from pyspark.sql import functions as F
 
 from pipeline import schemas
 from pipeline.outcomes import OPEN
-from pipeline.transforms.contract import CLOCKS_DIFFER_MS, to_schema
+from pipeline.transforms.contract import to_schema
 from pipeline.transforms.stuck_causes import TYPE, Cause, cause, filled, no_causes, only_if
 from pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
+from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.findings import Reason
 from protocol.zookeeper import paths
 

@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipeline.transforms.attribution import CLOCK_SKEW_MS
 from pipeline.transforms.journal_lines import MAX_PIECE
+from protocol.clocks import CLOCK_SKEW_MS
 from protocol.journal import time_to_text
 from tests.pipeline.journals import Line
 

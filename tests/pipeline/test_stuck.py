@@ -12,12 +12,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline import schemas
 from pipeline.io.frames import empty, frame_of
-from pipeline.transforms.contract import CLOCKS_DIFFER_MS
 from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import Surveyed, stuck_now
 from pipeline.transforms.stuck_causes import Cause, cause, filled
+from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.findings import Reason
 from protocol.journal import time_to_text
 from protocol.shell_words import operand, option

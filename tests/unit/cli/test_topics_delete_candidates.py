@@ -20,7 +20,8 @@ from cli.answer import Exit, Refusal
 from cli.paced_marking import Pace
 from cli.topics_create import Wanted as WantedTopic
 from cli.topics_create import creation
-from cli.topics_delete_candidates import CLOCKS_DIFFER_MS, Wanted, candidates_deletion
+from cli.topics_delete_candidates import Wanted, candidates_deletion
+from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.lake import IDENTITY, encode_identity
 from protocol.lake_rules import PLACE, LakeRules, encode_rules
 from protocol.vocabulary import TopicPartition, topic_id_to_text

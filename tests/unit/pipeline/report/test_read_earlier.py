@@ -15,7 +15,7 @@ from pipeline.report.read import read_report
 from pipeline.report.read_surveys import ROUND_MS
 from pipeline.report.values import Disks, LogDir, Report
 from pipeline.report.verdict import Level, verdict
-from pipeline.transforms.contract import CLOCKS_DIFFER_MS
+from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.findings import Reason
 from tests.fakes.lakes import at, day_of, write
 

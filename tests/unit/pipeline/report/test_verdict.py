@@ -19,7 +19,7 @@ from pipeline.report.values import (
     Violation,
 )
 from pipeline.report.verdict import Level, figures, verdict
-from pipeline.transforms.contract import CLOCKS_DIFFER_MS
+from protocol.clocks import CLOCKS_DIFFER_MS
 
 _STUCK = Stuck("orders", None, 1, 0, 5, "queued", ("waits",), (3,), "both", "lethe explain orders")
 _SURVEY = SurveyRow("s1", 5, 1, None, True, (), ())
