@@ -47,6 +47,10 @@ class Running:
     async def becomes(self, role: Role) -> None:
         await reach(lambda: self.context.role is role)
 
+    async def stands_by(self, leader: int) -> None:
+        """Standing by begins with the session; who leads is known only once `/controller` has been read."""
+        await reach(lambda: self.context.role is Role.STANDING_BY and self.context.active_controller == leader)
+
     async def get(self, path: str) -> tuple[int, str]:
         assert self.app.http is not None
         async with aiohttp.ClientSession(self.app.http.url) as client, client.get(path) as response:
@@ -219,7 +223,7 @@ async def test_what_all_marked_topics_wait_for_can_be_asked() -> None:
         }
         assert shown["not_shown"] == 0
         async with controller(zookeeper, 1002) as two:
-            await two.becomes(Role.STANDING_BY)
+            await two.stands_by(1001)
             assert (await two.get("/waits"))[0] == 409
 
 
@@ -251,7 +255,7 @@ async def test_why_topics_are_not_gone_is_explained_with_what_the_channels_met()
         status, text = await one.get("/explain/payments")
         assert (status, json.loads(text)["marked"]) == (404, False)
         async with controller(zookeeper, 1002) as two:
-            await two.becomes(Role.STANDING_BY)
+            await two.stands_by(1001)
             for page in ("/explain", "/explain/orders"):
                 status, text = await two.get(page)
                 said = "controller 1002 is not active; controller 1001 is: ask that one"
@@ -295,8 +299,7 @@ async def test_a_standby_takes_over_when_controller_is_deleted() -> None:
     async with observer(zookeeper) as session, controller(zookeeper, 1001) as one:
         await one.becomes(Role.ACTIVE)
         async with controller(zookeeper, 1002) as two:
-            await two.becomes(Role.STANDING_BY)
-            assert two.context.active_controller == 1001
+            await two.stands_by(1001)
             assert (await two.get("/readyz"))[0] == 200
             assert (await two.get("/deletions/orders"))[0] == 409
             for tenure in range(2, 6):
@@ -317,7 +320,7 @@ async def test_resigning_on_request_lets_the_other_one_win() -> None:
     async with controller(zookeeper, 1001) as one:
         await one.becomes(Role.ACTIVE)
         async with controller(zookeeper, 1002) as two:
-            await two.becomes(Role.STANDING_BY)
+            await two.stands_by(1001)
             one.app.stop("SIGTERM")
             assert await asyncio.wait_for(one.task, 10) == ExitCode.STOPPED
             await two.becomes(Role.ACTIVE)
