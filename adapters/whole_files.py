@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -9,6 +10,18 @@ from typing import Final
 
 _MODE: Final = 0o644
 """Who reads them is often another user."""
+
+
+def demand_replaceable(path: Path) -> None:
+    """See that `replace_file` could do its work, and leave everything as it is. Raises OSError."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        return
+    path = path.resolve()
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
+    os.unlink(temporary)
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from adapters.topic_admin import NoCluster
 from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal
+from cli.answer import Answer
 from cli.log_dirs import LogDirs, parse_log_dirs
 from cli.options import AsJson, ZooKeeper
 from cli.running import finish
@@ -66,6 +66,10 @@ def explain(
     async def run() -> Answer:
         if (topic is None) is not every:
             raise ValueError("name a topic, or give --all")
+        if topic is not None and (problem := topic_name_problem(topic)) is not None:
+            raise ValueError(f"topic {topic!r}: {problem}")
+        if controller_url is not None and without_controller:
+            raise ValueError("--controller-url says whom to ask, and --without-controller to ask nobody: give one")
         if controller_url is not None and (problem := url_problem(controller_url)) is not None:
             raise ValueError(f"--controller-url {controller_url!r} {problem}")
         directories = parse_log_dirs(log_dir or ())
@@ -103,14 +107,11 @@ async def explained(
     timeout_ms: int = 2_000,
     log_dirs: dict[int, list[Path]] | None = None,
 ) -> Answer:
-    """Why that topic is not gone, or (None) why each marked one is not. Raises Refusal for what can be no topic, and
-    NoCluster."""
+    """Why that topic is not gone, or (None) why each marked one is not. Raises NoCluster."""
     from cli import explain_show
     from survey.examine import asker, examine
     from survey.explain import explain_all
 
-    if topic is not None and (problem := topic_name_problem(topic)) is not None:
-        raise Refusal(f"topic {topic!r}: {problem}", Exit.USAGE)
     (ids,) = await session.read([Exists(paths.BROKER_IDS)])
     if not isinstance(ids, Present):
         raise NoCluster(f"ZooKeeper has no {paths.BROKER_IDS} here: is the chroot the one of zookeeper.connect?")

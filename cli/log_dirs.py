@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os.path
 import re
 from collections.abc import Mapping, Sequence
@@ -46,6 +45,14 @@ class NamedLogDir(NamedTuple):
     path: Path
 
 
+class OwnedLogDir(NamedTuple):
+    """A log directory, whose it is, and of which cluster where it says so."""
+
+    broker: int
+    path: Path
+    cluster_id: str | None
+
+
 def parse_log_dirs(texts: Sequence[str]) -> dict[int, list[Path]]:
     """Directories by broker, from `3=/var/lib/kafka` texts. Raises ValueError naming the text."""
     found: dict[int, list[Path]] = {}
@@ -73,35 +80,43 @@ def parse_log_dir_lists(texts: Sequence[str]) -> tuple[NamedLogDir, ...]:
     return tuple(found)
 
 
-async def with_owners(
-    session: ZooKeeperSession, known: Mapping[int, Sequence[Path]], named: Sequence[NamedLogDir]
-) -> dict[int, list[Path]]:
-    """All directories by broker, each once. Raises ValueError where the owner of one cannot be told, and where one says
-    that it is of another cluster or another broker than was said: held against this one's topics, everything in it
-    would seem to be left over."""
+def owned_log_dirs(known: Mapping[int, Sequence[Path]], named: Sequence[NamedLogDir]) -> tuple[OwnedLogDir, ...]:
+    """All directories with their owners, by what is said and by what is in them. Blocking. Raises ValueError where the
+    owner of one cannot be told, and where one says that it is another broker's than was said: held against that one's
+    replicas, everything in it would seem to be left over."""
     from survey.directories import Owner, UnknownOwner, owner_of
-    from survey.zookeeper import read_cluster_id
 
-    everything = (*(NamedLogDir(broker, path) for broker, paths in known.items() for path in paths), *named)
-    cluster_id = await read_cluster_id(session) if everything else None
-    found: dict[int, dict[Path, None]] = {}
-    for broker, path in everything:
+    found: dict[OwnedLogDir, None] = {}
+    for broker, path in (*(NamedLogDir(broker, path) for broker, paths in known.items() for path in paths), *named):
         try:
-            owner = await asyncio.to_thread(owner_of, path)
+            owner = owner_of(path)
         except UnknownOwner:
             if broker is None:
                 raise
             owner = Owner(BrokerId(broker), None)
-        if None not in (owner.cluster_id, cluster_id) and owner.cluster_id != cluster_id:
-            raise UnknownOwner(
-                f"{path} is of the cluster {owner.cluster_id}, and ZooKeeper's is {cluster_id}: is --zookeeper right?"
-            )
         if broker is not None and owner.broker != broker:
             raise UnknownOwner(
                 f"{path} is broker {owner.broker}'s, as its meta.properties says, and not broker {broker}'s"
             )
-        found.setdefault(owner.broker, {})[path] = None
-    return {broker: [*paths] for broker, paths in found.items()}
+        found[OwnedLogDir(owner.broker, path, owner.cluster_id)] = None
+    return tuple(found)
+
+
+async def of_this_cluster(session: ZooKeeperSession, owned: Sequence[OwnedLogDir]) -> dict[int, list[Path]]:
+    """The directories by broker. Raises ValueError where one says that it is of another cluster: held against this
+    one's topics, everything in it would seem to be left over."""
+    from survey.directories import UnknownOwner
+    from survey.zookeeper import read_cluster_id
+
+    here = await read_cluster_id(session) if owned else None
+    found: dict[int, list[Path]] = {}
+    for broker, path, cluster_id in owned:
+        if None not in (cluster_id, here) and cluster_id != here:
+            raise UnknownOwner(
+                f"{path} is of the cluster {cluster_id}, and ZooKeeper's is {here}: is --zookeeper right?"
+            )
+        found.setdefault(broker, []).append(path)
+    return found
 
 
 def _named(text: str) -> NamedLogDir | None:

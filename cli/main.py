@@ -34,7 +34,8 @@ app = typer.Typer(
     help="""A Kafka controller (ZooKeeper mode) whose topic deletions finish, or say what they wait for.
 
     Exit codes: 0 done; 1 the answer is no; 2 bad usage or configuration; 3 ZooKeeper or a broker cannot be reached;
-    4 not done in the time allowed; 5 in use by another process; 70 a fault of Lethe; 130 interrupted.
+    4 not done in the time allowed; 5 in use by another process; 70 a fault of Lethe; 130 interrupted. What is wrong
+    with a command line, or with a file that it names, is said before the cluster is asked.
     """,
 )
 app.command("controller")(controller.controller)

@@ -6,7 +6,7 @@ One command, five things: move (after showing the plan and asking), `--generate`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +27,7 @@ from cli.running import finish
 from cli.topics_pause_deletions import demand_done
 from cli.zookeeper_access import selection, with_session
 from protocol.journal import JsonValue
-from protocol.partition_names import parse_brokers, parse_move, parse_selector
+from protocol.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
 from protocol.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
 from protocol.vocabulary import TopicPartition
 from protocol.zookeeper.znodes import MalformedZnode
@@ -76,6 +76,8 @@ Merge = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the replicas are moved, and show how far it is.")]
 
+Command = Callable[[ZooKeeperSession], Awaitable[Answer]]
+
 
 @dataclass(frozen=True, slots=True)
 class Doing:
@@ -112,25 +114,9 @@ def reassign(
     Exit code 1 where it cannot be done, or --verify found a partition otherwise; 4 where it is not done yet.
     """
 
-    async def command(session: ZooKeeperSession) -> Answer:
-        doing = Doing(None if yes else ask_user, None, dry_run, merge, timeout_ms if wait else None, as_json)
-        if list_them:
-            return await list_reassignments(session, [parse_selector(text) for text in moves or ()])
-        if verify is not None:
-            return await verification(session, _read(verify))
-        if cancel:
-            return await cancellation(session, moves or (), doing)
-        if topics is not None:
-            names = tuple(dict.fromkeys(name.strip() for name in topics.split(",")))
-            ids = parse_brokers(brokers or "", "--brokers")
-            current, targets = await proposal(session, names, ids, disable_rack_aware=disable_rack_aware)
-            if generate:
-                return _generated(current, targets)
-        else:
-            targets = _read(file) if file is not None else _parsed(moves or ())
-        return await reassignment(session, targets, _asking(doing, targets))
+    doing = Doing(None if yes else ask_user, None, dry_run, merge, timeout_ms if wait else None, as_json)
 
-    def checked() -> None:
+    async def run() -> Answer:
         actions = [list_them, verify is not None, cancel, topics is not None, file is not None]
         if sum(actions) > 1 or (moves and (verify or topics or file)):
             raise ValueError("give one of: moves, --file, --topics with --brokers, --cancel, --list, --verify")
@@ -138,10 +124,30 @@ def reassign(
             raise ValueError("say what to move: TOPIC:PARTITION=1,2,3, or --file, or --topics with --brokers")
         if (topics is None) != (brokers is None) or (generate and topics is None):
             raise ValueError("--topics and --brokers belong together, and --generate needs both")
+        return await with_session(zookeeper, command())
 
-    async def run() -> Answer:
-        checked()
-        return await with_session(zookeeper, command)
+    def command() -> Command:
+        """What is to be done, with all that is read and understood of it before the cluster is asked."""
+        if list_them or cancel:
+            selectors = [parse_selector(text) for text in moves or ()]
+            if list_them:
+                return lambda session: list_reassignments(session, selectors)
+            return lambda session: cancellation(session, selectors, doing)
+        if verify is not None:
+            expected = _read("--verify", verify)
+            return lambda session: verification(session, expected)
+        if topics is not None:
+            names = parse_topics(topics, "--topics")
+            ids = parse_brokers(brokers or "", "--brokers")
+            return lambda session: spread(session, names, ids)
+        targets = _read("--file", file) if file is not None else _parsed(moves or ())
+        return lambda session: reassignment(session, targets, _asking(doing, targets))
+
+    async def spread(session: ZooKeeperSession, names: Sequence[str], ids: Sequence[int]) -> Answer:
+        current, targets = await proposal(session, names, ids, disable_rack_aware=disable_rack_aware)
+        return (
+            _generated(current, targets) if generate else await reassignment(session, targets, _asking(doing, targets))
+        )
 
     finish(run, as_json=as_json)
 
@@ -158,15 +164,16 @@ async def reassignment(
     return await _carry_out(session, views, wanted, doing)
 
 
-async def cancellation(session: ZooKeeperSession, texts: Sequence[str], doing: Doing) -> Answer:
-    """Requests the replicas from before for reassignments in progress: all, or those named."""
-    selectors = [parse_selector(text) for text in texts]
+async def cancellation(session: ZooKeeperSession, selectors: Sequence[Selector], doing: Doing) -> Answer:
+    """Requests the replicas from before for reassignments in progress: all, or those selected."""
     views = await view_partitions(session, {selector.topic for selector in selectors} or None)
     chosen = [
         tp for tp in selection(views, selectors) if views.assignments[tp].is_being_reassigned or (tp in views.requested)
     ]
     if not chosen:
-        raise Refusal("no reassignment of these partitions is in progress" if texts else "no reassignment in progress")
+        raise Refusal(
+            "no reassignment of these partitions is in progress" if selectors else "no reassignment in progress"
+        )
     moves = [Move(tp, views.assignments[tp], views.assignments[tp].origin) for tp in chosen]
     return await _carry_out(session, views, moves, doing)
 
@@ -298,11 +305,11 @@ def _parsed(texts: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
     return found
 
 
-def _read(path: Path) -> dict[TopicPartition, tuple[int, ...]]:
+def _read(option: str, path: Path) -> dict[TopicPartition, tuple[int, ...]]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise Refusal(f"{path} cannot be read: {error.strerror or error}", Exit.USAGE) from error
+        raise Refusal(f"{option}: {path} cannot be read: {error.strerror or error}", Exit.USAGE) from error
     return parse_reassignment_file(data, str(path))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.whole_files import replace_file
+from adapters.whole_files import demand_replaceable, replace_file
 from cli.answer import Answer, Exit, Refusal
 from cli.lake_options import MadeLake, day, the_extra
 from cli.options import AsJson
@@ -51,13 +53,22 @@ def write_report(lake: str, out: Path, title: str = "", first: str | None = None
         from pipeline.report.columns import Days
         from pipeline.report.page import page
         from pipeline.report.read import read_report
-    found = read_report(lake, title, Days(day("--from", first), day("--to", last)))
+    days = Days(day("--from", first), day("--to", last))
+    with _failures(out):
+        demand_replaceable(out)
+    found = read_report(lake, title, days)
     text = page(found)
-    try:
+    with _failures(out):
         replace_file(out, text)
+    return _answer(found, out, len(text.encode()))
+
+
+@contextlib.contextmanager
+def _failures(out: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise Refusal(f"--out {out}: {error.strerror or error}", Exit.USAGE) from error
-    return _answer(found, out, len(text.encode()))
 
 
 def _answer(report: Report, out: Path, size_bytes: int) -> Answer:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,14 @@ import typer
 
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal, Table
-from cli.log_dirs import LogDirLists, LogDirs, parse_log_dir_lists, parse_log_dirs, with_owners
+from cli.log_dirs import (
+    LogDirLists,
+    LogDirs,
+    of_this_cluster,
+    owned_log_dirs,
+    parse_log_dir_lists,
+    parse_log_dirs,
+)
 from cli.options import AsJson, ZooKeeper
 from cli.running import finish
 from cli.zookeeper_access import with_session
@@ -62,13 +70,14 @@ def survey(
 
     async def command() -> Answer:
         known, named = parse_log_dirs(log_dir or ()), parse_log_dir_lists(log_dirs or ())
-        if textfile is not None and textfile.suffix != ".prom":
-            raise ValueError(f"--textfile {textfile}: the collector reads files that end in .prom, and no others")
+        owned = await asyncio.to_thread(owned_log_dirs, known, named)
+        if textfile is not None:
+            await _demand_textfile(textfile)
         if out is not None:
-            await _prepare(out)
+            await _demand_out(out)
 
         async def answer(session: ZooKeeperSession) -> Answer:
-            return await survey_answer(session, await with_owners(session, known, named), out, textfile)
+            return await survey_answer(session, await of_this_cluster(session, owned), out, textfile)
 
         return await with_session(zookeeper, answer)
 
@@ -100,11 +109,11 @@ async def survey_answer(
     return Answer(data, lines, tuple(_tables(taken, findings)), code)
 
 
-async def _prepare(out: Path) -> None:
-    from survey.keep import KeepFailed, prepare
+async def _demand_out(out: Path) -> None:
+    from survey.keep import KeepFailed, demand_place
 
     try:
-        await asyncio.to_thread(prepare, out)
+        await asyncio.to_thread(demand_place, out)
     except KeepFailed as failed:
         raise Refusal(f"--out: {failed}", Exit.USAGE) from failed
 
@@ -118,14 +127,29 @@ async def _keep(taken: Survey, out: Path) -> Path:
         raise Refusal(f"--out: {failed}", Exit.USAGE) from failed
 
 
+async def _demand_textfile(path: Path) -> None:
+    from adapters.whole_files import demand_replaceable
+
+    if path.suffix != ".prom":
+        raise ValueError(f"--textfile {path}: the collector reads files that end in .prom, and no others")
+    with _textfile_failures(path):
+        await asyncio.to_thread(demand_replaceable, path)
+
+
 async def _write_textfile(path: Path, taken: Survey, findings: Sequence[Leftover]) -> None:
     from adapters.whole_files import replace_file
     from survey.textfile import textfile
 
-    try:
+    with _textfile_failures(path):
         await asyncio.to_thread(replace_file, path, textfile(taken, findings))
+
+
+@contextlib.contextmanager
+def _textfile_failures(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise Refusal(f"--textfile: {path} could not be written: {error.strerror or error}", Exit.USAGE) from error
+        raise Refusal(f"--textfile: {path} cannot be written: {error.strerror or error}", Exit.USAGE) from error
 
 
 def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:

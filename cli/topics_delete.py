@@ -7,7 +7,7 @@ before anything is marked: one topic that does not exist keeps the others from b
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from adapters.topic_admin import Topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal, Table
 from cli.asking import ask_user
+from cli.candidates_read import candidates_table
 from cli.deletion_wait import Waited, wait_until_gone
 from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
 from cli.paced_marking import Pace
@@ -31,7 +32,7 @@ from cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidat
 from cli.topics_delete_unreadable import unreadable_deletion
 from cli.zookeeper_access import with_session
 from protocol.journal import JsonValue
-from protocol.topic_names import topics_matching
+from protocol.topic_names import demand_expression, topics_matching
 from protocol.topic_plans import deletion_problem
 
 TopicsOption = Annotated[
@@ -129,30 +130,40 @@ def delete(
     With --from-candidates deletions are always waited for: 4 says that none ended within --timeout-ms.
     """
 
-    async def command(session: ZooKeeperSession) -> Answer:
-        if from_candidates is not None:
-            if topic or unreadable:
+    wanted: Wanted | None = None
+    if from_candidates is not None:
+        pace = Pace(at_once, rate)
+        wanted = Wanted(
+            from_candidates, tuple(protect or ()), max_age, pace, dry_run, timeout_ms, as_json, allow_unasked
+        )
+    for_candidates = {
+        "--protect": bool(protect),
+        "--max-age": max_age != MAX_AGE_DAYS,
+        "--at-once": at_once != AT_ONCE,
+        "--rate": rate is not None,
+        "--allow-unasked": allow_unasked,
+    }
+    expressions = tuple(topic or ())
+
+    async def command() -> Answer:
+        if wanted is not None:
+            if expressions or unreadable:
                 raise ValueError("--from-candidates says which topics: give neither --topic nor --unreadable with it")
-            wanted = Wanted(
-                from_candidates,
-                tuple(protect or ()),
-                max_age,
-                Pace(at_once, rate),
-                dry_run,
-                timeout_ms,
-                as_json,
-                allow_unasked,
+            table = await candidates_table(wanted.path, max_age_days=wanted.max_age_days)
+            confirm = None if yes else ask_user
+            return await with_session(
+                zookeeper, lambda session: candidates_deletion(session, wanted, table, confirm=confirm)
             )
-            return await candidates_deletion(session, wanted, confirm=None if yes else ask_user)
-        if not topic:
-            raise ValueError("which topics? Give --topic, or --from-candidates")
+        demand_sense(expressions, unreadable=unreadable, wait=wait, for_candidates=for_candidates)
+        return await with_session(zookeeper, by_name)
+
+    async def by_name(session: ZooKeeperSession) -> Answer:
         if unreadable:
-            if wait:
-                raise ValueError("--wait cannot follow what is --unreadable: nobody knows where it lies")
             return await unreadable_deletion(
-                session, topic, confirm=None if yes else ask_user, if_exists=if_exists, dry_run=dry_run
+                session, expressions, confirm=None if yes else ask_user, if_exists=if_exists, dry_run=dry_run
             )
-        names = await selected(session, topic, if_exists=if_exists, confirm=None if yes or dry_run else _ask_user)
+        agreed = yes or dry_run
+        names = await selected(session, expressions, if_exists=if_exists, confirm=None if agreed else _ask_user)
         if dry_run:
             return Answer([*names], tuple(f"Would delete topic {name}." for name in names))
         if not names:
@@ -162,7 +173,28 @@ def delete(
         async with brokers_asked() as ask:
             return await deletion(session, names, ask=ask, timeout_ms=timeout_ms, as_json=as_json)
 
-    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+    finish(command, as_json=as_json)
+
+
+def demand_sense(
+    expressions: Sequence[str], *, unreadable: bool, wait: bool, for_candidates: Mapping[str, bool]
+) -> None:
+    """What is wrong with a command line without --from-candidates, whatever the cluster is like. `for_candidates` says
+    which of the options that only that one heeds were given. Raises ValueError."""
+    if not expressions:
+        raise ValueError("which topics? Give --topic, or --from-candidates")
+    for option, is_given in for_candidates.items():
+        if is_given:
+            raise ValueError(f"{option} goes with --from-candidates, and --topic does not heed it: leave it out")
+    if unreadable:
+        if wait:
+            raise ValueError(
+                "--wait cannot follow what is --unreadable, because nobody knows where it lies: leave it out, and see "
+                "with `lethe survey` what is left"
+            )
+        return
+    for expression in expressions:
+        demand_expression(expression)
 
 
 async def selected(

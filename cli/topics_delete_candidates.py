@@ -4,32 +4,30 @@ The table is shown as a plan: what goes, what does not and why, who would notice
 are marked little by little; each batch is judged once more right before, by all that is asked for the plan. A table
 that is old is refused, because what it says was true when its survey was taken, and so is one of another cluster, or
 one that was made by other rules than its lake has by now. What that lake protects is left out. A topic about which
-somebody could not be asked is left out, unless that is allowed beforehand.
+somebody could not be asked is left out, unless that is allowed beforehand. Reading the table, and what can be held
+against it without the cluster, is in `candidates_read`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from adapters.candidates import Candidate, NoPyArrow, read_candidates, read_cluster_id
+from adapters.candidates import Candidate
 from adapters.deletion_admin import deletions_paused
-from adapters.lake_rules import read_rules
 from adapters.topic_readers import Asked, Readers, ask_readers
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.acting_controller import acting_controller
 from cli.answer import Answer, Exit, Refusal, Table
 from cli.asking import Confirm, demand_agreement
-from cli.candidates_judge import DAY_MS, Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
+from cli.candidates_judge import Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
 from cli.candidates_look import Now, look_now
+from cli.candidates_read import CandidatesTable
 from cli.paced_marking import Pace, PacedMarking
 from cli.render import note
-from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.journal import JsonValue, time_to_text
 from protocol.vocabulary import Broker, TopicPartition
 from survey.zookeeper import read_cluster_id as cluster_here
@@ -66,14 +64,12 @@ class Plan:
 
 
 async def candidates_deletion(
-    session: ZooKeeperSession, wanted: Wanted, *, confirm: Confirm | None, now_ms: int | None = None
+    session: ZooKeeperSession, wanted: Wanted, table: CandidatesTable, *, confirm: Confirm | None
 ) -> Answer:
-    """Reads the table, looks, asks, deletes. Raises Refusal where nothing may be done, ValueError for a table that
-    cannot be understood."""
-    candidates = await _read(wanted.path, read_candidates)
-    wanted = replace(wanted, protected=(*wanted.protected, *await _protected(wanted.path)))
-    _demand_fresh(candidates, wanted, now_ms or time.time_ns() // 1_000_000)
-    await _demand_this_cluster(session, wanted.path)
+    """Looks, asks, deletes. `table` is what was read of `wanted.path`. Raises Refusal where nothing may be done."""
+    candidates = table.candidates
+    wanted = replace(wanted, protected=(*wanted.protected, *table.protected))
+    await _demand_this_cluster(session, wanted.path, table.cluster_id)
     plan = await make_plan(session, candidates, wanted)
     data = plan_to_json(plan, candidates)
     if wanted.dry_run or not plan.chosen:
@@ -115,51 +111,12 @@ async def _judged(
     return [second(each) if isinstance(each, Chosen) else each for each in first], readers.problems
 
 
-_T = TypeVar("_T")
-
-
-async def _read(path: Path, read: Callable[[Path], _T]) -> _T:
-    try:
-        return await asyncio.to_thread(read, path)
-    except NoPyArrow as problem:
-        raise Refusal(f"{path} was not read: {problem}", Exit.USAGE) from problem
-    except OSError as problem:
-        raise Refusal(f"{path} cannot be read: {problem.strerror or problem}", Exit.USAGE) from problem
-
-
-async def _protected(path: Path) -> tuple[str, ...]:
-    """What the table's lake was told to protect. Raises ValueError for a table that was made by other rules."""
-    rules = await _read(path, read_rules)
-    return () if rules is None else rules.protected
-
-
-async def _demand_this_cluster(session: ZooKeeperSession, path: Path) -> None:
-    """Refuses a lake of another cluster, where both say which. Raises ValueError for one that cannot be understood."""
-    of_table = await _read(path, read_cluster_id)
+async def _demand_this_cluster(session: ZooKeeperSession, path: Path, of_table: str | None) -> None:
+    """Refuses a lake of another cluster, where both say which."""
     here = await cluster_here(session)
     if of_table is not None and here is not None and of_table != here:
         raise Refusal(
             f"{path} is of the Kafka cluster {of_table}, and --zookeeper leads to the cluster {here}: nothing was done"
-        )
-
-
-def _demand_fresh(candidates: Sequence[Candidate], wanted: Wanted, now_ms: int) -> None:
-    """Refuses a survey that is too old, and one of the future: it would never become too old."""
-    if not candidates:
-        return
-    newest = max(candidates, key=lambda candidate: candidate.taken_at_ms)
-    if newest.taken_at_ms - now_ms > CLOCKS_DIFFER_MS:
-        raise Refusal(
-            f"{wanted.path} rests on the survey {newest.survey_id}, taken at {time_to_text(newest.taken_at_ms)}, and "
-            f"here it is {time_to_text(now_ms)}: nobody can tell how old it is. See which clock is wrong, then take a "
-            "new survey and run the pipeline again"
-        )
-    oldest = min(candidates, key=lambda candidate: candidate.taken_at_ms)
-    age_days = (now_ms - oldest.taken_at_ms) / DAY_MS
-    if age_days > wanted.max_age_days:
-        raise Refusal(
-            f"{wanted.path} rests on the survey {oldest.survey_id}, which is {age_days:.0f} days old: take a new one "
-            f"and run the pipeline again, or allow it with --max-age {int(age_days) + 1}"
         )
 
 

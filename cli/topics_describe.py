@@ -15,7 +15,7 @@ from cli.options import AsJson, ExcludeInternal, Expression, ZooKeeper
 from cli.running import finish
 from cli.zookeeper_access import with_session
 from protocol.journal import JsonValue
-from protocol.topic_names import topics_matching
+from protocol.topic_names import demand_expression, topics_matching
 from protocol.topic_plans import PartitionDescription, TopicDescription
 from protocol.vocabulary import LEADER_NONE, topic_id_to_text
 
@@ -42,17 +42,22 @@ def describe(
     Adding and Removing Replicas are of a reassignment under way; Pending Replicas are asked for, and not begun.
     """
 
-    async def command(session: ZooKeeperSession) -> Answer:
-        return await description(
-            session,
-            topic,
-            under_replicated=under_replicated,
-            unavailable=unavailable,
-            exclude_internal=exclude_internal,
-            if_exists=if_exists,
+    async def command() -> Answer:
+        if topic is not None:
+            demand_expression(topic)
+        return await with_session(
+            zookeeper,
+            lambda session: description(
+                session,
+                topic,
+                under_replicated=under_replicated,
+                unavailable=unavailable,
+                exclude_internal=exclude_internal,
+                if_exists=if_exists,
+            ),
         )
 
-    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+    finish(command, as_json=as_json)
 
 
 async def description(

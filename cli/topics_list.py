@@ -10,17 +10,20 @@ from cli.options import AsJson, ExcludeInternal, Expression, ZooKeeper
 from cli.running import finish
 from cli.zookeeper_access import with_session
 from protocol.journal import JsonValue
-from protocol.topic_names import topics_matching
+from protocol.topic_names import demand_expression, topics_matching
 
 
 def list_topics(
     zookeeper: ZooKeeper, topic: Expression = None, exclude_internal: ExcludeInternal = False, as_json: AsJson = False
 ) -> None:
     """List topics, one a line."""
-    finish(
-        lambda: with_session(zookeeper, lambda session: listing(session, topic, exclude_internal=exclude_internal)),
-        as_json=as_json,
-    )
+
+    async def command() -> Answer:
+        if topic is not None:
+            demand_expression(topic)
+        return await with_session(zookeeper, lambda session: listing(session, topic, exclude_internal=exclude_internal))
+
+    finish(command, as_json=as_json)
 
 
 async def listing(session: ZooKeeperSession, expression: str | None, *, exclude_internal: bool = False) -> Answer:

@@ -25,7 +25,7 @@ from cluster.local import LocalCluster
 from protocol.topic_plans import TopicPlan
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, MultiDone
-from survey.keep import keep, prepare
+from survey.keep import demand_place, keep
 from survey.take import take
 
 WAITING: Final = "audit-log"
@@ -42,7 +42,7 @@ async def run_report_demo(options: DemoOptions, watcher: Watcher, surveys: Path)
 
     Raises what `run_demo` does, and KeepFailed.
     """
-    await asyncio.to_thread(prepare, surveys)
+    await asyncio.to_thread(demand_place, surveys)
     chapter = _Kept(surveys)
 
     async def afterwards(cluster: LocalCluster, _: DemoResult) -> None:

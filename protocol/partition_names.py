@@ -1,4 +1,4 @@
-"""Partitions as a command line names them: `orders` and `orders:3`, and `orders:3=1,2,4` with its replicas."""
+"""Topics and partitions on a command line: `orders,bills`, `orders:3`, and `orders:3=1,2,4` with its replicas."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def parse_move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
         raise ValueError(f"{text!r} is not of the form TOPIC:PARTITION=BROKER,BROKER,..., such as orders:0=1,2,3")
     replicas = parse_brokers(listed, f"the replicas of {name}")
     return TopicPartition(selector.topic, selector.partition), replicas
+
+
+def parse_topics(text: str, what: str) -> tuple[str, ...]:
+    """`orders,bills`, each once. Raises ValueError where one can be no topic's name."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if (problem := topic_name_problem(name)) is not None:
+            raise ValueError(f"{what} names {name!r} in {text!r}: {problem}")
+    return names
 
 
 def parse_brokers(text: str, what: str) -> tuple[int, ...]:

@@ -21,6 +21,11 @@ def topics_matching(expression: str, topics: Iterable[str], *, exclude_internal:
     return tuple(name for name in hits if not (exclude_internal and name in INTERNAL_TOPICS))
 
 
+def demand_expression(expression: str) -> None:
+    """See that it can mean topics, whichever there are. Raises ValueError where it is no regular expression."""
+    _matching(expression, ())
+
+
 def is_pattern(expression: str) -> bool:
     """True where the expression cannot be the name of a single topic."""
     return topic_name_problem(expression) is not None

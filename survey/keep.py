@@ -35,34 +35,49 @@ def _open_new(path: Path) -> BinaryIO:
     return path.open("xb", buffering=_BUFFER_BYTES)
 
 
-def prepare(out: Path) -> None:
-    """Make the directory for kept surveys where it is not there, and see that it can be written in: before a survey of
-    some length is taken for nothing. Blocking. Raises KeepFailed."""
-    with _failures(out):
-        out.mkdir(parents=True, exist_ok=True)
+def demand_place(out: Path) -> None:
+    """See that a survey can be kept below `out`, made where it is missing, and leave everything as it was: before a
+    survey of some length is taken for nothing. Blocking. Raises KeepFailed."""
+    with _failures(out), contextlib.ExitStack() as undo:
+        _make(out, undo)
         trial = _hidden(out, "trial")
         trial.mkdir()
         trial.rmdir()
 
 
 def keep(survey: Survey, out: Path, open_new: Opener = _open_new) -> Path:
-    """Write the survey below `out`, which `prepare` has made; returns its directory. Blocking. Raises KeepFailed."""
+    """Write the survey below `out`, which is made where it is missing; returns its directory. Blocking. Raises
+    KeepFailed."""
     target = out / survey_id(survey.taken_at_ms, survey.host)
     if target.exists():
         raise KeepFailed(f"a survey of that very moment is kept already in {target}; take it again")
     hidden = _hidden(out, target.name)
-    with _failures(out):
-        try:
-            hidden.mkdir()
-            rows = {file.name: _write(hidden / file.name, rows_of(file, survey), open_new) for file in ROW_FILES}
-            _write(hidden / MANIFEST.name, (manifest(survey, rows),), open_new)
-            _sync_directory(hidden)
-            hidden.rename(target)
-        except BaseException:
-            shutil.rmtree(hidden, ignore_errors=True)
-            raise
+    with _failures(out), contextlib.ExitStack() as undo:
+        _make(out, undo)
+        undo.callback(shutil.rmtree, hidden, ignore_errors=True)
+        hidden.mkdir()
+        rows = {file.name: _write(hidden / file.name, rows_of(file, survey), open_new) for file in ROW_FILES}
+        _write(hidden / MANIFEST.name, (manifest(survey, rows),), open_new)
+        _sync_directory(hidden)
+        hidden.rename(target)
+        undo.pop_all()
         _sync_directory(out)
     return target
+
+
+def _make(out: Path, undo: contextlib.ExitStack) -> None:
+    """Make the directory and those above it that are missing; undone, those go that are empty."""
+    missing = [place for place in (out, *out.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(exist_ok=True)
+        undo.callback(_remove_empty, place)
+    if not missing:
+        out.mkdir(exist_ok=True)  # complains of what is no directory
+
+
+def _remove_empty(place: Path) -> None:
+    with contextlib.suppress(OSError):
+        place.rmdir()
 
 
 def _hidden(out: Path, name: str) -> Path:

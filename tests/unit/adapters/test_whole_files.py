@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.whole_files import replace_file
+from adapters.whole_files import demand_replaceable, replace_file
 
 
 def test_the_file_is_replaced_whole_and_anybody_may_read_it(tmp_path: Path) -> None:
@@ -40,3 +40,15 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         replace_file(tmp_path / "lethe.prom", "text")
     assert [each.name for each in tmp_path.iterdir()] == ["lethe.prom"]
+
+
+def test_whether_it_can_be_replaced_is_seen_without_a_trace(tmp_path: Path) -> None:
+    demand_replaceable(tmp_path / "lethe.prom")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "there").write_text("before")
+    demand_replaceable(tmp_path / "there")
+    demand_replaceable(Path("/dev/null"))
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("there", "before")]
+    for place in (tmp_path, tmp_path / "missing" / "lethe.prom", tmp_path / "there" / "lethe.prom"):
+        with pytest.raises(OSError, match="directory"):
+            demand_replaceable(place)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.answer import Answer, Exit, Refusal
+from cli.answer import Answer, Exit
 from cli.explain import explained, url_problem
 from cli.explain_controller import asked, told
 from cli.explain_watch import is_over, watched
@@ -42,9 +42,6 @@ async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
     answer = await explained(alone, "orders")
     assert answer.exit is Exit.NO
     assert answer.lines == (f"orders is gone: {CLEAN}.",)
-    with pytest.raises(Refusal, match="a/b") as refused:
-        await explained(alone, "a/b")
-    assert refused.value.exit is Exit.USAGE
 
 
 async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSession, tmp_path: Path) -> None:

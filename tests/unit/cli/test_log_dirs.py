@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from broker.core.formats import META_PROPERTIES
-from cli.log_dirs import NamedLogDir, parse_log_dir_lists, with_owners
+from cli.log_dirs import NamedLogDir, of_this_cluster, owned_log_dirs, parse_log_dir_lists
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, SetData
 from protocol.zookeeper.znodes import encode_cluster_id
@@ -40,6 +41,13 @@ def made(path: Path, meta: str | None) -> NamedLogDir:
     return NamedLogDir(None, path)
 
 
+async def owners(
+    session: FakeSession, known: Mapping[int, Sequence[Path]], named: Sequence[NamedLogDir]
+) -> dict[int, list[Path]]:
+    """As the command does it: first what can be seen here, then the cluster."""
+    return await of_this_cluster(session, owned_log_dirs(known, named))
+
+
 @pytest.fixture
 async def identified(session: FakeSession) -> FakeSession:
     await session.ensure_path(paths.CLUSTER_ID)
@@ -51,7 +59,7 @@ async def test_directories_say_whose_they_are(identified: FakeSession, tmp_path:
     a = made(tmp_path / "a", "version=0\nbroker.id=3\ncluster.id=here\n")
     b = made(tmp_path / "b", "version=0\nbroker.id=1\n")
     c = NamedLogDir(1, tmp_path / "c")
-    found = await with_owners(identified, {3: [a.path], 2: [tmp_path]}, [a, b, c])
+    found = await owners(identified, {3: [a.path], 2: [tmp_path]}, [a, b, c])
     assert found == {3: [a.path], 2: [tmp_path], 1: [b.path, c.path]}
 
 
@@ -68,7 +76,7 @@ async def test_an_owner_that_cannot_be_told_is_refused(
     identified: FakeSession, tmp_path: Path, meta: str | None, words: str
 ) -> None:
     with pytest.raises(ValueError, match=f"{tmp_path}/a.*{words}"):
-        await with_owners(identified, {}, [made(tmp_path / "a", meta)])
+        await owners(identified, {}, [made(tmp_path / "a", meta)])
 
 
 @pytest.mark.parametrize(
@@ -82,14 +90,14 @@ async def test_whose_it_is_is_not_overruled(identified: FakeSession, tmp_path: P
     """Held against the topics of another cluster, or another broker's replicas, all of it would seem left over."""
     named = made(tmp_path / "a", meta)
     with pytest.raises(ValueError, match=words):
-        await with_owners(identified, {3: [named.path]}, [])
+        await owners(identified, {3: [named.path]}, [])
     with pytest.raises(ValueError, match=words):
-        await with_owners(identified, {}, [NamedLogDir(3, named.path)])
+        await owners(identified, {}, [NamedLogDir(3, named.path)])
 
 
-async def test_what_is_not_there_is_refused(session: FakeSession, tmp_path: Path) -> None:
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="missing is not there"):
-        await with_owners(session, {}, [NamedLogDir(None, tmp_path / "missing")])
+        owned_log_dirs({}, [NamedLogDir(None, tmp_path / "missing")])
     with pytest.raises(ValueError, match="file is no directory"):
-        await with_owners(session, {}, [NamedLogDir(None, tmp_path / "file")])
+        owned_log_dirs({}, [NamedLogDir(None, tmp_path / "file")])

@@ -13,6 +13,7 @@ from cli.answer import Answer, Exit, Refusal
 from cli.partitions_propose import proposal
 from cli.partitions_reassign import Doing, cancellation, reassignment
 from cli.topics_create import Wanted, creation
+from protocol.partition_names import Selector
 from protocol.vocabulary import Broker, BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete, SetData
@@ -171,13 +172,13 @@ async def test_cancelling_writes_the_replicas_from_before(cluster: FakeSession) 
     assert await topic_admin.requested_reassignments(cluster) == {TopicPartition("moving", 0): (1,)}
     assert "instead of the reassignment to [3] in progress" in answer.lines[0]
     with pytest.raises(Refusal, match="no reassignment of these"):
-        await cancellation(cluster, ["orders:0"], Doing())
+        await cancellation(cluster, [Selector("orders", 0)], Doing())
 
 
 async def test_what_is_only_requested_can_be_cancelled(cluster: FakeSession) -> None:
     await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}, Doing())
     await _lethe_leads(cluster)
-    await cancellation(cluster, ["orders:0"], Doing())
+    await cancellation(cluster, [Selector("orders", 0)], Doing())
     assert await topic_admin.requested_reassignments(cluster) == {ORDERS_0: (1, 2), ORDERS_1: (1, 3)}
 
 

@@ -50,3 +50,8 @@ def test_what_is_wrong_is_named(lake: Path, tmp_path: Path, arguments: list[str]
     assert done.exit_code == 2
     assert said in done.stderr
     assert not (tmp_path / "report.html").exists()
+
+
+def test_where_no_page_can_be_is_said_before_the_lake_is_read(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["report", "--lake", str(tmp_path / "none"), "--out", str(tmp_path)])
+    assert (done.exit_code, done.stderr) == (2, f"lethe: --out {tmp_path}: Is a directory\n")

@@ -128,8 +128,9 @@ async def test_a_survey_is_kept_where_it_was_asked_for(alone: FakeSession, tmp_p
 
 
 async def test_what_cannot_be_kept_is_refused_in_words(alone: FakeSession, tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match=f"--out: the survey cannot be kept in {tmp_path}/gone: No such file") as refused:
-        await survey_answer(alone, {}, tmp_path / "gone")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Refusal, match=f"--out: the survey cannot be kept in {tmp_path}/file/x: Not a dir") as refused:
+        await survey_answer(alone, {}, tmp_path / "file" / "x")
     assert refused.value.exit is Exit.USAGE
 
 
@@ -148,5 +149,5 @@ async def test_counts_are_written_for_prometheus(alone: FakeSession, tmp_path: P
     assert answer.exit is Exit.NO
     text = file.read_text()
     assert 'lethe_survey_findings{standing="left_over",reason="directory_without_topic"} 1\n' in text
-    with pytest.raises(Refusal, match="could not be written"):
+    with pytest.raises(Refusal, match="cannot be written"):
         await survey_answer(alone, {}, textfile=tmp_path / "missing" / "lethe.prom")

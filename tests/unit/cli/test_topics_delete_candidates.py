@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from adapters.candidates import TABLE, Candidate
 from adapters.deletion_admin import pause_deletions
 from adapters.topic_readers import Asked, Group, Offsets, Readers
 from cli import candidates_look, topics_delete_candidates
-from cli.answer import Exit, Refusal
+from cli.answer import Answer, Exit, Refusal
+from cli.candidates_read import candidates_table
 from cli.paced_marking import Pace
 from cli.topics_create import Wanted as WantedTopic
 from cli.topics_create import creation
@@ -99,6 +100,14 @@ async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -
     return Wanted(path / "t.jsonl", pace=Pace(2), timeout_ms=30_000, quiet=True)
 
 
+async def deleted(
+    session: FakeSession, wanted: Wanted, *, confirm: Callable[[str], bool] | None, now_ms: int
+) -> Answer:
+    """As the command does it: the table first, then the cluster."""
+    read = await candidates_table(wanted.path, max_age_days=wanted.max_age_days, now_ms=now_ms)
+    return await candidates_deletion(session, wanted, read, confirm=confirm)
+
+
 def text(ms: int) -> str:
     return (datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=ms)).isoformat()
 
@@ -120,7 +129,7 @@ async def test_a_dry_run_shows_the_plan_and_changes_nothing(
     readers.unasked = ("aiokafka is not installed: pip install it",)
     wanted = await table(cluster, tmp_path, *NAMES)
     wanted = changed(wanted, dry_run=True, protected=("vis*",), allow_unasked=True)
-    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
     assert answer.exit is Exit.OK
     assert isinstance(answer.data, dict)
     assert [row[0] for row in answer.tables[0].rows] == ["orders"]
@@ -145,10 +154,10 @@ async def test_what_the_tables_lake_protects_stays(cluster: FakeSession, tmp_pat
     wanted = await table(cluster, tmp_path / TABLE, *NAMES)
     wanted = changed(wanted, protected=("vis*",))
     with pytest.raises(ValueError, match="has not yet been made anew"):
-        await candidates_deletion(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
+        await deleted(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
     assert await marked(cluster) == ()
     (tmp_path / PLACE / "00000002.made").touch()
-    answer = await candidates_deletion(cluster, changed(wanted, dry_run=True), confirm=None, now_ms=NOW_MS)
+    answer = await deleted(cluster, changed(wanted, dry_run=True), confirm=None, now_ms=NOW_MS)
     assert [row[0] for row in answer.tables[0].rows] == ["bills"]
     assert answer.tables[1].rows == (
         ("orders", "it is protected by ord*"),
@@ -173,7 +182,7 @@ async def test_what_is_agreed_to_is_deleted_little_by_little(cluster: FakeSessio
         questions.append(question)
         return True
 
-    answer, _ = await asyncio.gather(candidates_deletion(cluster, wanted, confirm=agree, now_ms=NOW_MS), controller())
+    answer, _ = await asyncio.gather(deleted(cluster, wanted, confirm=agree, now_ms=NOW_MS), controller())
     assert questions == ["Delete these 3 topics for good?"]
     assert (answer.exit, answer.lines) == (Exit.OK, ("3 of 3 topics deleted",))
     assert [row[:2] for row in answer.tables[0].rows] == [(name, "deleted") for name in NAMES]
@@ -184,7 +193,7 @@ async def test_what_is_agreed_to_is_deleted_little_by_little(cluster: FakeSessio
 async def test_what_is_not_agreed_to_stays(cluster: FakeSession, tmp_path: Path) -> None:
     wanted = await table(cluster, tmp_path, *NAMES)
     with pytest.raises(Refusal, match="nothing was done"):
-        await candidates_deletion(cluster, wanted, confirm=lambda _: False, now_ms=NOW_MS)
+        await deleted(cluster, wanted, confirm=lambda _: False, now_ms=NOW_MS)
     assert await marked(cluster) == ()
 
 
@@ -195,7 +204,7 @@ async def test_what_is_written_after_the_question_stays(cluster: FakeSession, tm
         told.sizes[1]["orders-0"] += 50
         return True
 
-    answer = await candidates_deletion(cluster, wanted, confirm=agree, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=agree, now_ms=NOW_MS)
     assert answer.exit is Exit.OK
     assert answer.tables[0].rows == (("orders", "left out", "it had 200 bytes and has 250 now"),)
     assert await marked(cluster) == ()
@@ -206,7 +215,7 @@ async def test_what_is_read_after_the_question_stays(
 ) -> None:
     wanted = changed(await table(cluster, tmp_path, "orders"), timeout_ms=1)
     readers.after = {"orders": (Group("billing", "Stable", ("app",)),)}
-    answer = await candidates_deletion(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
     assert answer.tables[0].rows == (("orders", "left out", "consumer group billing reads it now: app"),)
     assert await marked(cluster) == ()
 
@@ -217,13 +226,13 @@ async def test_what_nobody_could_be_asked_about_stays(
     why = "broker 1 gives no offset of bills-0: UNKNOWN_SERVER_ERROR"
     readers.unknown = {TopicPartition("bills", 0): why}
     wanted = changed(await table(cluster, tmp_path, *NAMES), dry_run=True)
-    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
     assert [row[0] for row in answer.tables[0].rows] == ["orders", "visits"], "one keeps no other"
     assert isinstance(answer.data, dict)
     assert answer.data["could_not_be_asked"] == [why]
     assert answer.data["left_out"] == [{"topic": "bills", "why": f"nobody could be asked for its offsets: {why}"}]
     readers.unasked = ("consumer group billing: no answer in time",)
-    blind = await candidates_deletion(cluster, changed(wanted, dry_run=False), confirm=None, now_ms=NOW_MS)
+    blind = await deleted(cluster, changed(wanted, dry_run=False), confirm=None, now_ms=NOW_MS)
     assert blind.lines[-1] == "Nothing to delete."
     assert await marked(cluster) == ()
 
@@ -233,7 +242,7 @@ async def test_the_plan_and_its_warnings_are_shown_though_nobody_is_asked(
 ) -> None:
     readers.unasked = tuple(f"consumer group g{number}: no answer in time" for number in range(12))
     wanted = changed(await table(cluster, tmp_path, "orders"), timeout_ms=1, allow_unasked=True)
-    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
     said = capsys.readouterr().err
     warning = "WARNING: could not be asked: consumer group g0: no answer in time"
     assert "To be deleted" in said
@@ -250,15 +259,15 @@ async def test_a_lake_of_another_cluster_is_refused(cluster: FakeSession, tmp_pa
     place.mkdir(parents=True)
     wanted = changed(wanted, path=(tmp_path / "t.jsonl").rename(place / "t.jsonl"), dry_run=True)
     (tmp_path / "lake" / "lake.json").write_text('{"version": 1, "cluster_id": "of-the-lake"}')
-    assert (await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)).tables, "nobody knows the cluster"
+    assert (await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)).tables, "nobody knows the cluster"
     await apply(cluster, Create("/cluster", b""), Create("/cluster/id", b'{"version": "1", "id": "of-zookeeper"}'))
     with pytest.raises(Refusal, match="is of the Kafka cluster of-the-lake, and --zookeeper leads to .* of-zookeeper"):
-        await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+        await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
     (tmp_path / "lake" / "lake.json").write_text('{"version": 1, "cluster_id": "of-zookeeper"}')
-    assert (await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)).tables
+    assert (await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)).tables
     (tmp_path / "lake" / "lake.json").write_text('{"version": 9, "cluster_id": "of-zookeeper"}')
     with pytest.raises(ValueError, match="version 9"):
-        await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+        await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +287,7 @@ async def test_replicas_that_are_not_seen(
 ) -> None:
     told.sizes = logs
     wanted = await table(cluster, tmp_path, "orders")
-    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
     assert "Nothing to delete." in answer.lines
     assert words in answer.tables[0].rows[0][1]
 
@@ -286,31 +295,31 @@ async def test_replicas_that_are_not_seen(
 async def test_an_old_table_is_refused(cluster: FakeSession, tmp_path: Path) -> None:
     wanted = await table(cluster, tmp_path, "orders")
     with pytest.raises(Refusal, match=r"survey-1, which is 9 days old.*--max-age 10"):
-        await candidates_deletion(cluster, wanted, confirm=None, now_ms=TAKEN_AT_MS + 9 * DAY_MS)
+        await deleted(cluster, wanted, confirm=None, now_ms=TAKEN_AT_MS + 9 * DAY_MS)
     allowed = changed(wanted, max_age_days=10.0, dry_run=True)
-    assert (await candidates_deletion(cluster, allowed, confirm=None, now_ms=TAKEN_AT_MS + 9 * DAY_MS)).exit is Exit.OK
+    assert (await deleted(cluster, allowed, confirm=None, now_ms=TAKEN_AT_MS + 9 * DAY_MS)).exit is Exit.OK
 
 
 async def test_a_table_of_the_future_is_refused(cluster: FakeSession, tmp_path: Path) -> None:
     """It would never become too old. Clocks of two machines may differ a little."""
     wanted = changed(await table(cluster, tmp_path, "orders"), max_age_days=10_000.0, dry_run=True)
     earliest_ms = TAKEN_AT_MS - CLOCKS_DIFFER_MS
-    assert (await candidates_deletion(cluster, wanted, confirm=None, now_ms=earliest_ms)).exit is Exit.OK
+    assert (await deleted(cluster, wanted, confirm=None, now_ms=earliest_ms)).exit is Exit.OK
     with pytest.raises(Refusal, match=r"survey-1, taken at 2024-10-04T00:00:00.000Z, and here it is .*which clock"):
-        await candidates_deletion(cluster, wanted, confirm=None, now_ms=earliest_ms - 1)
+        await deleted(cluster, wanted, confirm=None, now_ms=earliest_ms - 1)
 
 
 async def test_nothing_is_begun_while_deletions_are_paused(cluster: FakeSession, tmp_path: Path) -> None:
     await pause_deletions(cluster, 1, "migration")
     wanted = await table(cluster, tmp_path, "orders")
     with pytest.raises(Refusal, match=r"paused \(migration\).*resume-deletions"):
-        await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+        await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
     assert await marked(cluster) == ()
 
 
 async def test_one_that_does_not_end_is_told(cluster: FakeSession, tmp_path: Path) -> None:
     wanted = changed(await table(cluster, tmp_path, *NAMES), timeout_ms=1)
-    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
     assert answer.exit is Exit.TIMED_OUT
     assert [row[:2] for row in answer.tables[0].rows] == [
         ("bills", "marked"),
@@ -321,5 +330,5 @@ async def test_one_that_does_not_end_is_told(cluster: FakeSession, tmp_path: Pat
 
 async def test_an_empty_table(cluster: FakeSession, tmp_path: Path) -> None:
     wanted = await table(cluster, tmp_path)
-    answer = await candidates_deletion(cluster, wanted, confirm=None, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
     assert answer.lines == ("0 topics with 0 partitions and 0 bytes, 0 left out", "Nothing to delete.")

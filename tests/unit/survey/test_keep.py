@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
-from survey.keep import KeepFailed, keep, prepare
+from survey.keep import KeepFailed, demand_place, keep
 from survey.records import manifest, rows_of
 from survey.views import Survey, ZooKeeperTree
 from tests.unit.survey.test_records import SEEN
@@ -21,7 +21,6 @@ from tests.unit.survey.test_records import SEEN
 
 def test_what_is_kept_is_what_was_seen(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "surveys"
-    prepare(out)
     target = keep(SEEN, out)
     assert target == out / "20260102T030405.678Z"
     assert [path.name for path in out.iterdir()] == [target.name]
@@ -54,6 +53,22 @@ class FullDisk(io.BytesIO):
         return os.open("/dev/null", os.O_RDONLY)
 
 
+def test_looking_at_the_place_leaves_it_as_it_was(tmp_path: Path) -> None:
+    """A survey that is never taken, because ZooKeeper is away, leaves no empty directory that looks like one."""
+    demand_place(tmp_path / "deep" / "surveys")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "there").mkdir()
+    demand_place(tmp_path / "there")
+    demand_place(tmp_path / "there" / "below")
+    assert [*tmp_path.rglob("*")] == [tmp_path / "there"]
+
+
+def test_a_place_that_was_made_for_nothing_goes_again(tmp_path: Path) -> None:
+    with pytest.raises(KeepFailed, match="No space left on device"):
+        keep(SEEN, tmp_path / "deep" / "surveys", lambda _: FullDisk())
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("full", ["znodes.jsonl", "directories.jsonl"])
 def test_a_full_disk_leaves_nothing(tmp_path: Path, full: str) -> None:
     def open_new(path: Path) -> BinaryIO:
@@ -78,9 +93,9 @@ def test_an_interrupted_attempt_leaves_nothing(tmp_path: Path) -> None:
 def test_a_file_is_no_place_for_surveys(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KeepFailed, match="file is no directory"):
-        prepare(tmp_path / "file")
+        demand_place(tmp_path / "file")
     with pytest.raises(KeepFailed, match="Not a directory"):
-        prepare(tmp_path / "file" / "below")
+        demand_place(tmp_path / "file" / "below")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -88,11 +103,11 @@ def test_a_directory_that_takes_nothing_is_found_before_the_survey(tmp_path: Pat
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(KeepFailed, match="Permission denied"):
-            prepare(tmp_path)
+            demand_place(tmp_path)
     finally:
         tmp_path.chmod(0o700)
 
 
 def test_a_place_that_takes_nothing_from_anybody_is_found_before_the_survey() -> None:
     with pytest.raises(KeepFailed, match="cannot be kept in /proc/self"):
-        prepare(Path("/proc/self"))
+        demand_place(Path("/proc/self"))
