@@ -114,8 +114,12 @@ def test_what_a_run_did_is_told_and_decides_the_exit_code() -> None:
     assert told.tables[2].rows == (("/surveys/x", "it is of another cluster"),)
     assert isinstance(told.data, dict)
     assert told.data["rows"] == {"stuck_now": 3}
+    assert told.data["refused"] == [{"path": "/surveys/x", "why": "it is of another cluster"}], (
+        "docs/pipeline.md says so"
+    )
+    assert told.tables[2].title == "Surveys that were left out: 1"
     broken = pipeline.answer(RunReport("b", (), (), (), errors=2), "/lake", 1.0)
-    assert broken.exit is Exit.NO
+    assert (broken.exit, broken.data["refused"]) == (Exit.NO, [])  # type: ignore[index, call-overload]
     assert "2 errors" in broken.lines[1]
 
 
