@@ -34,7 +34,7 @@ async def running(config: BrokerConfig, open_session: OpenSession, disk: Disk | 
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(app.run(), name="agent-under-test")
         started = tasks.create_task(app.started.wait())
-        await asyncio.wait((run, started), return_when=asyncio.FIRST_COMPLETED, timeout=30)
+        await asyncio.wait((run, started), return_when=asyncio.FIRST_COMPLETED, timeout=60)
         assert app.started.is_set(), f"the agent did not start: {run}"
         try:
             yield app
@@ -47,6 +47,6 @@ async def connected(app: AgentApp) -> AsyncIterator[KafkaConnection]:
     """A connection to the agent's first listener."""
     (endpoint, *_) = app.endpoints
     async with await KafkaConnection.open(
-        endpoint.host, endpoint.port, "test", request_timeout_ms=10_000
+        endpoint.host, endpoint.port, "test", request_timeout_ms=60_000
     ) as connection:
         yield connection

@@ -96,7 +96,7 @@ async def quiet_scene(number: int = 1001, zookeeper: FakeZooKeeper | None = None
         app = ControllerApp(controller_config(number), zookeeper.open_session, _connect)
         task = asyncio.create_task(app.run(), name=f"controller-{number}")
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await app.started.wait()
             await reach(lambda: app.loop.context.role is Role.ACTIVE)
             scene = Scene(app, task, session, brokers)
@@ -106,7 +106,7 @@ async def quiet_scene(number: int = 1001, zookeeper: FakeZooKeeper | None = None
         finally:
             app.stop("the test is over")
             app.stop("at once")
-            await asyncio.wait([task], timeout=10)
+            await asyncio.wait([task], timeout=30)
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])

@@ -17,7 +17,7 @@ from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import BrokerId, Endpoint
 
 
-async def reach(condition: Callable[[], object], within_s: float = 10.0) -> None:
+async def reach(condition: Callable[[], object], within_s: float = 30.0) -> None:
     """Let the event loop run until the condition holds; fails after the limit."""
     async with asyncio.timeout(within_s):
         while not condition():

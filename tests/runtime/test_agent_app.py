@@ -51,7 +51,7 @@ def directories(root: Path) -> list[str]:
 
 async def get(url: str) -> str:
     def read() -> str:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             return str(answer.read().decode())
 
     return await asyncio.to_thread(read)
@@ -166,7 +166,7 @@ async def test_without_zookeeper_it_waits_and_then_starts(tmp_path: Path) -> Non
         with pytest.raises(urllib.error.HTTPError, match="503"):
             await get(f"{app.http.url}/readyz")
         zookeeper.unavailable = None
-        await asyncio.wait_for(app.started.wait(), 10)
+        await asyncio.wait_for(app.started.wait(), 30)
         assert json.loads(await get(f"{app.http.url}/readyz"))["ok"]
         app.stop("enough")
 
@@ -216,7 +216,7 @@ async def test_a_directory_that_is_taken_away_is_told_to_the_controller(tmp_path
         if busy:
             answer = await connection.ask(addressed(app, stop()))
             assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
-        await reach(lambda: zookeeper.model.children(log_dir_event_notifications()), 15)
+        await reach(lambda: zookeeper.model.children(log_dir_event_notifications()), 60)
         answer = await connection.ask(addressed(app, become(leader_epoch=1)))
         assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
         assert len(zookeeper.model.children(log_dir_event_notifications())) == 1
@@ -233,11 +233,11 @@ async def test_the_loss_of_all_directories_ends_the_agent(tmp_path: Path) -> Non
     app = AgentApp(agent_config(tmp_path), zookeeper.open_session, disk=disk)
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(app.run())
-        await asyncio.wait_for(app.started.wait(), 10)
+        await asyncio.wait_for(app.started.wait(), 30)
         disk.fail_with(errno.EIO, on="mkdir")
         async with connected(app) as connection:
             await connection.ask(addressed(app, become(is_new=True, partitions=(0, 1))))
-        assert await asyncio.wait_for(run, 10) == ExitCode.FAULT
+        assert await asyncio.wait_for(run, 30) == ExitCode.FAULT
 
 
 async def test_directories_that_all_fail_from_the_start(tmp_path: Path) -> None:
@@ -334,9 +334,9 @@ async def test_a_fault_in_a_step_ends_the_agent_and_closes_the_connection(tmp_pa
     app = AgentApp(agent_config(tmp_path), zookeeper.open_session)
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(app.run())
-        await asyncio.wait_for(app.started.wait(), 10)
+        await asyncio.wait_for(app.started.wait(), 30)
         app.loop.state.replicas = None  # type: ignore[assignment]
         async with connected(app) as connection:
             with pytest.raises(ConnectionFailed):
                 await connection.ask(addressed(app, become(is_new=True)))
-        assert await asyncio.wait_for(run, 10) == ExitCode.FAULT
+        assert await asyncio.wait_for(run, 30) == ExitCode.FAULT

@@ -238,7 +238,13 @@ async def test_a_leader_without_a_listed_controller_grows_its_isr_in_zookeeper(t
 
 async def test_a_leader_with_a_listed_controller_asks_it(tmp_path: Path) -> None:
     zookeeper = FakeZooKeeper()
-    config = agent_config(tmp_path, replica_catch_up_delay_ms=20, inter_broker_protocol_version="2.7-IV2")
+    # Three tries to leave in order would be five seconds apart, for the controller has nothing more to say.
+    config = agent_config(
+        tmp_path,
+        replica_catch_up_delay_ms=20,
+        inter_broker_protocol_version="2.7-IV2",
+        controlled_shutdown_enable="false",
+    )
     async with (
         listed_controller() as controller,
         running(config, zookeeper.open_session) as app,

@@ -122,7 +122,7 @@ async def test_an_id_that_stays_taken_ends_the_attempt(monkeypatch: pytest.Monke
 
         sessions = Sessions(zookeeper.open_session, SystemClock(), prepare=prepare, registered=lambda epoch: None)
         with pytest.raises(CannotStart, match="is registered as broker 1"):
-            await asyncio.wait_for(sessions.run(), 20)
+            await asyncio.wait_for(sessions.run(), 60)
 
 
 async def test_the_registration_of_a_process_that_died_is_waited_for() -> None:

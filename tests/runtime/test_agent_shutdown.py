@@ -114,7 +114,7 @@ async def started(
 ) -> tuple[AgentApp, asyncio.Task[int]]:
     app = AgentApp(config, zookeeper.open_session)
     run = tasks.create_task(app.run())
-    await asyncio.wait_for(app.started.wait(), 10)
+    await asyncio.wait_for(app.started.wait(), 30)
     return app, run
 
 
@@ -135,7 +135,7 @@ async def test_until_it_is_let_go_it_is_registered_and_serves(tmp_path: Path) ->
             assert zookeeper.model.node(broker_id(1)) is not None
             assert not run.done()
         controller.released.set()
-        assert await asyncio.wait_for(run, 10) == ExitCode.STOPPED
+        assert await asyncio.wait_for(run, 30) == ExitCode.STOPPED
         assert controller.asked[0][1] == ControlledShutdownRequest(ME, epoch)
     assert zookeeper.model.node(broker_id(1)) is None
 
@@ -151,7 +151,7 @@ async def test_asked_twice_it_does_not_wait(tmp_path: Path, code: ExitCode, capl
         app.stop("it is time")
         await reach(lambda: controller.asked)
         app.stop("at once", code)
-        assert await asyncio.wait_for(run, 10) == code
+        assert await asyncio.wait_for(run, 30) == code
         controller.released.set()
 
 
@@ -164,5 +164,5 @@ async def test_it_can_be_switched_off(tmp_path: Path, caplog: pytest.LogCaptureF
             brokers = (controller.as_broker,)
             await connection.ask(Addressed(metadata(brokers=brokers), app.loop.state.broker_epoch))
         app.stop("it is time")
-        assert await asyncio.wait_for(run, 10) == ExitCode.STOPPED
+        assert await asyncio.wait_for(run, 30) == ExitCode.STOPPED
         assert controller.asked == []

@@ -21,7 +21,7 @@ from tests.fakes.broken_broker import Act
 from tests.fakes.runtime import controller_config, reach
 from tests.unit.controller.runtime.board.test_document import applied
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 
 
 class Reader:

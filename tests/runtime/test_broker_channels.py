@@ -1,7 +1,6 @@
 """Channels against brokers of real sockets, healthy and broken."""
 
 import asyncio
-import functools
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -52,26 +51,29 @@ def stop_replica(delete: tuple[bool, ...] = (True,)) -> StopReplicaRequest:
 
 
 class Bench:
-    def __init__(self, tasks: asyncio.TaskGroup, ibp: str, timeout_ms: int) -> None:
+    def __init__(self, tasks: asyncio.TaskGroup, ibp: str, impatient: int) -> None:
         self.answers: list[Answer] = []
         self.faults: list[tuple[Exception, str]] = []
         self.room = asyncio.Event()
         self.room.set()
         self.connects = 0
+        self.impatient = impatient
+        """So many connections wait only a moment for an answer."""
         settings = ChannelSettings(InterBrokerProtocol.parse(ibp), back_off=QUICK, log_every_ms=0)
         self.channels = Channels(
             tasks,
             settings,
-            functools.partial(self._connect, timeout_ms),
+            self._connect,
             self._deliver,
             lambda error, where: self.faults.append((error, where)),
         )
         self._ids = 0
 
-    async def _connect(self, timeout_ms: int, endpoint: Endpoint) -> Wire:
+    async def _connect(self, endpoint: Endpoint) -> Wire:
         self.connects += 1
+        limit_ms = 40 if self.connects <= self.impatient else 60_000
         return await KafkaConnection.open(
-            endpoint.host, endpoint.port, str(ME), request_timeout_ms=timeout_ms, max_response_bytes=1 << 20
+            endpoint.host, endpoint.port, str(ME), request_timeout_ms=limit_ms, max_response_bytes=1 << 20
         )
 
     async def _deliver(self, answer: Answer) -> None:
@@ -95,9 +97,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(ibp: str = "3.9", timeout_ms: int = 10_000) -> AsyncIterator[Bench]:
+async def bench(ibp: str = "3.9", impatient: int = 0) -> AsyncIterator[Bench]:
     async with asyncio.TaskGroup() as tasks:
-        made = Bench(tasks, ibp, timeout_ms)
+        made = Bench(tasks, ibp, impatient)
         try:
             yield made
         finally:
@@ -184,7 +186,7 @@ async def test_versions_follow_the_inter_broker_protocol(ibp: str, versions: tup
     ],
 )
 async def test_the_same_content_is_sent_until_it_is_answered(act: Act, reason: str) -> None:
-    async with FakeBroker([act] * 3) as broker, bench(timeout_ms=40 if act is Act.HOLD else 10_000) as b:
+    async with FakeBroker([act] * 3) as broker, bench(impatient=3 if act is Act.HOLD else 0) as b:
         b.open(broker.endpoint)
         first, second = b.send(leader_and_isr()), b.send(update())
         await reach(lambda: len(b.answers) == 2)
@@ -307,7 +309,7 @@ async def test_cancelled_wherever_it_waits_a_channel_leaves_nothing(
         b.channels.close(BrokerId(1))
         task = channel.task
         assert task is not None
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=30)
         assert task.cancelled()
         broker.released.set()
         await reach(lambda: broker.open_connections == 0)
@@ -380,7 +382,7 @@ async def test_a_closed_channel_leaves_what_another_one_sends(monkeypatch: pytes
     may_go_on = threading.Event()
 
     def slowly(request: ControlRequest, version: int) -> EncodedBody:
-        assert may_go_on.wait(10)
+        assert may_go_on.wait(30)
         return encode_control_body(request, version)
 
     monkeypatch.setattr(brokers, "encode_control_body", slowly)

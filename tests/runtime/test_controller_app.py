@@ -30,7 +30,7 @@ from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 
 
 async def connect(endpoint: Endpoint) -> Wire:
-    return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=10_000)
+    return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=60_000)
 
 
 class Running:
@@ -64,13 +64,13 @@ async def controller(
     app = ControllerApp(controller_config(number, journal=journal), zookeeper.open_session, connect)
     task = asyncio.create_task(app.run(), name=f"controller-{number}")
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await app.started.wait()
         yield Running(app, task)
     finally:
         app.stop("the test is over")
         app.stop("at once")
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=30)
         if not task.done():
             task.cancel()
             await asyncio.wait([task])
@@ -107,7 +107,7 @@ async def create_topic(session: FakeSession, name: str, replicas: tuple[int, ...
 
 
 async def until_absent(session: FakeSession, path: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await present(session, path):
             await asyncio.sleep(0.001)
 
@@ -119,7 +119,7 @@ async def test_elected_on_an_empty_zookeeper_and_stops_in_order(tmp_path: Path) 
         assert await present(session, "/controller")
         assert await present(session, "/admin/delete_topics")
         one.app.stop("SIGTERM")
-        assert await asyncio.wait_for(one.task, 10) == ExitCode.STOPPED
+        assert await asyncio.wait_for(one.task, 30) == ExitCode.STOPPED
         assert not await present(session, "/controller")
         assert len(zookeeper.sessions) == 1
     found = journal_of(tmp_path)
@@ -246,7 +246,7 @@ async def test_why_topics_are_not_gone_is_explained_with_what_the_channels_met()
             rows = json.loads(text)["topics"][0]["replicas"]
             return next((row["last_error"] or "" for row in rows if row["broker"] == 2), "")
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while "unreachable" not in await last_error():
                 await asyncio.sleep(0.01)
         status, text = await one.get("/explain?at_most=0")
@@ -322,7 +322,7 @@ async def test_resigning_on_request_lets_the_other_one_win() -> None:
         async with controller(zookeeper, 1002) as two:
             await two.stands_by(1001)
             one.app.stop("SIGTERM")
-            assert await asyncio.wait_for(one.task, 10) == ExitCode.STOPPED
+            assert await asyncio.wait_for(one.task, 30) == ExitCode.STOPPED
             await two.becomes(Role.ACTIVE)
             assert two.context.epoch == 2
 
@@ -363,12 +363,12 @@ async def test_a_fault_leads_to_resignation_and_a_fresh_start(monkeypatch: pytes
 async def test_a_port_in_use_is_said_and_ends_it(caplog: pytest.LogCaptureFixture) -> None:
     async with serve_http("127.0.0.1", 0, []) as server:
         app = ControllerApp(controller_config(http_port=server.port), FakeZooKeeper().open_session, connect)
-        assert await asyncio.wait_for(app.run(), 10) == ExitCode.CANNOT_START
+        assert await asyncio.wait_for(app.run(), 30) == ExitCode.CANNOT_START
     assert "the port is in use" in caplog.text
 
 
 async def test_a_malformed_connect_string_is_said_and_ends_it(caplog: pytest.LogCaptureFixture) -> None:
-    assert await asyncio.wait_for(run(controller_config(connect="127.0.0.1:no-port")), 10) == ExitCode.CANNOT_START
+    assert await asyncio.wait_for(run(controller_config(connect="127.0.0.1:no-port")), 30) == ExitCode.CANNOT_START
     assert "no-port" in caplog.text
 
 
@@ -377,7 +377,7 @@ async def test_sigterm_stops_it() -> None:
     async with controller(zookeeper) as one:
         await one.becomes(Role.ACTIVE)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert await asyncio.wait_for(one.task, 10) == ExitCode.STOPPED
+        assert await asyncio.wait_for(one.task, 30) == ExitCode.STOPPED
     assert zookeeper.sessions == {}
 
 
@@ -393,7 +393,7 @@ async def test_cancelled_anywhere_it_leaves_no_session_and_no_connection(turns: 
         for _ in range(turns):
             await asyncio.sleep(0)
         task.cancel()
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=30)
         assert task.cancelled()
         assert list(zookeeper.sessions) == [session.session_id]
         await reach(lambda: broker.open_connections == 0)

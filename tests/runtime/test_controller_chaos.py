@@ -65,7 +65,7 @@ async def test_after_the_trouble_one_leads_and_every_deletion_is_done(seed: int)
             if number % 2:
                 await session.multi([Create(paths.delete_topic(names[number - 1]), None)])
                 await misbehave(chance, zookeeper, session, [first, second])
-        await reach(functools.partial(has_settled, names[1::2], one, two), 20)
+        await reach(functools.partial(has_settled, names[1::2], one, two), 60)
         marked, topics = await session.read([GetChildren(paths.DELETE_TOPICS), GetChildren(paths.BROKER_TOPICS)])
         assert (marked, topics) == (Children(()), Children(tuple(names[1::2])))
 

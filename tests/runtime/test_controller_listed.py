@@ -35,7 +35,7 @@ ALTER = AlterPartitionRequest(BrokerId(1), BrokerEpoch(7), ())
 
 
 async def connect(endpoint: Endpoint) -> Wire:
-    return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=10_000)
+    return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=60_000)
 
 
 @asynccontextmanager
@@ -43,13 +43,13 @@ async def controller(zookeeper: FakeZooKeeper, number: int = 1001) -> AsyncItera
     app = ControllerApp(controller_config(number, listeners=HERE), zookeeper.open_session, connect)
     task = asyncio.create_task(app.run(), name=f"controller-{number}")
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await app.started.wait()
         yield app
     finally:
         app.stop("the test is over")
         app.stop("at once")
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=30)
         task.cancel()
         await asyncio.wait([task])
 
@@ -60,7 +60,7 @@ async def becomes(app: ControllerApp, role: Role) -> None:
 
 async def as_broker(app: ControllerApp) -> KafkaConnection:
     (endpoint,) = app.endpoints
-    return await KafkaConnection.open(endpoint.host, endpoint.port, "1", request_timeout_ms=10_000)
+    return await KafkaConnection.open(endpoint.host, endpoint.port, "1", request_timeout_ms=60_000)
 
 
 async def register(session: FakeSession, number: int, endpoint: Endpoint) -> None:
@@ -161,7 +161,7 @@ async def test_a_port_in_use_is_said_and_ends_it(caplog: pytest.LogCaptureFixtur
     async with serve_http("127.0.0.1", 0, []) as server:
         taken = (Endpoint("PLAINTEXT", "127.0.0.1", server.port),)
         app = ControllerApp(controller_config(listeners=taken), FakeZooKeeper().open_session, connect)
-        assert await asyncio.wait_for(app.run(), 10) == ExitCode.CANNOT_START
+        assert await asyncio.wait_for(app.run(), 30) == ExitCode.CANNOT_START
     assert "in `listeners`" in caplog.text
 
 

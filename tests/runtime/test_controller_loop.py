@@ -291,7 +291,7 @@ async def test_a_fault_while_resigning_ends_the_loop_loudly() -> None:
     async with bench.running() as task:
         bench.loop.post(BrokersChanged())
         with pytest.raises(FaultWhileResigning, match="planted, too"):
-            await asyncio.wait_for(asyncio.shield(task), 10)
+            await asyncio.wait_for(asyncio.shield(task), 30)
 
 
 async def test_without_memory_the_loop_ends() -> None:
@@ -302,7 +302,7 @@ async def test_without_memory_the_loop_ends() -> None:
     async with bench.running() as task:
         bench.loop.post(BrokersChanged())
         with pytest.raises(MemoryError):
-            await asyncio.wait_for(asyncio.shield(task), 10)
+            await asyncio.wait_for(asyncio.shield(task), 30)
 
 
 async def test_cancelled_while_a_result_is_awaited_the_loop_ends_and_records_it() -> None:

@@ -109,9 +109,9 @@ async def test_haste_cuts_an_attempt_short(kafka: FakeKafka, monkeypatch: pytest
     monkeypatch.setattr(journal_topic, "HASTE_S", 0.01)
     kafka.silent = True
     outlet = outlet_to(kafka, patience_s=600.0)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         writing = tasks.create_task(asyncio.to_thread(outlet.write, LINES), name="writing")
-        await asyncio.to_thread(kafka.asked.wait, 10)
+        await asyncio.to_thread(kafka.asked.wait, 30)
         outlet.hasten()
     assert writing.result()[0] == 0
     assert isinstance(writing.result()[1], ProducerFailed)

@@ -29,7 +29,7 @@ class FakeOutlet:
 
     def write(self, lines: Sequence[bytes]) -> tuple[int, Exception | None]:
         self.entered.set()
-        assert self.released.wait(10)
+        assert self.released.wait(30)
         if self.refusing is not None:
             self.lines += lines[: self.taken_before_refusing]
             return self.taken_before_refusing, RuntimeError(self.refusing)
@@ -65,9 +65,9 @@ def on_disk(directory: Path) -> list[bytes]:
 
 
 def reach(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < limit, "the condition was not reached within 10 s"
+        assert time.monotonic() < limit, "the condition was not reached within 30 s"
         threading.Event().wait(0.002)
 
 
@@ -100,7 +100,7 @@ def test_both_have_the_same_bytes_in_the_same_order(tmp_path: Path, start: Start
     journal = start(tmp_path, outlet)
     for number in range(2500):
         journal.record(fact(number))
-    journal.close()
+    journal.close(limit_s=30)
     assert outlet.numbers == list(range(2500))
     assert outlet.lines == on_disk(tmp_path)
     assert outlet.closed
@@ -112,7 +112,7 @@ def test_without_files_the_topic_has_everything(start: Start) -> None:
     outlet = FakeOutlet()
     journal = start(None, outlet)
     journal.record(fact(1))
-    journal.close()
+    journal.close(limit_s=30)
     assert [entry.id.rpartition("-")[2] for entry in outlet.entries] == ["1"]
     assert (journal.has_files, journal.counts.written, outlet.numbers) == (False, 0, [1])
 
@@ -131,7 +131,7 @@ def test_the_files_go_on_while_brokers_are_away_and_the_topic_tells_what_it_lack
     assert failing == "writing failed: no broker"
     outlet.refusing = None
     journal.record(fact(100))
-    journal.close()
+    journal.close(limit_s=30)
     assert [decode(line).fact.data["number"] for line in on_disk(tmp_path)] == list(range(101))  # type: ignore[union-attr]
     assert outlet.numbers[-1] == 100
     assert sum(int(str(gap.fact.data["count"])) for gap in outlet.gaps) == lost == 101 - len(outlet.numbers)
@@ -160,7 +160,7 @@ def test_what_the_topic_tells_of_its_losses_is_numbered_apart(tmp_path: Path, st
     reach(lambda: lost_and_failing(journal)[0] == 5)
     outlet.refusing = None
     journal.record(fact(5))
-    journal.close()
+    journal.close(limit_s=30)
     filed = [decode(line) for line in on_disk(tmp_path)]
     assert [entry.id.rpartition("-")[2] for entry in filed if isinstance(entry, Entry)] == [
         "1",
@@ -180,14 +180,14 @@ def test_a_topic_that_holds_still_holds_up_neither_the_daemon_nor_the_files(tmp_
     outlet.released.clear()
     journal = start(tmp_path, outlet, max_queued=10)
     journal.record(fact(0))
-    assert outlet.entered.wait(10)
+    assert outlet.entered.wait(30)
     for number in range(1, 31):
         journal.record(fact(number))
         reach(lambda number=number: journal.counts.written == number + 1)  # type: ignore[misc]
     assert len(on_disk(tmp_path)) == 31
     outlet.released.set()
     reach(lambda: len(outlet.gaps) == 1)
-    journal.close()
+    journal.close(limit_s=30)
     assert outlet.numbers == list(range(11))
     assert outlet.gaps[0].fact.data["count"] == 20
     assert outlet.gaps[0].fact.data["reason"] == "facts came faster than they could be written"
@@ -198,7 +198,7 @@ def test_closing_hastens_the_topic_and_does_not_wait_for_ever(tmp_path: Path, st
     outlet.released.clear()
     journal = start(tmp_path, outlet)
     journal.record(fact(0))
-    assert outlet.entered.wait(10)
+    assert outlet.entered.wait(30)
     journal.close(limit_s=0.05)
     assert outlet.hastened.is_set()
     assert len(on_disk(tmp_path)) == 1
@@ -213,6 +213,6 @@ def test_a_full_disk_keeps_nothing_from_the_topic(tmp_path: Path, start: Start) 
     reach(lambda: journal.counts.failing is not None)
     for number in range(1, 50):
         journal.record(fact(number))
-    journal.close()
+    journal.close(limit_s=30)
     assert journal.counts.lost == 50
     assert outlet.numbers == list(range(50))

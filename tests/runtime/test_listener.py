@@ -30,7 +30,7 @@ from protocol.kafka.to_controller import (
 from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 from tests.fakes.runtime import reach
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 HERE = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
 SHUTDOWN = ControlledShutdownRequest(BrokerId(1), BrokerEpoch(7))
 ALTER = AlterPartitionRequest(

@@ -10,7 +10,7 @@ import pytest
 
 from cluster.recording_proxy import Address, RecordingProxy
 
-LIMIT_S = 10
+LIMIT_S = 30
 
 
 def framed(payload: bytes) -> bytes:

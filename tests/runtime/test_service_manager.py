@@ -161,7 +161,7 @@ async def test_a_controller_tells_its_role(manager: Manager, tmp_path: Path) -> 
         await reach(lambda: "STATUS=ready, role active" in manager.lines())
     finally:
         app.stop("the test is over")
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=30)
     assert task.result() == 0
     assert manager.lines()[0] == "READY=1"
     assert "WATCHDOG=1" in manager.told
@@ -177,7 +177,7 @@ async def test_an_agent_is_up_before_zookeeper_is(manager: Manager, tmp_path: Pa
         await reach(lambda: bool(manager.lines()))
     finally:
         app.stop("the test is over")
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=30)
     assert task.result() == 0
     assert manager.told[0] == "READY=1"
     assert manager.told[1].startswith("STATUS=not ready, broker 1: ")

@@ -71,7 +71,7 @@ class Bench:
         return session
 
     async def next(self) -> External:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (queued := await self.queue.take()) is None:
                 pass
         return queued.event

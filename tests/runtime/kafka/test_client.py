@@ -34,7 +34,7 @@ from protocol.kafka.queries import ApiVersionsRequest, ApiVersionsResponse, Meta
 from protocol.kafka.versions import VersionRange
 from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
 
-LIMIT_S = 10
+LIMIT_S = 30
 ALL = MetadataRequest(None)
 ANSWER = MetadataResponse((), "cluster", BrokerId(1), ())
 

@@ -27,7 +27,7 @@ from protocol.kafka.queries import (
 from protocol.kafka.versions import SPOKEN, VersionRange
 from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
 
-LIMIT_S = 10
+LIMIT_S = 30
 
 
 def metadata(cluster_id: str) -> MetadataResponse:
@@ -253,6 +253,7 @@ async def test_a_peer_that_does_not_read_is_let_go() -> None:
         request = framed(encode_request(named("t"), 12, 0, "x"))
         for _ in range(20_000):
             writer.write(request)
+        await until(lambda: server.connection_count == 1)
         await until(lambda: server.connection_count == 0)
 
 

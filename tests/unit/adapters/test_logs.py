@@ -71,7 +71,7 @@ class StalledStream(io.StringIO):
 
     def write(self, text: str) -> int:
         self.entered.set()
-        assert self.released.wait(10)
+        assert self.released.wait(30)
         return super().write(text)
 
 
@@ -80,7 +80,7 @@ def test_a_stalled_stream_blocks_nobody_and_the_loss_is_told() -> None:
     handler = QueuedStreamHandler(stream, max_lines=2)
     record = logging.LogRecord("x", logging.INFO, __file__, 1, "line", None, None)
     handler.emit(record)
-    assert stream.entered.wait(10)
+    assert stream.entered.wait(30)
     for _ in range(5):
         handler.emit(record)
     stream.released.set()

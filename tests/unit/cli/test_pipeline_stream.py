@@ -47,7 +47,7 @@ def test_signals_end_it_and_are_then_somebody_elses_again() -> None:
     stopping = threading.Event()
     with pipeline_stream._ended_by_signals(stopping):
         os.kill(os.getpid(), signal.SIGTERM)
-        assert stopping.wait(10)
+        assert stopping.wait(30)
     assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -52,10 +52,11 @@ def test_java_gets_the_options_of_kafkas_scripts(run: ModuleType) -> None:
 
 
 def test_a_broker_is_healthy_when_it_answers(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "LIMIT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
+        monkeypatch.setattr(run, "LIMIT_S", 0.2)
         assert not run.is_healthy(port)  # listens, and does not answer
+        monkeypatch.setattr(run, "LIMIT_S", 60.0)
 
         def answer() -> None:
             server.accept()[0].close()  # the one from before
