@@ -2,9 +2,12 @@
 
 # As the command, but whoever stops the container is heard at once: a shell that waits for a command hears nobody.
 run() {
+    child=
+    trap 'stopped=yes; [ -z "$child" ] || kill "$child" 2> /dev/null || :' TERM INT
     "$@" &
     child=$!
-    trap 'stopped=yes; kill "$child" 2> /dev/null' TERM INT
+    # Asked to stop in between, it has told nobody yet.
+    [ -z "${stopped-}" ] || kill "$child" 2> /dev/null || :
     ended=0
     wait "$child" || ended=$?
     if [ "${stopped-}" = yes ]; then
