@@ -92,7 +92,8 @@ class Link:
                         await self._attempt(server)
                     return
                 except (OSError, TimeoutError) as error:
-                    troubles[server] = str(error) or "no answer in time"
+                    # The last attempt has little time left: that nothing came then tells less than what came before.
+                    troubles[server] = str(error) or troubles.get(server, "no answer in time")
                     logger.info("ZooKeeper %s: %s", server, troubles[server])
                     self._next_server += 1
             self._fail_once_more()

@@ -39,7 +39,7 @@ from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupUnknown, Mul
 from tests.fakes.tcp_proxy import TcpProxy, opcode
 
 pytestmark = pytest.mark.zookeeper
-LIMIT_S = 30
+LIMIT_S = 60
 
 
 async def until(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
@@ -153,9 +153,9 @@ async def test_a_session_that_the_server_has_ended_is_lost(own_zookeeper: Embedd
 
 
 async def test_a_process_that_stood_still_finds_its_session_over_before_it_sends(zookeeper_chroot: str) -> None:
-    async with session_on(zookeeper_chroot, timeout_ms=600) as session:
+    async with session_on(zookeeper_chroot, timeout_ms=1_500) as session:
         await session.multi([Create("/v", b"1")])
-        time.sleep(0.9)  # the process is stopped, and the event loop with it
+        time.sleep(2.0)  # the process is stopped, and the event loop with it
         with pytest.raises(SessionLost, match="out of touch"):
             await session.multi([SetData("/v", b"2", 0)])
     async with session_on(zookeeper_chroot) as observer:
@@ -170,8 +170,8 @@ async def test_an_idle_session_is_kept_alive(zookeeper_chroot: str) -> None:
         host = observer._config.connect.servers[0]
         async with TcpProxy(host.host, host.port) as proxy:
             connect = f"127.0.0.1:{proxy.port}{observer._config.connect.chroot}"
-            async with session_on(connect, timeout_ms=600) as session:
-                await until(lambda: sum(request[:4] == b"\xff\xff\xff\xfe" for request in proxy.requests) >= 8)
+            async with session_on(connect, timeout_ms=1_800) as session:
+                await until(lambda: sum(request[:4] == b"\xff\xff\xff\xfe" for request in proxy.requests) >= 7)
                 assert (proxy.connections, session.lost_reason) == (1, None)
 
 
@@ -194,9 +194,12 @@ async def test_no_zookeeper_is_said_with_the_servers_that_were_tried() -> None:
     ids=["silence", "another protocol", "nonsense"],
 )
 async def test_who_is_no_zookeeper_is_told(answer: bytes, told: str) -> None:
+    """Also where there is no time left for the last attempt's answer."""
+    answers = [answer]
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
-        writer.write(answer)
+        writer.write(answers.pop() if answers else b"")
         await reader.read()
         writer.close()
 
@@ -204,7 +207,7 @@ async def test_who_is_no_zookeeper_is_told(answer: bytes, told: str) -> None:
     async with server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(ZooKeeperUnavailable, match=told):
-            async with session_on(f"127.0.0.1:{port}", connection_timeout_ms=300):
+            async with session_on(f"127.0.0.1:{port}", connection_timeout_ms=1_000):
                 pass
 
 
