@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any, NamedTuple
 
-LIMIT_S = 60
+LIMIT_S = 180
 
 
 class Ran(NamedTuple):

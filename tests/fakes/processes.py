@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def wait_until(condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, limit_s: float = 90.0) -> None:
     """Polls; fails naming what did not come."""
     deadline = time.monotonic() + limit_s
     while not condition():

@@ -20,7 +20,7 @@ from cluster.demo_waits import Cause
 from cluster.demo_watch import Silent
 from tests.fakes.processes import running_with, wait_until
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 SMALL = ("--topics", "5", "--partitions", "2", "--bytes", "8192", "--json")
 
@@ -32,7 +32,7 @@ def lethe_demo(work_dir: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 def document(demo: subprocess.Popen[bytes], exit_code: int) -> dict[str, Any]:
     """What it printed, which must be one JSON document and nothing else."""
-    out, err = demo.communicate(timeout=100)
+    out, err = demo.communicate(timeout=240)
     assert demo.returncode == exit_code, err.decode()
     found = json.loads(out)
     assert isinstance(found, dict)
@@ -62,8 +62,8 @@ def test_a_clean_deletion_is_proven_and_exits_with_0(tmp_path: Path) -> None:
 def test_one_directory_that_should_not_be_there_exits_with_1(tmp_path: Path) -> None:
     work_dir = tmp_path / "work"
     demo = lethe_demo(work_dir, *SMALL)
-    log_dir = work_dir / "broker-2" / "logs-1"
-    wait_until((log_dir / "meta.properties").exists, "broker 2 owns its log directories", 90)
+    log_dir, log = work_dir / "broker-2" / "logs-1", work_dir / "broker-2" / "broker.log"
+    wait_until(lambda: log.exists() and "broker agent 2 is up" in log.read_text(), "broker 2 has looked around", 120)
     (log_dir / "ghost-7").mkdir()
     (log_dir / "ghost-7" / "00000000000000000000.log").write_bytes(b"somebody's bytes")
     found = document(demo, Exit.NO)
@@ -78,16 +78,16 @@ def test_one_directory_that_should_not_be_there_exits_with_1(tmp_path: Path) -> 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
     demo = lethe_demo(tmp_path / "work", *SMALL)
-    wait_until(lambda: len(running_with(str(tmp_path / "work" / "broker-"))) == 3, "the brokers' start", 60)
+    wait_until(lambda: len(running_with(str(tmp_path / "work" / "broker-"))) == 3, "the brokers' start", 120)
     demo.send_signal(number)
-    out, _ = demo.communicate(timeout=60)
+    out, _ = demo.communicate(timeout=240)
     assert (demo.returncode, out) == (Exit.INTERRUPTED, b"")
     assert running_with(str(tmp_path / "work")) == []
 
 
 def test_contradictory_options_are_explained(tmp_path: Path) -> None:
     demo = lethe_demo(tmp_path / "work", "--brokers", "2", "--replication-factor", "3")
-    _, err = demo.communicate(timeout=60)
+    _, err = demo.communicate(timeout=240)
     assert demo.returncode == Exit.USAGE
     assert b"--replication-factor 3 needs as many brokers, and --brokers is 2" in err
     assert not (tmp_path / "work").exists()
@@ -101,7 +101,7 @@ async def test_chaos_ends_clean_and_says_what_topics_waited_for(zookeeper_chroot
         bytes_per_replica=4096,
         zookeeper_connect=zookeeper_chroot,
         session_timeout_ms=4_000,
-        limit_s=90,
+        limit_s=240,
         chaos=True,
     )
     result = await run_demo(options, Silent(), chapter=Chaos())

@@ -21,7 +21,7 @@ from protocol.zookeeper.znodes import decode_state
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
 
 
-async def until(condition: Callable[[], Awaitable[bool]], what: str, limit_s: float = 40.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], what: str, limit_s: float = 90.0) -> None:
     """Waits for the condition; names it where it does not come."""
     deadline = time.monotonic() + limit_s
     while not await condition():
@@ -71,8 +71,10 @@ async def test_a_broker_leaves_and_comes_back_into_the_isr(zookeeper_chroot: str
         await until(whole(session), "broker 2 is back in the ISR")
         assert [state.leader_epoch for state in await states(session)] == epochs
 
-        log = cluster.broker(1).log_file.read_text()
-        assert "proposed ISR members" in log
+        async def told() -> bool:
+            return "proposed ISR members" in cluster.broker(1).log_file.read_text()
+
+        await until(told, "broker 1 has heard that its proposal was accepted, and says so")
 
         async def noticed() -> bool:
             children = await session.read([GetChildren(isr_change_notifications())])

@@ -25,7 +25,8 @@ from tests.fakes.zookeeper_cluster import apply
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
 
 TAG = "00112233445566778899aabbccddeeff"
-SETTINGS = {"lethe.fill.bytes": "5000"}
+FILL_BYTES = 5_000
+SETTINGS = {"lethe.fill.bytes": str(FILL_BYTES)}
 
 
 def rows(kept: Path, name: str) -> list[dict[str, Any]]:
@@ -49,14 +50,18 @@ async def _topic_everywhere(lethe: Lethe, cluster: LocalCluster) -> None:
     first, second = (broker.id for broker in cluster.brokers)
     assignment = f"{first}:{second},{second}:{first}"
     assert (await lethe("topics", "create", "--topic", "orders", "--replica-assignment", assignment)).code == 0
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
-            segments = [
-                path for dirs in cluster.log_dirs.values() for each in dirs for path in each.glob("orders-*/*.log")
-            ]
-            if len({path.parent for path in segments}) == 4:
+            replicas = [path for dirs in cluster.log_dirs.values() for each in dirs for path in each.glob("orders-*")]
+            if len(replicas) == 4 and all(map(_is_filled, replicas)):
                 return
             await asyncio.sleep(0.05)
+
+
+def _is_filled(replica: Path) -> bool:
+    """To the last file of the last segment."""
+    logs, last = list(replica.glob("*.log")), list(replica.glob("*.timeindex"))
+    return len(logs) == len(last) and sum(path.stat().st_size for path in logs) == FILL_BYTES
 
 
 async def test_rows_are_what_was_seen(zookeeper_chroot: str, tmp_path: Path) -> None:
