@@ -32,7 +32,7 @@ from survey.take import take
 from survey.views import DirectoryKind, Survey
 
 POLL_S: Final = 0.1
-FACTS_LIMIT_S: Final = 2.0
+FACTS_LIMIT_S: Final = 10.0
 """How long the journals may lag behind the disks."""
 MEANINGS: Final = {
     "tombstoned": "gone from all caches",

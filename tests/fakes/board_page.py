@@ -6,7 +6,7 @@ import asyncio
 
 from tools.browser import Browser
 
-LIMIT_S = 20.0
+LIMIT_S = 90.0
 COUNTS = """Object.fromEntries([...document.querySelectorAll('.column')].map(column =>
     [column.className.match(/c-(\\w+)/)[1], column.querySelector('.value').textContent]))"""
 """How many topics each column says that it has."""

@@ -120,7 +120,7 @@ class TcpProxy:
         """The next request that meets the condition suffers, once."""
         self._rules.append(_Rule(stage, fault, when, rewrite))
 
-    async def harmed(self, times: int, limit_s: float = 20) -> None:
+    async def harmed(self, times: int, limit_s: float = 60) -> None:
         """Waits until that many rules have done their harm."""
         async with asyncio.timeout(limit_s), self._changed:
             await self._changed.wait_for(lambda: self._done >= times)

@@ -70,18 +70,18 @@ async def test_it_registers_obeys_and_leaves(zookeeper_chroot: str, tmp_path: Pa
 
 async def test_a_second_agent_with_the_same_id_is_refused(own_zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
     connect = own_zookeeper.connect_string
-    opener = sessions_on(connect, 1_000)
+    opener = sessions_on(connect, 2_000)
     async with running(agent_config(tmp_path / "1", connect), opener) as app:
         epoch = app.loop.state.broker_epoch
         other = AgentApp(agent_config(tmp_path / "2", connect), opener)
-        assert await asyncio.wait_for(other.run(), 30) == ExitCode.CANNOT_START
+        assert await asyncio.wait_for(other.run(), 60) == ExitCode.CANNOT_START
         assert app.loop.state.broker_epoch == epoch
 
 
 async def test_a_lost_session_means_a_new_epoch(own_zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
     connect = own_zookeeper.connect_string
     async with (
-        running(agent_config(tmp_path, connect), sessions_on(connect, 1_000)) as app,
+        running(agent_config(tmp_path, connect), sessions_on(connect, 2_000)) as app,
         connected(app) as connection,
     ):
         before = app.loop.state.broker_epoch
@@ -89,11 +89,11 @@ async def test_a_lost_session_means_a_new_epoch(own_zookeeper: EmbeddedZooKeeper
         # While ZooKeeper stands still for longer than the session lasts, the agent gives the session up by itself.
         own_zookeeper.pause()
         try:
-            await reach(lambda: app._sessions.session is None, 30)
+            await reach(lambda: app._sessions.session is None, 60)
             await connection.ask(MetadataRequest(None))
         finally:
             own_zookeeper.resume()
-        await reach(lambda: app.loop.state.broker_epoch > before, 30)
+        await reach(lambda: app.loop.state.broker_epoch > before, 60)
         refused = await connection.ask(Addressed(stop(), before))
         assert refused.error == ErrorCode.STALE_BROKER_EPOCH  # type: ignore[union-attr]
         assert TopicPartition("t", 0) in app.loop.state.replicas
@@ -148,7 +148,7 @@ class AgentProcess:
 
     async def terminate(self) -> int:
         self.process.terminate()
-        return await asyncio.wait_for(self.process.wait(), 30)
+        return await asyncio.wait_for(self.process.wait(), 60)
 
 
 @asynccontextmanager
@@ -167,7 +167,7 @@ async def agent_process(file: Path) -> AsyncIterator[AgentProcess]:
         await agent.kill()
 
 
-async def epoch_after(session: ZooKeeperSession, before: int, within_s: float = 40.0) -> Broker:
+async def epoch_after(session: ZooKeeperSession, before: int, within_s: float = 90.0) -> Broker:
     """The registration, once it is newer than that epoch."""
     async with asyncio.timeout(within_s):
         while (broker := await registered(session)) is None or broker.epoch <= before:
@@ -176,7 +176,7 @@ async def epoch_after(session: ZooKeeperSession, before: int, within_s: float = 
 
 
 async def connect_to(endpoint: Endpoint) -> KafkaConnection:
-    return await KafkaConnection.open(endpoint.host, endpoint.port, "test", request_timeout_ms=20_000)
+    return await KafkaConnection.open(endpoint.host, endpoint.port, "test", request_timeout_ms=60_000)
 
 
 def names(root: Path) -> list[str]:
@@ -210,14 +210,14 @@ async def test_kill_9_in_the_middle_of_the_removal_and_it_is_finished_after_the_
                 answer = await connection.ask(Addressed(stop(partitions=partitions), broker.epoch))
                 assert isinstance(answer, StopReplicaResponse)
                 assert {row.error for row in answer.partitions} == {0}
-                await reach(lambda: len(names(tmp_path)) < 28, 30)
+                await reach(lambda: len(names(tmp_path)) < 28, 60)
             await agent.kill()
         left = names(tmp_path)
         assert 1 < len(left) < 28
         assert all(name == "stays-0" or name.endswith("-delete") for name in left)
         async with agent_process(file) as agent:
             broker = await epoch_after(session, broker.epoch)
-            await reach(lambda: names(tmp_path) == ["stays-0"], 40)
+            await reach(lambda: names(tmp_path) == ["stays-0"], 90)
             assert await agent.terminate() == ExitCode.STOPPED
         assert await registered(session) is None
 
@@ -247,7 +247,7 @@ async def test_kill_9_in_the_middle_of_a_creation_and_a_deletion(
                     if isinstance(request, type(stop())):
                         await connection.ask(Addressed(become(partitions=partitions), broker.epoch))
                     under_way = asyncio.create_task(connection.ask(Addressed(request, broker.epoch)))
-                    await reach(moment, 30)
+                    await reach(moment, 60)
                     await agent.kill()
                     # It may have been answered just before the process died.
                     with contextlib.suppress(ClientError):
@@ -270,7 +270,7 @@ async def test_a_wrong_configuration_ends_it_with_a_reason(tmp_path: Path) -> No
     file = tmp_path / "server.properties"
     file.write_text("broker.id=x\nlog.dirs=/\n")
     async with agent_process(file) as agent:
-        assert await asyncio.wait_for(agent.process.wait(), 30) == 2
+        assert await asyncio.wait_for(agent.process.wait(), 60) == 2
     said = (tmp_path / "agent.log").read_text()
     assert "broker.id='x'" in said
     assert os.fspath(file) in said

@@ -15,7 +15,7 @@ from tools.browser import Browser, View, find_browser
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed (apt-get install chromium)"),
 ]
 WIDE = "document.documentElement.scrollWidth - window.innerWidth"

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed (apt-get install chromium)"),
 ]
 LIMIT_S = 90.0

@@ -20,7 +20,7 @@ async def test_a_paused_deletion_waits_and_an_unreadable_topic_goes_when_ordered
         lethe = Lethe(cluster.zookeeper_connect)
         for name in ("held", "odd"):
             assert (await lethe("topics", "create", "--topic", name, "--replica-assignment", "1")).code == 0
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while (await lethe("topics", "describe", "--unavailable-partitions")).out:
                 pass
         paused = await lethe("topics", "pause-deletions", "--reason", "an audit", "--json")
@@ -30,7 +30,7 @@ async def test_a_paused_deletion_waits_and_an_unreadable_topic_goes_when_ordered
         assert "an audit" in held.err
         assert (await lethe("topics", "list")).out == "held - marked for deletion, which is paused\nodd\n"
         assert (await lethe("topics", "resume-deletions")).code == 0
-        again = await lethe("topics", "delete", "--topic", "held", "--if-exists", "--wait", "--timeout-ms", "30000")
+        again = await lethe("topics", "delete", "--topic", "held", "--if-exists", "--wait", "--timeout-ms", "90000")
         assert again.code == 0, again
 
         async with cluster.session() as session:
@@ -42,6 +42,6 @@ async def test_a_paused_deletion_waits_and_an_unreadable_topic_goes_when_ordered
         ordered = await lethe("topics", "delete", "--topic", "odd", "--unreadable", "--yes")
         assert ordered.code == 0, ordered
         assert "WARNING" not in ordered.out
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while (await lethe("topics", "list")).out:
                 pass

@@ -103,7 +103,7 @@ async def test_an_interrupted_unclean_election_puts_the_setting_back(
         sys.executable, "-m", "cli", *arguments, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(90):
             while await _json(session, paths.config_topic("orders")) == before:
                 pass
             process.send_signal(number)

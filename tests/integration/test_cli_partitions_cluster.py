@@ -29,10 +29,10 @@ async def cluster(zookeeper_chroot: str) -> AsyncIterator[LocalCluster]:
 async def test_a_topic_grows(cluster: LocalCluster) -> None:
     lethe = Lethe(cluster.zookeeper_connect)
     assert (await lethe("topics", "create", "--topic", "orders", "--replica-assignment", "1:2")).code == 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while (await lethe("topics", "describe", "--unavailable-partitions")).out:
             pass
-    grown = await lethe("topics", "alter", "orders", "--partitions", "3", "--json", "--timeout-ms", "30000")
+    grown = await lethe("topics", "alter", "orders", "--partitions", "3", "--json", "--timeout-ms", "90000")
     assert (grown.code, grown.data[0]["without_leader"]) == (0, [])
     assert sorted(grown.data[0]["added"]) == ["1", "2"]
     described = (await lethe("topics", "describe", "--topic", "orders", "--json")).data[0]["partitions"]
@@ -43,10 +43,10 @@ async def test_a_topic_grows(cluster: LocalCluster) -> None:
 async def test_replicas_move_and_the_preferred_leader_leads(cluster: LocalCluster) -> None:
     lethe = Lethe(cluster.zookeeper_connect)
     assert (await lethe("topics", "create", "--topic", "orders", "--replica-assignment", "1:2")).code == 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while (await lethe("topics", "describe", "--under-replicated-partitions")).out:
             pass
-    moved = await lethe("partitions", "reassign", "orders:0=3,1", "--yes", "--wait", "--json", "--timeout-ms", "30000")
+    moved = await lethe("partitions", "reassign", "orders:0=3,1", "--yes", "--wait", "--json", "--timeout-ms", "90000")
     assert moved.code == 0, moved
     assert moved.data["moves"][0]["size_bytes"] > 0
     assert [one["state"] for one in moved.data["result"]] == ["done"]
@@ -55,7 +55,7 @@ async def test_replicas_move_and_the_preferred_leader_leads(cluster: LocalCluste
     assert sorted(described["isr"]) == [1, 3]
     assert (await lethe("partitions", "reassign", "--list", "--json")).data == []
 
-    elected = await lethe("partitions", "elect", "--preferred", "--all", "--json", "--timeout-ms", "30000")
+    elected = await lethe("partitions", "elect", "--preferred", "--all", "--json", "--timeout-ms", "90000")
     assert elected.code == 0, elected
     assert [(one["leader_before"], one["leader"]) for one in elected.data] == [(1, 3)]
 
@@ -63,18 +63,18 @@ async def test_replicas_move_and_the_preferred_leader_leads(cluster: LocalCluste
 async def test_an_unclean_election_gives_a_leader_and_the_setting_back(cluster: LocalCluster) -> None:
     lethe = Lethe(cluster.zookeeper_connect)
     assert (await lethe("topics", "create", "--topic", "orders", "--replica-assignment", "1:2")).code == 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while (await lethe("topics", "describe", "--under-replicated-partitions")).out:
             pass
     for broker, isr in ((2, [1]), (1, [1])):
         await cluster.broker(broker).kill()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while (await _partition(lethe))["isr"] != isr or (
                 broker == 1 and not (await _partition(lethe))["unavailable"]
             ):
                 pass
     await cluster.broker(2).start()
-    elected = await lethe("partitions", "elect", "--unclean", "orders:0", "--yes", "--json", "--timeout-ms", "30000")
+    elected = await lethe("partitions", "elect", "--unclean", "orders:0", "--yes", "--json", "--timeout-ms", "90000")
     assert elected.code == 0, elected
     assert elected.data == [{"topic": "orders", "partition": 0, "isr_before": [1], "leader": 2, "replicas": [1, 2]}]
     assert (await lethe("topics", "describe", "--topic", "orders", "--json")).data[0]["config"] == {}
@@ -87,7 +87,7 @@ async def _partition(lethe: Lethe) -> Any:
 async def test_brokers_are_listed_with_what_they_store(cluster: LocalCluster) -> None:
     lethe = Lethe(cluster.zookeeper_connect)
     assert (await lethe("topics", "create", "--topic", "orders", "--replica-assignment", "1:2")).code == 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while (await lethe("topics", "describe", "--unavailable-partitions")).out:
             pass
     listed = await lethe("brokers", "list", "--json")
@@ -96,7 +96,7 @@ async def test_brokers_are_listed_with_what_they_store(cluster: LocalCluster) ->
     assert [broker["leads"] for broker in listed.data["brokers"]] == [1, 0, 0]
     assert listed.data["brokers"][0]["log_dirs"][0]["path"] in {str(path) for path in cluster.log_dirs[1]}
     await cluster.broker(2).kill()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not (missing := (await lethe("brokers", "list", "--offline", "--json")).data["missing"]):
             pass
     assert [(one["id"], one["replicas"]) for one in missing] == [(2, 1)]

@@ -24,7 +24,7 @@ from tests.fakes.runtime import controller_config, reach
 
 pytestmark = pytest.mark.zookeeper
 
-LIMIT_S = 30.0
+LIMIT_S = 90.0
 
 
 class Running:

@@ -27,14 +27,14 @@ pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(not is_installed(), reason="no prometheus here: apt-get install -y prometheus"),
 ]
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 FILES: Final = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 JOBS: Final = ("lethe-controller", "lethe-broker")
-LIMIT_S: Final = 120.0
+LIMIT_S: Final = 240.0
 ROUNDS: Final = 1_000
 NOBODY: Final = Endpoint("PLAINTEXT", "127.0.0.1", 1)
 """Nothing listens there."""

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.zookeeper
 ROOT = Path(__file__).parents[2]
 
 
-def wait_until(condition: Callable[[], bool], limit_s: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], limit_s: float = 60) -> None:
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def answers(zookeeper: EmbeddedZooKeeper, timeout_s: float = 2.0) -> bool:
+def answers(zookeeper: EmbeddedZooKeeper, timeout_s: float = 30.0) -> bool:
     return four_letter_word("127.0.0.1", zookeeper.port, "ruok", timeout_s) == "imok"
 
 

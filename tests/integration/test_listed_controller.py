@@ -30,7 +30,7 @@ from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create, Data, GetData, MultiDone
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
-LIMIT_S = 30.0
+LIMIT_S = 90.0
 T = TypeVar("T")
 
 
@@ -42,7 +42,7 @@ async def until(found: Callable[[], Awaitable[T | None]]) -> T:
 
 
 async def connect(host: str, port: int) -> KafkaConnection:
-    return await KafkaConnection.open(host, port, "test", request_timeout_ms=20_000)
+    return await KafkaConnection.open(host, port, "test", request_timeout_ms=60_000)
 
 
 async def controller_known_to(broker: Broker, controller: ControllerDaemon) -> MetadataBroker:

@@ -12,7 +12,7 @@ from cluster.demo_plan import DemoOptions
 from cluster.demo_report import CONFIGURED, ORPHAN, WAITING, run_report_demo
 from cluster.demo_watch import Silent
 
-pytestmark = [pytest.mark.slow, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
 
 
 def rows(survey: Path, name: str) -> list[dict[str, object]]:
@@ -27,7 +27,7 @@ async def test_four_surveys_tell_the_story(tmp_path: Path) -> None:
         bytes_per_replica=4096,
         work_dir=tmp_path / "cluster",
         chaos=True,
-        limit_s=200,
+        limit_s=240,
     )
     result = await run_report_demo(options, Silent(), tmp_path / "surveys")
     assert result.is_clean

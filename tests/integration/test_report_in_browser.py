@@ -13,7 +13,7 @@ from tools.browser import Browser, find_browser
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed (apt-get install chromium)"),
 ]
 HOSTILE = "</script><script>alert(1)</script><img src=http://127.0.0.1:1/x onerror=alert(1)>"

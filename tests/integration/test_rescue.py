@@ -31,9 +31,9 @@ from protocol.zookeeper.znodes import (
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 SLEEPER = 7
 
 

@@ -24,7 +24,7 @@ from survey.leftovers import leftovers
 from survey.take import take
 from survey.views import BrokerAnswers, Survey
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str, limit_s: float = LIMIT_S) -> None:

@@ -29,7 +29,7 @@ SETTINGS: Final = {
 }
 
 
-TIMEOUT_S: Final = 600
+TIMEOUT_S: Final = 1_800
 """A limit that strikes in the middle of a call into the JVM spoils the session for all tests after it."""
 
 

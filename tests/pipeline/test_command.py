@@ -38,7 +38,7 @@ def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Pa
         command += ["--conf", f"{name}={value}"]
     command += ["--as-of", "2026-01-03T00:00:00Z"]
     scratch = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, env=scratch, timeout=500, check=False)
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, env=scratch, timeout=1_500, check=False)
     assert done.stderr == ""
     assert done.returncode == 0
     told = json.loads(done.stdout)

@@ -78,12 +78,12 @@ def test_a_stream_that_is_killed_five_times_gives_the_tables_of_one_run(spark: S
     for dies_at in (2, 9, AT_THE_END, 3, 14):
         growing.grow()
         done = subprocess.run(
-            [*command, str(dies_at)], start_new_session=True, capture_output=True, timeout=500, check=False
+            [*command, str(dies_at)], start_new_session=True, capture_output=True, timeout=1_500, check=False
         )
         assert done.returncode == -9, done.stderr.decode()
         growing.rotate(lake)
     growing.end_lines()
-    done = subprocess.run([*command, str(NEVER)], capture_output=True, timeout=500, check=False)
+    done = subprocess.run([*command, str(NEVER)], capture_output=True, timeout=1_500, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert_like_batch(spark, tmp_path, growing)
 
