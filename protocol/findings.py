@@ -62,6 +62,11 @@ class Reason(enum.Enum):
         return self.name.lower()
 
     @property
+    def place(self) -> Place:
+        """Where such a thing is found."""
+        return _PLACES.get(self, Place.ZOOKEEPER)
+
+    @property
     def standing(self) -> Standing:
         return _STANDINGS.get(self, Standing.LEFT_OVER)
 
@@ -73,4 +78,16 @@ _STANDINGS = {
     Reason.INCOMPLETE_TOPIC: Standing.INCOMPLETE,
     Reason.IN_NO_CACHE: Standing.MISSING,
     Reason.REPLICA_WITHOUT_DIRECTORY: Standing.MISSING,
+}
+
+_PLACES = {
+    Reason.CACHED_WITHOUT_TOPIC: Place.CACHE,
+    Reason.CACHED_OTHER_INCARNATION: Place.CACHE,
+    Reason.IN_NO_CACHE: Place.CACHE,
+    Reason.DIRECTORY_WITHOUT_TOPIC: Place.DISK,
+    Reason.DIRECTORY_OF_OTHER_INCARNATION: Place.DISK,
+    Reason.DIRECTORY_NOT_ASSIGNED: Place.DISK,
+    Reason.NOT_RECLAIMED_YET: Place.DISK,
+    Reason.STRAY_DIRECTORY: Place.DISK,
+    Reason.REPLICA_WITHOUT_DIRECTORY: Place.DISK,
 }

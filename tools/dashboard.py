@@ -77,6 +77,8 @@ class Dashboard:
     meaning: str
     panels: tuple[Panel | Row, ...]
     variables: tuple[Variable, ...] = ()
+    since: str = "now-1h"
+    refresh: str = "10s"
 
 
 CLUSTER: Final = Variable("cluster", "cluster", "up")
@@ -117,8 +119,8 @@ def _dashboard(dashboard: Dashboard, others: Sequence[Dashboard]) -> Json:
         "version": 1,
         "editable": False,
         "graphTooltip": 1,
-        "refresh": "10s",
-        "time": {"from": "now-1h", "to": "now"},
+        "refresh": dashboard.refresh,
+        "time": {"from": dashboard.since, "to": "now"},
         "timezone": "browser",
         "annotations": {"list": [_tenures()]},
         "links": [_link(other) for other in others if other is not dashboard],

@@ -7,6 +7,7 @@ from typing import Final
 from tools.dashboard import Dashboard, Kind, Panel, Query, Row, text
 from tools.dashboard_queries import AND, CHANNEL_RETRIES, RATE, C, mean, quantile
 from tools.dashboards_below import BROKERS, ZOOKEEPER
+from tools.dashboards_leftovers import LEFTOVERS
 
 OLDEST: Final = Panel(
     "Oldest deletion",
@@ -276,7 +277,7 @@ DELETION: Final = Dashboard(
     ),
 )
 
-DASHBOARDS: Final = (OVERVIEW, DELETION, BROKERS, ZOOKEEPER)
+DASHBOARDS: Final = (OVERVIEW, DELETION, BROKERS, ZOOKEEPER, LEFTOVERS)
 
 
 def overview() -> str:
@@ -297,3 +298,8 @@ def brokers() -> str:
 def zookeeper() -> str:
     """deploy/grafana/dashboards/zookeeper.json."""
     return text(ZOOKEEPER, DASHBOARDS)
+
+
+def leftovers() -> str:
+    """deploy/grafana/dashboards/leftovers.json."""
+    return text(LEFTOVERS, DASHBOARDS)

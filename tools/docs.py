@@ -38,6 +38,7 @@ class Page(NamedTuple):
 PAGES: Final = (
     Page("deploy/grafana/dashboards/brokers.json", "tools.dashboards:brokers"),
     Page("deploy/grafana/dashboards/deletion.json", "tools.dashboards:deletion"),
+    Page("deploy/grafana/dashboards/leftovers.json", "tools.dashboards:leftovers"),
     Page("deploy/grafana/dashboards/overview.json", "tools.dashboards:overview"),
     Page("deploy/grafana/dashboards/zookeeper.json", "tools.dashboards:zookeeper"),
     Page("docs/audit.md", "tools.audit_page:page"),

@@ -64,12 +64,13 @@ def check_targets(project: Project) -> None:
 
 
 def check_dashboards(project: Project) -> None:
-    """Every query of every dashboard has an answer, while topics come and go and then two brokers make trouble. Leaves
-    topics that cannot be deleted. Raises Failed."""
+    """Every query of every dashboard has an answer, while topics come and go and then two brokers make trouble; but for
+    those about surveys, whose textfile nobody serves there. Leaves topics that cannot be deleted. Raises Failed."""
     asked = {
         (path.stem, *each)
         for path in sorted(DASHBOARDS.glob("*.json"))
         for each in expressions(json.loads(path.read_text()))
+        if not _rests_on_surveys(each[1])
     }
     expect(len(asked) > 50, f"only {len(asked)} queries were found in {DASHBOARDS}")
     prometheus = Prometheus(project)
@@ -91,6 +92,10 @@ def check_dashboards(project: Project) -> None:
         with _beside(project, "demo", {}, "python", "-m", "tests.compose.trouble"):
             until(ask, LIMIT_S, _unanswered(left))
     say(f"dashboards: all {len(asked)} queries have an answer, the rest of them while two brokers make trouble")
+
+
+def _rests_on_surveys(expression: str) -> bool:
+    return "lethe_survey_" in expression or 'alertname=~"Lethe(Leftovers' in expression
 
 
 def _unanswered(left: list[tuple[str, str, str]]) -> Callable[[], str]:

@@ -1,4 +1,5 @@
-"""Every query of every dashboard has an answer from a real Prometheus that scrapes a live cluster in trouble."""
+"""Every query of every dashboard has an answer from a real Prometheus that scrapes a live cluster in trouble, and what
+`lethe survey` found in it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create
 from protocol.zookeeper.znodes import encode_broker
 from tests.fakes.broken_broker import ErringBroker
-from tests.fakes.prometheus import RealPrometheus, is_installed, until
+from tests.fakes.command_line import Lethe
+from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until
 from tests.fakes.zookeeper_cluster import apply
 from tools.dashboard import expressions
 
@@ -33,7 +35,7 @@ pytestmark = [
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 FILES: Final = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
-JOBS: Final = ("lethe-controller", "lethe-broker")
+JOBS: Final = ("lethe-controller", "lethe-broker", "lethe-survey")
 LIMIT_S: Final = 240.0
 ROUNDS: Final = 1_000
 NOBODY: Final = Endpoint("PLAINTEXT", "127.0.0.1", 1)
@@ -47,6 +49,16 @@ async def in_trouble(session: ZooKeeperSession, erring: Endpoint) -> None:
         await apply(session, Create(paths.broker_id(number), registration, ephemeral=True))
     await create(session, {"erring": ((4,),), "lost": ((5, 1),)})
     await apply(session, *(Create(paths.delete_topic(name), None) for name in ("erring", "lost")))
+
+
+async def surveyed(cluster: LocalCluster, file: Path) -> None:
+    """A survey that finds something: a directory of no topic."""
+    ghost = cluster.broker(1).log_dirs[0] / "ghost-0"
+    ghost.mkdir()
+    (ghost / "00000000000000000000.log").write_bytes(b"x" * 8192)
+    directories = [f"--log-dir={number}={root}" for number, roots in cluster.log_dirs.items() for root in roots]
+    ran = await Lethe(cluster.zookeeper_connect)("survey", "--textfile", str(file), *directories)
+    assert ran.code == 1, ran
 
 
 async def create(session: ZooKeeperSession, topics: dict[str, tuple[tuple[int, ...], ...]]) -> None:
@@ -77,16 +89,19 @@ async def test_every_query_of_every_dashboard_has_series(zookeeper_chroot: str, 
         LocalCluster(settings) as cluster,
         cluster.session() as session,
         ErringBroker() as erring,
+        serving(tmp_path / "lethe.prom") as textfile,
         RealPrometheus(tmp_path / "prometheus", rules, JOBS) as prometheus,
         asyncio.TaskGroup() as tasks,
     ):
         prometheus.scrape("lethe-controller", {each.name: str(each.http_url) for each in cluster.controllers})
         prometheus.scrape("lethe-broker", {each.name: str(each.http_url) for each in cluster.brokers})
+        prometheus.scrape("lethe-survey", {"survey-host": textfile})
         work = tasks.create_task(come_and_go(session), name="topics come and go")
         left = sorted(asked)
         # First without trouble: a broker that answers nothing keeps every topic from going.
         await until(lambda: some_are_done(prometheus), LIMIT_S, lambda: "deletions come to their end")
         left = [each for each in left if not has_values(await prometheus.query(each[2]))]
+        await surveyed(cluster, tmp_path / "lethe.prom")
         await in_trouble(session, erring.endpoint)
 
         async def all_have_answered() -> bool:

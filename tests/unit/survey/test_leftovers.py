@@ -34,6 +34,7 @@ from survey.views import (
     TopicTree,
     ZooKeeperTree,
 )
+from tests.fakes.random_surveys import draw_survey
 
 ID, OTHER_ID = TopicId(uuid.UUID(int=7)), TopicId(uuid.UUID(int=8))
 STATE = LeaderAndIsr(1, 0, (1, 2), 1)
@@ -337,3 +338,10 @@ def test_the_document_counts_every_place_and_lists_each_finding() -> None:
     findings = document["findings"]
     assert isinstance(findings, list)
     assert len(findings) == 2
+
+
+def test_each_reason_is_met_in_its_place_only() -> None:
+    """What shows counts by reason, as Prometheus does, knows the place by it."""
+    found = [each for seed in range(150) for each in leftovers(draw_survey(seed))]
+    assert {each.reason for each in found} == set(Reason)
+    assert {(each.reason, each.place) for each in found} == {(reason, reason.place) for reason in Reason}

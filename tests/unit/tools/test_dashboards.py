@@ -24,7 +24,7 @@ def dashboards() -> dict[str, dict[str, Any]]:
 
 def test_there_is_a_file_for_each_and_no_other() -> None:
     assert {document["uid"] for document in dashboards().values()} == {each.uid for each in DASHBOARDS}
-    assert len(FILES) == len(DASHBOARDS) == 4
+    assert len(FILES) == len(DASHBOARDS) == 5
 
 
 @pytest.mark.parametrize("name", dashboards())
