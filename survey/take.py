@@ -1,5 +1,10 @@
 """Taking a survey: ZooKeeper first, then brokers and disks at the same time, then ZooKeeper's lists once more,
-and the topics that something was found about."""
+and the topics that something was found about.
+
+ZooKeeper is ahead of brokers and disks, for a controller writes first and tells brokers then: a topic that has just
+been brought up is in no cache yet, a replica that has been moved away is still there. So what may be on its way is
+looked at a second time, a little later. What is gone by then was in motion.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,34 @@ import asyncio
 import os.path
 import socket
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.findings import Reason
 from protocol.vocabulary import Broker, BrokerId
 from survey.brokers import AskBroker, broker_asker
 from survey.directories import is_owned_by, read_log_dir
 from survey.leftovers import leftovers
-from survey.views import BrokerAnswers, LogDirView, Source, Survey, TopicTree
+from survey.views import BrokerAnswers, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
 from survey.zookeeper import Names, read_tree
 
 MAX_AT_ONCE: Final = 16
 """Brokers that are asked, and directories that are read, at the same time."""
+SETTLE_S: Final = 2.0
+"""What a controller has told brokers is done by then, if they are well."""
+_MAY_PASS: Final = frozenset(
+    {
+        Reason.CACHED_WITHOUT_TOPIC,
+        Reason.CACHED_OTHER_INCARNATION,
+        Reason.IN_NO_CACHE,
+        Reason.DIRECTORY_NOT_ASSIGNED,
+        Reason.REPLICA_WITHOUT_DIRECTORY,
+    }
+)
+"""What is found also where a broker has not yet done what its controller tells it."""
 
 
 async def take(
@@ -31,33 +49,71 @@ async def take(
     ask: AskBroker | None = None,
     look_here: bool = False,
     with_times: bool = False,
+    settle_s: float = SETTLE_S,
 ) -> Survey:
     """The three places as they are now.
 
     `log_dirs` are directories of this machine, by the broker that owns them, which may be down; for all others the
     brokers' own word is taken. With `look_here` those of them that are provably on this machine are read too.
-    `with_times` also asks ZooKeeper when topics and markers were made.
+    `with_times` also asks ZooKeeper when topics and markers were made. Where something was found that may pass by
+    itself, it is looked at again after `settle_s`.
     Whatever cannot be seen is part of the result; only SessionLost is raised.
     """
     began = time.monotonic()
     taken_at_ms = time.time_ns() // 1_000_000
     tree, before = await read_tree(session, with_times=with_times)
-    limit = asyncio.Semaphore(MAX_AT_ONCE)
-    asking = ask or broker_asker()
-    async with asyncio.TaskGroup() as tasks:
-        questions = [tasks.create_task(_ask(asking, b, limit), name=f"survey-broker-{b.id}") for b in tree.brokers]
-        readings = [
-            tasks.create_task(_read(BrokerId(broker), path, limit), name=f"survey-disk-{broker}")
-            for broker, paths in sorted((log_dirs or {}).items())
-            for path in paths
-        ]
-    answers = tuple(question.result() for question in questions)
-    log_dirs_seen = _all_log_dirs([reading.result() for reading in readings], answers)
-    if look_here:
-        log_dirs_seen = await asyncio.to_thread(_look_here, log_dirs_seen, tree.cluster_id)
-    seen = Survey(taken_at_ms, 0, tree, answers, log_dirs_seen, host=socket.gethostname())
+    look = _Look(log_dirs or {}, ask, look_here)
+    answers, views = await look.at(tree)
+    seen = Survey(taken_at_ms, 0, tree, answers, views, host=socket.gethostname())
     moved = await _moved(session, seen, before)
+    moved |= await _passed(session, replace(seen, in_motion=tuple(moved)), look, settle_s)
     return replace(seen, took_ms=int((time.monotonic() - began) * 1000), in_motion=tuple(sorted(moved)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How brokers and disks are looked at."""
+
+    log_dirs: Mapping[int, Sequence[Path]]
+    ask: AskBroker | None
+    look_here: bool
+
+    async def at(
+        self, tree: ZooKeeperTree, topics: Collection[str] | None = None
+    ) -> tuple[tuple[BrokerAnswers, ...], tuple[LogDirView, ...]]:
+        """What the registered brokers answer, and all log directories; with `topics`, at least what is of these."""
+        limit = asyncio.Semaphore(MAX_AT_ONCE)
+        asking = self.ask or broker_asker(topics=topics)
+        async with asyncio.TaskGroup() as tasks:
+            questions = [tasks.create_task(_ask(asking, b, limit), name=f"survey-broker-{b.id}") for b in tree.brokers]
+            readings = [
+                tasks.create_task(_read(BrokerId(broker), path, topics, limit), name=f"survey-disk-{broker}")
+                for broker, paths in sorted(self.log_dirs.items())
+                for path in paths
+            ]
+        answers = tuple(question.result() for question in questions)
+        views = _all_log_dirs([reading.result() for reading in readings], answers)
+        if self.look_here:
+            views = await asyncio.to_thread(_look_here, views, tree.cluster_id, topics)
+        return answers, views
+
+
+async def _passed(session: ZooKeeperSession, seen: Survey, look: _Look, settle_s: float) -> set[str]:
+    """Topics of which something was found that a second look does not find."""
+    found = _passing(seen)
+    topics = {topic for _, topic, *_ in found}
+    if not topics:
+        return set()
+    await asyncio.sleep(settle_s)
+    tree, _ = await read_tree(session, topics)
+    answers, views = await look.at(tree, topics)
+    again = replace(seen, zookeeper=tree, answers=answers, log_dirs=views)
+    return {topic for _, topic, *_ in found - _passing(again)}
+
+
+def _passing(seen: Survey) -> set[tuple[Reason, str, str, BrokerId | None]]:
+    """What was found that may pass: reason, topic, what, broker."""
+    return {(one.reason, one.topic, one.what, one.broker) for one in leftovers(seen) if one.reason in _MAY_PASS}
 
 
 async def _moved(session: ZooKeeperSession, seen: Survey, before: Names) -> set[str]:
@@ -84,9 +140,9 @@ async def _ask(ask: AskBroker, broker: Broker, limit: asyncio.Semaphore) -> Brok
         return await ask(broker)
 
 
-async def _read(broker: BrokerId, path: Path, limit: asyncio.Semaphore) -> LogDirView:
+async def _read(broker: BrokerId, path: Path, topics: Collection[str] | None, limit: asyncio.Semaphore) -> LogDirView:
     async with limit:
-        return await asyncio.to_thread(read_log_dir, broker, path)
+        return await asyncio.to_thread(read_log_dir, broker, path, topics)
 
 
 def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers]) -> tuple[LogDirView, ...]:
@@ -96,7 +152,9 @@ def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers])
     return tuple(sorted((*local, *told), key=lambda view: (view.broker, view.path)))
 
 
-def _look_here(views: Sequence[LogDirView], cluster_id: str | None) -> tuple[LogDirView, ...]:
+def _look_here(
+    views: Sequence[LogDirView], cluster_id: str | None, topics: Collection[str] | None
+) -> tuple[LogDirView, ...]:
     """What brokers do not tell (what they set aside, what waits for removal) is seen where their directories are this
     machine's. The broker's word stays where it says more: of a failed directory, or one that this user cannot read."""
     seen = []
@@ -106,7 +164,7 @@ def _look_here(views: Sequence[LogDirView], cluster_id: str | None) -> tuple[Log
         if view.source is Source.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
             if (view.broker, os.path.realpath(path)) in named:
                 continue  # it was named under another path, and is seen already
-            local = read_log_dir(view.broker, path)
+            local = read_log_dir(view.broker, path, topics)
             view = view if local.problem else local
         seen.append(view)
     return tuple(seen)

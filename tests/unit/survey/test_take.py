@@ -128,7 +128,7 @@ async def test_a_topic_that_changes_after_it_was_read_is_in_motion(session: Fake
             await apply(session, SetData(paths.topic("orders"), data or b"", ANY_VERSION))
         return BrokerAnswers(broker.id)
 
-    survey = await take(session, ask=meanwhile, log_dirs={1: [tmp_path]})
+    survey = await take(session, ask=meanwhile, log_dirs={1: [tmp_path]}, settle_s=0)
     assert survey.in_motion == ("orders",)
     assert [(found.reason, found.topic) for found in leftovers(survey)] == [(Reason.DIRECTORY_NOT_ASSIGNED, "still")]
 
@@ -152,16 +152,18 @@ async def test_a_chroot_without_cluster_is_a_problem() -> None:
 
 async def test_topics_that_come_and_go_meanwhile_are_in_motion(session: FakeSession) -> None:
     plan = TopicPlan("late", TOPIC_ID, ((1,),))
+    asked: list[BrokerId] = []
 
     async def meanwhile(broker: Broker) -> BrokerAnswers:
-        if broker.id == 1:
+        asked.append(broker.id)
+        if asked == [1]:
             await apply(session, *creation_operations(plan, config_exists=False))
             await apply(session, deletion_operation("orders"))
             await session.delete_recursive(paths.topic("orders"))
             await apply(session, Delete(paths.config_topic("orders")), Delete(paths.delete_topic("orders")))
         return BrokerAnswers(broker.id, {"late": CachedTopic(TOPIC_ID, (0,)), "ghost": CachedTopic(None, (0,))})
 
-    survey = await take(session, ask=meanwhile)
+    survey = await take(session, ask=meanwhile, settle_s=0)
     assert survey.in_motion == ("late", "orders")
     assert {(found.reason, found.topic) for found in leftovers(survey)} == {(Reason.CACHED_WITHOUT_TOPIC, "ghost")}
 
@@ -174,7 +176,7 @@ async def test_local_directories_come_before_the_brokers_word(session: FakeSessi
         problems = (Problem("broker 2", "it is tired"),) if broker.id == 2 else ()
         return BrokerAnswers(broker.id, log_dirs=views, problems=problems)
 
-    survey = await take(session, ask=tells_disks, log_dirs={1: [tmp_path], 9: [tmp_path / "gone"]})
+    survey = await take(session, ask=tells_disks, log_dirs={1: [tmp_path], 9: [tmp_path / "gone"]}, settle_s=0)
     assert [(view.broker, view.path, view.source) for view in survey.log_dirs] == [
         (1, "/remote", Source.BROKER),
         (1, str(tmp_path), Source.LOCAL),
@@ -204,11 +206,54 @@ async def test_directories_that_are_provably_here_are_read_without_being_named(
         views = [LogDirView(broker.id, str(tmp_path / name), Source.BROKER) for name in (*owners, "unmarked", "gone")]
         return BrokerAnswers(broker.id, log_dirs=tuple(views) if broker.id == 1 else ())
 
-    survey = await take(session, ask=tells_disks, look_here=True)
+    survey = await take(session, ask=tells_disks, look_here=True, settle_s=0)
     assert [Path(view.path).name for view in survey.log_dirs if view.source is Source.LOCAL] == ["mine"]
     assert [found.what for found in leftovers(survey) if found.reason is Reason.STRAY_DIRECTORY] == [
         str(tmp_path / "mine" / f"old-0.{'0' * 32}-stray")
     ]
     assert survey.problems == ()
-    told = await take(session, ask=tells_disks)
+    told = await take(session, ask=tells_disks, settle_s=0)
     assert {view.source for view in told.log_dirs} == {Source.BROKER}
+
+
+async def test_what_a_broker_has_not_done_yet_is_in_motion(session: FakeSession, tmp_path: Path) -> None:
+    """A topic that has just been brought up is in no cache, and a replica that was moved away is still on its disk,
+    until the brokers have done what their controller tells them. What stays so is a finding."""
+    for topic in ("fresh", "lost"):
+        await apply(session, *creation_operations(TopicPlan(topic, TOPIC_ID, ((1,),)), config_exists=False))
+        await bring_online(session, topic, {0: (1,)})
+    for name in ("orders-0", "orders-1", "orders-5", "lost-5"):
+        (tmp_path / name).mkdir()
+    looks = {1: 0, 2: 0}
+
+    async def catches_up(broker: Broker) -> BrokerAnswers:
+        looks[int(broker.id)] += 1
+        cache = {"orders": CachedTopic(TOPIC_ID, (0, 1)), "ghost": CachedTopic(None, (0,))}
+        if looks[int(broker.id)] == 2:
+            cache |= {"fresh": CachedTopic(TOPIC_ID, (0,))}
+            if broker.id == 1:
+                (tmp_path / "orders-5").rmdir()
+        return BrokerAnswers(broker.id, cache)
+
+    survey = await take(session, ask=catches_up, log_dirs={2: [tmp_path]}, settle_s=0)
+    assert survey.in_motion == ("fresh", "orders")
+    assert {(found.reason, found.topic, found.broker) for found in leftovers(survey)} == {
+        (Reason.IN_NO_CACHE, "lost", None),
+        (Reason.DIRECTORY_NOT_ASSIGNED, "lost", 2),
+        (Reason.CACHED_WITHOUT_TOPIC, "ghost", 1),
+        (Reason.CACHED_WITHOUT_TOPIC, "ghost", 2),
+    }
+    assert set(looks.values()) == {2}
+
+
+async def test_where_nothing_may_pass_brokers_are_asked_once(session: FakeSession, tmp_path: Path) -> None:
+    asked = []
+
+    async def knows(broker: Broker) -> BrokerAnswers:
+        asked.append(broker.id)
+        return await knows_orders(broker)
+
+    (tmp_path / "gone-0").mkdir()
+    survey = await take(session, ask=knows, log_dirs={1: [tmp_path]})
+    assert [found.reason for found in leftovers(survey)] == [Reason.DIRECTORY_WITHOUT_TOPIC]
+    assert asked == [1, 2]
