@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 
 from adapters.http import Health
 from adapters.kafka.client import ConnectionFailed
 from adapters.service_manager import ServiceManager, service_manager, status_line
 from broker.runtime.app import AgentApp
+from cluster.process import ChildProcess
 from controller.runtime.app import ControllerApp
 from controller.runtime.brokers import Wire
 from protocol.vocabulary import Endpoint
@@ -23,6 +29,8 @@ from tests.fakes.agents import agent_config
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeZooKeeper
 
+ROOT: Final = Path(__file__).parents[2]
+BLOCKED_WATCHDOG_S: Final = 0.6
 WELL = Health(True, (), {"role": "active"})
 
 
@@ -44,6 +52,15 @@ class Manager:
                 self.told += self._listening.recv(10_000).decode().split("\n")
             except BlockingIOError:
                 return self.told
+
+    async def is_silent_for(self, limit_s: float) -> bool:
+        """Nothing is told in that time. What was told before has to be taken by `lines`."""
+        try:
+            async with asyncio.timeout(limit_s):
+                self.told += (await asyncio.get_running_loop().sock_recv(self._listening, 10_000)).decode().split("\n")
+        except TimeoutError:
+            return True
+        return False
 
 
 @pytest.fixture
@@ -181,3 +198,58 @@ async def test_an_agent_is_up_before_zookeeper_is(manager: Manager, tmp_path: Pa
     assert task.result() == 0
     assert manager.told[0] == "READY=1"
     assert manager.told[1].startswith("STATUS=not ready, broker 1: ")
+
+
+@pytest.mark.parametrize("daemon", ["controller", "agent"])
+async def test_one_whose_event_loop_stands_still_gives_no_sign_of_life(
+    daemon: str, manager: Manager, tmp_path: Path
+) -> None:
+    """Nothing of it runs any more, nor does another thread speak for it; so systemd ends it, with SIGKILL at last."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "NOTIFY_SOCKET": str(tmp_path / "notify"),
+        "WATCHDOG_USEC": str(int(BLOCKED_WATCHDOG_S * 1e6)),
+    }
+    command = (sys.executable, "-m", "tests.fakes.blocked_daemon", daemon, str(tmp_path / "data"))
+    child = ChildProcess(daemon, command, log_file=tmp_path / "log", environment=environment)
+    child.start()
+    try:
+        await reach(lambda: manager.lines().count("WATCHDOG=1") > 2 and _url(child), 90)
+        url = _url(child)
+        assert url is not None
+        async with aiohttp.ClientSession() as client, client.get(f"{url}/healthz") as response:
+            assert response.status == 200
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGUSR1)
+        await reach(lambda: "blocked" in child.output().splitlines())
+        manager.lines()
+        where = urlsplit(url)
+        reading, writing = await asyncio.open_connection(where.hostname, where.port)
+        writing.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = asyncio.create_task(_answer(reading), name="what /healthz answers")
+        assert await manager.is_silent_for(BLOCKED_WATCHDOG_S)
+        os.kill(child.pid, signal.SIGTERM)
+        assert await manager.is_silent_for(BLOCKED_WATCHDOG_S), "WatchdogSignal= wakes nobody"
+        assert child.is_running
+        assert not answer.done()
+        await child.kill()
+        assert child.exit_code == -signal.SIGKILL
+        assert await answer == b""
+        writing.close()
+    finally:
+        await child.stop(0.0)
+        child.close()
+
+
+async def _answer(reading: asyncio.StreamReader) -> bytes:
+    """What it begins with; nothing where the connection ends without."""
+    try:
+        return await reading.read(16)
+    except ConnectionResetError:
+        return b""
+
+
+def _url(child: ChildProcess) -> str | None:
+    """Where it answers; None until it has said so."""
+    return next((line for line in child.output().splitlines() if line.startswith("http://")), None)
