@@ -22,12 +22,14 @@ from adapters.kafka.client import ConnectionFailed
 from adapters.service_manager import ServiceManager, service_manager, status_line
 from broker.runtime.app import AgentApp
 from cluster.process import ChildProcess
+from controller.core.events import BrokersChanged
+from controller.runtime import admin
 from controller.runtime.app import ControllerApp
 from controller.runtime.brokers import Wire
 from protocol.vocabulary import Endpoint
 from tests.fakes.agents import agent_config
 from tests.fakes.runtime import controller_config, reach
-from tests.fakes.zookeeper import FakeZooKeeper
+from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 
 ROOT: Final = Path(__file__).parents[2]
 BLOCKED_WATCHDOG_S: Final = 0.6
@@ -182,6 +184,36 @@ async def test_a_controller_tells_its_role(manager: Manager, tmp_path: Path) -> 
     assert task.result() == 0
     assert manager.lines()[0] == "READY=1"
     assert "WATCHDOG=1" in manager.told
+
+
+async def test_an_event_that_does_not_end_ends_the_signs_of_life(
+    manager: Manager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop goes on, so that it is /healthz that says so."""
+    zookeeper, answered = FakeZooKeeper(), asyncio.Event()
+    service = ServiceManager(str(tmp_path / "notify"), watchdog_s=0.03)
+    app = ControllerApp(controller_config(1001), zookeeper.open_session, connect, manager=service)
+    task = asyncio.create_task(app.run())
+
+    async def unanswered(_: FakeSession) -> None:
+        await answered.wait()
+
+    try:
+        await reach(lambda: "STATUS=ready, role active" in manager.lines() and app.loop.handling is None)
+        monkeypatch.setattr(FakeSession, "_turn", unanswered)
+        monkeypatch.setattr(admin, "STUCK_AFTER_S", 0.05)
+        app.loop.post(BrokersChanged())
+        await reach(lambda: app.loop.handling_s > 0.05)
+        manager.lines()
+        assert app.http is not None
+        async with aiohttp.ClientSession() as client, client.get(f"{app.http.url}/healthz") as response:
+            assert (response.status, "the event in progress has taken" in await response.text()) == (503, True)
+        assert await manager.is_silent_for(0.2)
+    finally:
+        answered.set()
+        app.stop("the test is over")
+        await asyncio.wait([task], timeout=30)
+    assert task.result() == 0
 
 
 async def test_an_agent_is_up_before_zookeeper_is(manager: Manager, tmp_path: Path) -> None:
