@@ -38,6 +38,7 @@ Journals = Annotated[
     ),
 ]
 
+KAFKA_ARTIFACT: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH: Final = re.compile(r"(\d{1,6})(s|m|h|d)\Z")
 
@@ -122,12 +123,11 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
         from pipeline.io.lake import Lake as TheLake
         from pipeline.io.lake import LakeUnusable
         from pipeline.io.lock import Locked
-        from pipeline.jobs.stream import KAFKA_PACKAGE, Stream, StreamFailed
+        from pipeline.jobs.stream import Stream, StreamFailed
     need_java()
     log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
-    if plan.kafka and KAFKA_PACKAGE.partition(":")[2] not in conf.get("spark.jars", ""):
-        wanted = [one for one in (conf.get("spark.jars.packages"), f"{KAFKA_PACKAGE}:{version}") if one]
-        conf = {**conf, "spark.jars.packages": ",".join(wanted)}
+    if plan.kafka:
+        conf = with_package(conf, version)
     stopping = threading.Event()
     batches = 0
 
@@ -206,12 +206,21 @@ def in_words(progress: Progress) -> str:
     return f"batch {done.batch}: {', '.join(parts) or 'nothing new'}  {progress.took_ms / 1000:.1f} s{watermark}"
 
 
+def with_package(conf: Mapping[str, str], version: str) -> dict[str, str]:
+    """With Spark's package for Kafka, of that version, where `conf` names neither it nor its jar."""
+    packages, jars = conf.get("spark.jars.packages", ""), conf.get("spark.jars", "")
+    if KAFKA_ARTIFACT.partition(":")[2] in f"{packages} {jars}":
+        return {**conf}
+    return {**conf, "spark.jars.packages": ",".join(filter(None, (packages, f"{KAFKA_ARTIFACT}:{version}")))}
+
+
 def _package_words(plan: Plan) -> str:
     if plan.kafka is None:
         return ""
     return (
         "; --kafka needs Spark's package for Kafka, which is fetched from Maven Central: where that cannot be reached, "
-        "name a mirror (--conf spark.jars.ivySettings=FILE), give the jars (--conf spark.jars=A.jar,B.jar) or follow "
+        "name a mirror (--conf spark.jars.ivySettings=FILE) or give the jars (--conf spark.jars=A.jar,B.jar); where it "
+        f"has no such version yet, name the newest (--conf spark.jars.packages={KAFKA_ARTIFACT}:VERSION); or follow "
         "the files (--journal DIR)"
     )
 

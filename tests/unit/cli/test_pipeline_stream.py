@@ -53,4 +53,17 @@ def test_signals_end_it_and_are_then_somebody_elses_again() -> None:
 
 def test_where_the_package_for_kafka_comes_from_is_said() -> None:
     assert pipeline_stream._package_words(Plan()) == ""
-    assert "--journal DIR" in pipeline_stream._package_words(Plan(kafka=Kafka("localhost:9092", "t")))
+    words = pipeline_stream._package_words(Plan(kafka=Kafka("localhost:9092", "t")))
+    remedies = ("spark.jars.ivySettings=FILE", "spark.jars=A.jar,B.jar", "spark-sql-kafka-0-10_2.13:VERSION")
+    assert all(each in words for each in (*remedies, "--journal DIR"))
+
+
+def test_the_package_for_kafka_is_that_of_pyspark_unless_one_is_named() -> None:
+    package = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+    packages, jars = "spark.jars.packages", "spark.jars"
+    assert pipeline_stream.with_package({}, "4.3.0") == {packages: f"{package}:4.3.0"}
+    assert pipeline_stream.with_package({packages: "a:b:1"}, "4.3.0") == {packages: f"a:b:1,{package}:4.3.0"}
+    for named in ({packages: f"a:b:1,{package}:4.2.0"}, {jars: "/j/spark-sql-kafka-0-10_2.13-4.2.0.jar,/j/other.jar"}):
+        assert pipeline_stream.with_package(named, "4.3.0") == named
+    other = {jars: "/j/other.jar"}
+    assert pipeline_stream.with_package(other, "4.3.0") == {**other, packages: f"{package}:4.3.0"}
