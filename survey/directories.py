@@ -24,8 +24,8 @@ from broker.core.formats import (
     decode_partition_metadata,
 )
 from broker.core.naming import DirectoryKind as NameKind
-from broker.core.naming import parse_directory_name
-from protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_name_problem
+from broker.core.naming import is_of_a_partition, parse_directory_name
+from protocol.vocabulary import BrokerId, TopicId, TopicPartition
 from survey.views import Directory, DirectoryKind, LogDirView, Source
 
 FUTURE_SUFFIX: Final = "-future"
@@ -141,7 +141,7 @@ def parse_name(name: str) -> tuple[DirectoryKind, TopicPartition | None]:
     """What a directory of that name is, and of which partition."""
     if future := _FUTURE.match(name):
         topic_partition = TopicPartition(future["stem"], int(future["partition"]))
-        if topic_name_problem(topic_partition.topic) is None:
+        if is_of_a_partition(topic_partition):
             return DirectoryKind.FUTURE, topic_partition
         return DirectoryKind.UNKNOWN, None
     parsed = parse_directory_name(name)

@@ -1,8 +1,9 @@
 """Names of directories inside a log directory, both ways.
 
 `<topic>-<partition>` is a replica, `<topic>-<partition>.<32 hex digits>-delete` one that was deleted and waits for its
-removal, the same with `-stray` one that was set aside. Everything else is unknown and left alone. A name is a replica's
-only if building it again gives the same text, so no two names mean one replica and no name leaves the directory.
+removal, the same with `-stray` one that was set aside. Everything else is unknown and left alone, and so is what has a
+number that no partition has. A name is a replica's only if building it again gives the same text, so no two names mean
+one replica and no name leaves the directory.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ def partition_problem(topic_partition: TopicPartition) -> str | None:
     return None
 
 
+def is_of_a_partition(topic_partition: TopicPartition) -> bool:
+    """Whether there may be such a partition, however long its directory's name would be."""
+    return topic_name_problem(topic_partition.topic) is None and 0 <= topic_partition.partition <= MAX_PARTITION
+
+
 def directory_name(topic_partition: TopicPartition) -> str:
     """`orders-3`. Raises ValueError for a partition that no directory can be named for."""
     if problem := partition_problem(topic_partition):
@@ -74,7 +80,7 @@ def parse_directory_name(name: str) -> ParsedName:
     if tagged := _TAGGED.match(name):
         kind = DirectoryKind.DELETED if tagged["suffix"] == DELETE_SUFFIX else DirectoryKind.STRAY
         topic_partition = TopicPartition(tagged["stem"], int(tagged["partition"]))
-        if topic_name_problem(topic_partition.topic) is None:
+        if is_of_a_partition(topic_partition):
             return ParsedName(kind, topic_partition)
         return ParsedName(DirectoryKind.UNKNOWN, None)
     topic, dash, digits = name.rpartition("-")

@@ -30,7 +30,8 @@ def test_replicas(name: str, topic: str, partition: int) -> None:
 @pytest.mark.parametrize(
     "name",
     ["t", "t-", "-1", "t-01", "t-+1", "t--1x", "t-1.tmp", "..", ".-1", "..-1", "t-4294967296", "lost+found", "t-²",
-     "t-0.0123-delete", f"t-0.{UNIQUE}-future", f"t.{UNIQUE}-delete", "a b-0", "t-0/x-0"],
+     "t-0.0123-delete", f"t-0.{UNIQUE}-future", f"t.{UNIQUE}-delete", "a b-0", "t-0/x-0",
+     "t-2147483648", f"t-2147483648.{UNIQUE}-delete", f"t-2147483648.{UNIQUE}-stray"],
 )  # fmt: skip
 def test_everything_else_is_unknown(name: str) -> None:
     assert parse_directory_name(name).kind is DirectoryKind.UNKNOWN

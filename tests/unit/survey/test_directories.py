@@ -28,6 +28,11 @@ TAG = "0123456789abcdef0123456789abcdef"
         ("lost+found", DirectoryKind.UNKNOWN, None),
         ("orders", DirectoryKind.UNKNOWN, None),
         (f"a b-0.{TAG}-future", DirectoryKind.UNKNOWN, None),
+        (f"a-2147483647.{TAG}-future", DirectoryKind.FUTURE, TopicPartition("a", 2**31 - 1)),
+        ("a-2147483648", DirectoryKind.UNKNOWN, None),
+        (f"a-2147483648.{TAG}-delete", DirectoryKind.UNKNOWN, None),
+        (f"a-2147483648.{TAG}-stray", DirectoryKind.UNKNOWN, None),
+        (f"a-2147483648.{TAG}-future", DirectoryKind.UNKNOWN, None),
     ],
 )
 def test_names(name: str, kind: DirectoryKind, partition: TopicPartition | None) -> None:
