@@ -3,8 +3,8 @@
 A day has three controllers, of which one leads until it is killed in the middle of the day and another one takes over,
 and six agents. Topics are created and deleted in groups, with the lines that real journals have for that, in the same
 order and proportions (see `docs/benchmarks-pipeline.md`): transitions are a third of all lines, freed directories an
-eighth. Some deletions are interrupted by the failover, some wait for a broker, some marks are taken back, and two a day
-never end.
+eighth. Some deletions are interrupted by the failover, some wait for a broker, some marks are taken back; two a day
+never end, and of two a day somebody else removes the topic.
 
 What real files have as well: they are rotated; one line in a thousand stands in them twice; the last line of the
 controller that is killed is cut off; some lines are no lines of a journal. And each day breaks a few rules of the audit
@@ -14,15 +14,14 @@ once. Days do not depend on each other, so that they are written by several proc
 from __future__ import annotations
 
 import base64
-import datetime
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from benchmarks.pipeline.daemon import Daemon
 from benchmarks.pipeline.planted import Planted
 
 DAY_MS: Final = 86_400_000
@@ -32,12 +31,9 @@ BROKERS: Final = (1, 2, 3, 4, 5, 6)
 CONTROLLERS: Final = (1001, 1002, 1003)
 GROUP: Final = 25
 """Topics that are deleted together."""
-MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 LINES_PER_TOPIC: Final = 30
 """About; for the distance in time between groups."""
 DIRECTORY_BYTES: Final = 16_435
-_HEAD: Final = '{"specversion":"1.0","id":"'
-_UTC: Final = datetime.UTC
 
 
 class Topic(NamedTuple):
@@ -53,83 +49,6 @@ class Topic(NamedTuple):
     @property
     def replicas(self) -> int:
         return 2 * self.partitions
-
-
-@dataclass(slots=True)
-class Daemon:
-    """Writes the journal of one process into numbered files."""
-
-    directory: Path
-    kind: str
-    number: int
-    first_file: int
-    started_ms: int
-    planted: Planted
-    seq: int = 0
-    _lines: list[str] = field(default_factory=list)
-    _repeat: list[str] = field(default_factory=list)
-    _size: int = 0
-    _files: int = 0
-    _second: int = -1
-    _second_text: str = ""
-
-    def say(self, ms: int, kind: str, subject: str, data: str) -> None:
-        second, rest = divmod(ms, 1000)
-        if second != self._second:
-            self._second = second
-            self._second_text = datetime.datetime.fromtimestamp(second, _UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        self.seq += 1
-        line = (
-            f'{_HEAD}{self.started_ms:x}-{self.seq}","source":"/lethe/{self.kind}/{self.number}","type":"lethe.{kind}",'
-            f'"subject":"{subject}","time":"{self._second_text}.{rest:03d}Z","datacontenttype":"application/json",'
-            f'"data":{data}}}\n'
-        )
-        self._add(line)
-        self.planted.lines += 1
-        if self.seq % 1000 == 0:
-            self._repeat.append(line)
-            self.planted.repeated += 1
-
-    def about_itself(self, ms: int, kind: str, data: str) -> None:
-        self.say(ms, kind, f"{self.kind}/{self.number}", data)
-
-    def spoil(self, text: str) -> None:
-        """A line that is none."""
-        self._add(f"{text}\n")
-        self.planted.bad += 1
-
-    def cut_off(self) -> None:
-        """The process is killed while it writes its last line: half of it is there."""
-        if not self._lines:
-            return
-        last = self._lines.pop()
-        self.planted.lines -= 1
-        self.planted.bad += 1
-        self._lines.append(last[: len(last) // 2])
-        if self.seq % 1000 == 0:
-            self._repeat.pop()
-            self.planted.repeated -= 1
-
-    def _add(self, line: str) -> None:
-        self._lines.append(line)
-        self._size += len(line)
-        if self._size >= MAX_FILE_BYTES:
-            self.close_file()
-
-    def close_file(self) -> None:
-        """The repeated ones come first in the next file, as after a retry whose first attempt did go through."""
-        if not self._lines:
-            return
-        name = f"{self.kind}-{self.number}-{self.first_file + self._files:08d}.jsonl"
-        content = "".join(self._lines).encode()
-        (self.directory / name).write_bytes(content)
-        self.planted.size_bytes += len(content)
-        self._files += 1
-        self._lines, self._repeat, self._size = self._repeat, [], 0
-
-    def close(self) -> None:
-        self.close_file()
-        self.close_file()
 
 
 class Day:
@@ -175,6 +94,7 @@ class Day:
         end_ms = self._start_ms + DAY_MS - 120_000
         self._never_ending(end_ms)
         self._plant(end_ms + 1_000)
+        self._vanishing(end_ms + 10_000)
         epoch = 2 * self._number + 2
         reason = f'{{"what":"resigned","epoch":{epoch},"reason":"received SIGTERM","tenure_ms":{DAY_MS // 2}}}'
         self._new.about_itself(end_ms + 60_000, "election", reason)
@@ -364,6 +284,15 @@ class Day:
         if not self._is_last:
             # The next day's controllers say nothing of them.
             self.planted.violations["some-outcome"] += len(topics)
+
+    def _vanishing(self, ms: int) -> None:
+        topics = self._make(2)
+        self._create(self._new, ms, topics)
+        self._begin(self._new, ms + 1_000, topics)
+        for topic in topics:
+            self._phase(self._new, ms + 4_000, topic, "vanished", 3_000)
+        self.planted.vanished += len(topics)
+        self.planted.replicas += sum(topic.replicas for topic in topics)
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 

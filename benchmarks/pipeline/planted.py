@@ -20,6 +20,7 @@ class Planted:
     """Of all files."""
     done: int = 0
     let_go: int = 0
+    vanished: int = 0
     open: int = 0
     """Deletions by outcome."""
     replicas: int = 0
@@ -33,6 +34,8 @@ class Planted:
     znodes: int = 0
     cached: int = 0
     """Rows of brokers' caches."""
+    unused: int = 0
+    """Topics that nobody writes to."""
     violations: Counter[str] = field(default_factory=Counter)
     """By rule of the audit."""
     leftovers: Counter[str] = field(default_factory=Counter)
@@ -43,4 +46,4 @@ class Planted:
 
     @property
     def deletions(self) -> int:
-        return self.done + self.let_go + self.open
+        return self.done + self.let_go + self.vanished + self.open

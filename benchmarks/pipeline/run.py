@@ -134,11 +134,13 @@ def expected(planted: Planted) -> dict[str, int]:
         "controller_tenures": planted.tenures,
         "done": planted.done,
         "let go": planted.let_go,
+        "vanished": planted.vanished,
         "open": planted.open,
         "acked_replicas": planted.acked,
         "freed_directories": planted.freed_directories,
         "freed_bytes": planted.freed_bytes,
         "znode_snapshot": planted.znodes,
+        "stale_topic_candidates": planted.unused,
         **{f"violations of {rule}": count for rule, count in planted.violations.items() if count},
         **{f"leftovers, {reason}": count for reason, count in planted.leftovers.items() if count},
     }
@@ -151,7 +153,7 @@ def observed(result: Mapping[str, Any]) -> dict[str, int]:
     duplicates = sum(taken["duplicate"] for taken in result["taken"] if taken["table"] == "controller_events")
     sums = result["sums"]
     return {
-        **{name: rows.get(name, 0) for name in (*names, "znode_snapshot")},
+        **{name: rows.get(name, 0) for name in (*names, "znode_snapshot", "stale_topic_candidates")},
         "duplicates": duplicates,
         **sums["outcomes"],
         **sums["totals"],

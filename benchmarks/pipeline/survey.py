@@ -1,8 +1,9 @@
 """A kept survey of a large cluster, with known leftovers, made from the seed alone.
 
 Ten brokers with four log directories each, all read on their hosts. A topic has ten partitions of two replicas, so that
-it accounts for twenty directories. Of every five hundred topics one is of each sort that has something wrong. Chunks of
-topics do not depend on each other; each is written into files of its own, which are then put together.
+it accounts for twenty directories. Of every five hundred topics one is of each sort that has something wrong, and one
+has not been written to for ninety days. Chunks of topics do not depend on each other; each is written into files of its
+own, which are then put together.
 """
 
 from __future__ import annotations
@@ -143,6 +144,7 @@ class _Chunk:
         elif sort == 8:
             self._marker(name)
             found[Reason.MARKED_TOPIC.code] += 1
+        self.planted.unused += sort == 13
         self._whole(number, name, identity, other, sort)
 
     def _whole(self, number: int, name: str, identity: str, other: str, sort: int) -> None:
@@ -167,7 +169,8 @@ class _Chunk:
                     continue
                 is_old = sort == 10 and partition == 0 and broker == first
                 found[Reason.DIRECTORY_OF_OTHER_INCARNATION.code] += is_old
-                self._directory(broker, name, partition, other if is_old else identity)
+                written = self._old if sort == 13 else self._new
+                self._directory(broker, name, partition, other if is_old else identity, written=written)
         if sort == 11:
             found[Reason.IN_NO_CACHE.code] += 1
             return
@@ -200,13 +203,21 @@ class _Chunk:
         self.planted.cached += 1
 
     def _directory(
-        self, broker: int, name: str, partition: int, identity: str, *, kind: str = "replica", ending: str = ""
+        self,
+        broker: int,
+        name: str,
+        partition: int,
+        identity: str,
+        *,
+        kind: str = "replica",
+        ending: str = "",
+        written: str | None = None,
     ) -> None:
         size = 16_435 + partition
         self._disks.write(
             f'{self._head}"broker":{broker},"log_dir":"{_log_dir(broker, partition % LOG_DIRS)}","source":"local",'
             f'"kind":"{kind}","directory":"{name}-{partition}{ending}","topic":"{name}","partition":{partition},'
             f'"topic_id":"{identity}","size_bytes":{size},"segment_bytes":16384,"files":14,"newest_write":"{self._new}",'
-            f'"newest_segment_write":"{self._new}"}}\n'
+            f'"newest_segment_write":"{written or self._new}"}}\n'
         )
         self.planted.directories += 1

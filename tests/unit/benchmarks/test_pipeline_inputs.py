@@ -8,10 +8,10 @@ from typing import Final
 
 import orjson
 
-from benchmarks.pipeline.journal import FIRST_DAY_MS, write_journal
+from benchmarks.pipeline.journal import DAY_MS, FIRST_DAY_MS, write_journal
 from benchmarks.pipeline.planted import Planted
-from benchmarks.pipeline.survey import PARTITIONS, write_survey
-from protocol.journal import Entry, FactType, decode
+from benchmarks.pipeline.survey import PARTITIONS, REPLICAS, write_survey
+from protocol.journal import Entry, FactType, decode, time_to_text
 from protocol.journal_schema import schema_problems
 from protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, row_problems
 
@@ -37,6 +37,7 @@ def test_the_journal_holds_what_was_counted(tmp_path: Path) -> None:
     phases = Counter(str(entry.fact.data["phase"]) for entry in entries if entry.fact.type is FactType.DELETION_PHASE)
     assert phases["done"] == planted.done
     assert phases["let go"] == planted.let_go
+    assert phases["vanished"] == planted.vanished > 0
     freed = [entry.fact.data["size_bytes"] for entry in entries if entry.fact.type is FactType.BYTES_FREED]
     assert sum(int(str(size)) for size in freed) == planted.freed_bytes
     assert planted.size_bytes == sum(file.stat().st_size for file in tmp_path.iterdir())
@@ -76,5 +77,9 @@ def test_the_survey_holds_what_was_counted(tmp_path: Path) -> None:
             kinds = Counter(row["kind"] for row in rows)
             assert sum(kinds.values()) - kinds["log-dir"] == planted.directories
             assert kinds["deleted"] == planted.leftovers["not_reclaimed_yet"]
+            month_ago = time_to_text(FIRST_DAY_MS - 30 * DAY_MS)
+            unwritten = [row["topic"] for row in rows if (row.get("newest_segment_write") or month_ago) < month_ago]
+            per_topic = set(Counter(unwritten).values())
+            assert (len(set(unwritten)), per_topic) == (planted.unused, {PARTITIONS * REPLICAS})
     assert len(planted.leftovers) == 12
     assert planted.directories >= 40_000 - PARTITIONS
