@@ -340,6 +340,7 @@ CONTROLLER_TENURES: Final = _table(
     ("elected_at", INSTANT, ""),
     ("active_at", INSTANT, "everything loaded"),
     ("resigned_at", INSTANT, "null while it lasts, and after a death"),
+    ("paused_at", INSTANT, "when it found deletions paused; null: it found none, or they went on"),
     ("taken_from", NUMBER, "the controller that held control until then"),
     ("loading_ms", LONG, "from the election to being active"),
     ("tenure_ms", LONG, "how long it lasted; until the next election where its end was not written"),

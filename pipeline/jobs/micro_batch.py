@@ -33,7 +33,7 @@ from pipeline.jobs.take_in_surveys import take_in_surveys
 from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
 from pipeline.transforms import bronze_events
 from pipeline.transforms.contract import FIRST_MS
-from protocol.journal import FactType
+from pipeline.transforms.journal_lines import are_of_tenures
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MS = datetime.timedelta(milliseconds=1)
@@ -51,7 +51,8 @@ class Counts(NamedTuple):
     bad: int = 0
     lost: int = 0
     """Ranges of bytes that were gone before they were read."""
-    elections: int = 0
+    of_tenures: int = 0
+    """Lines that the table of tenures is made of."""
 
 
 class Done(NamedTuple):
@@ -134,7 +135,7 @@ class MicroBatches:
         staged = lake.staged(CONTROLLER_EVENTS, bronze_events.to_stage(parsed, ingested_at=ingested_at, batch_id=name))
         lake.owe(staged.days())
         aside = _by_type(staged.aside()) if staged.has_aside() else {}
-        elections = staged.read().where(F.col("type") == FactType.ELECTION.value).count()
+        of_tenures = staged.read().where(are_of_tenures()).count()
 
         def together(kept: StagedRows) -> None:
             if aside:
@@ -145,7 +146,7 @@ class MicroBatches:
         facts, new, _ = add_new(lake, staged, lake.days(CONTROLLER_EVENTS), together)
         late, lost = aside.pop(bronze_events.LATE, 0), aside.pop(bronze_events.LOST, 0)
         bad = sum(aside.values())
-        return Counts(facts + late + bad, new, facts - new, late, bad, lost, elections)
+        return Counts(facts + late + bad, new, facts - new, late, bad, lost, of_tenures)
 
     def _take_in_surveys(self, ingested_at: Column, name: str) -> tuple[int, int]:
         """How many were new, how many refused; nothing is read where all looks as before."""
@@ -175,7 +176,7 @@ class MicroBatches:
         elif counts.new or surveys:
             of_batch = F.col("_batch_id") == name
             surveyed = lake.read(SURVEYS, owed).where(of_batch).select("day").distinct().collect() if surveys else []
-            only = Only(of_batch, [row["day"] for row in surveyed], bool(counts.elections))
+            only = Only(of_batch, [row["day"] for row in surveyed], bool(counts.of_tenures))
             days = refresh(lake, owed, now, _quietly, rules, only).days
         lake.settle(owed)
         return days

@@ -35,7 +35,7 @@ def refresh_gold(
     if lake.days(tables.CONTROLLER_EVENTS):
         stage("making daily_reclaim and controller_tenures")
         lake.replace_partitions(tables.DAILY_RECLAIM, daily_reclaim(lake.read(tables.CONTROLLER_EVENTS, days)), days)
-        if only.elections:
+        if only.tenures:
             lake.write_whole(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.CONTROLLER_EVENTS)))
     if lake.days(tables.DELETION_SPANS):
         stage("making deletion_slo and slow_brokers")
@@ -83,6 +83,7 @@ def refresh_stuck(lake: Lake, now: datetime.datetime, rules: Rules) -> None:
     stuck = stuck_now(
         lake.read(tables.DELETION_SPANS),
         lake.read(tables.REPLICA_DELETIONS),
+        lake.read(tables.CONTROLLER_TENURES),
         now=now,
         threshold_ms=rules.stuck_after_ms,
         surveyed=surveyed if lake.days(tables.SURVEYS) else None,

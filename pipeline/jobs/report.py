@@ -34,8 +34,8 @@ class Only(NamedTuple):
     """Which of the days' lines; None for all."""
     surveyed: Collection[datetime.date] | None = None
     """Days of surveys; None for all."""
-    elections: bool = True
-    """Lines about elections may be among them."""
+    tenures: bool = True
+    """Lines that tell of tenures may be among them."""
 
 
 class Taken(NamedTuple):

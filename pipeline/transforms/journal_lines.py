@@ -30,6 +30,8 @@ ASKED: Final = "asked"
 INELIGIBLE: Final = "ineligible"
 ACKED: Final = "acked"
 REFUSED: Final = "refused"
+PAUSED: Final = "deletions are paused"
+RESUMED: Final = "deletions go on"
 _BY_STATE: Final = {
     "DELETION_STARTED": ASKED,
     "DELETION_INELIGIBLE": INELIGIBLE,
@@ -118,9 +120,17 @@ def broker_lines(events: DataFrame) -> DataFrame:
     )
 
 
-def election_lines(events: DataFrame) -> DataFrame:
-    """lethe.election: controller, epoch, at, seq, id, what, taken_from, reason, tenure_ms, loading_ms."""
-    lines = events.where(F.col("type") == "election")
+def are_of_tenures() -> Column:
+    """Whether a line of CONTROLLER_EVENTS says something of a tenure: elections, and that deletions are paused or go
+    on."""
+    says_pause = F.col("data").contains(PAUSED) | F.col("data").contains(RESUMED)
+    return (F.col("type") == "election") | ((F.col("type") == "event") & says_pause)
+
+
+def tenure_lines(events: DataFrame) -> DataFrame:
+    """lethe.election, and the lethe.event that deletions are PAUSED or RESUMED, which has no epoch: controller, epoch,
+    at, seq, id, what, taken_from, reason, tenure_ms, loading_ms."""
+    lines = events.where(are_of_tenures())
     return (
         _parsed(lines, "what", "epoch", "taken_from", "reason", "tenure_ms", "loading_ms")
         .select(
@@ -134,7 +144,7 @@ def election_lines(events: DataFrame) -> DataFrame:
             F.col("said.reason").alias("reason"),
             *(_up_to(LONGEST_MS, name).alias(name) for name in ("tenure_ms", "loading_ms")),
         )
-        .where("controller is not null and epoch is not null and what is not null and at is not null")
+        .where("controller is not null and what is not null and at is not null")
     )
 
 

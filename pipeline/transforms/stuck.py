@@ -1,7 +1,10 @@
 """Topics that are marked for deletion and have not gone for too long, and why: from the journal, the newest survey, or
 both.
 
-Theory of operation. An open span says what the journal knows it waits for. The newest survey says which topics are
+Theory of operation. An open span says what the journal knows it waits for. While the controller that became active last
+has deletions paused, all of them wait for that: what was queued before the pause stands still like what is held because
+of it. Of one that has resigned nobody knows whether the pause still holds anybody: the next one says so. The newest
+survey says which topics are
 marked in ZooKeeper, since when, and which of the brokers that have their replicas are not registered; that is all there
 is of a cluster whose controller is Kafka's own. Where both know the topic, the causes of both are listed.
 
@@ -70,18 +73,20 @@ class Surveyed(NamedTuple):
 def stuck_now(
     spans: DataFrame,
     replicas: DataFrame,
+    tenures: DataFrame,
     *,
     now: datetime.datetime,
     threshold_ms: int = DEFAULT_THRESHOLD_MS,
     surveyed: Surveyed | None = None,
 ) -> DataFrame:
-    """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice) and, where there are any, surveys.
+    """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice), CONTROLLER_TENURES and, where there are
+    any, surveys.
 
     `now` has a time zone. Stuck is what has waited for `threshold_ms` by then, and what is marked nobody knows since
     when.
     """
     moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
-    rows = _in_journal(spans, replicas)
+    rows = _in_journal(spans, replicas).transform(_unless_paused, tenures)
     if surveyed is not None:
         is_past = F.unix_millis("taken_at") - F.unix_millis(moment) <= CLOCKS_DIFFER_MS
         rows = _with_survey(rows, surveyed._replace(surveys=surveyed.surveys.where(is_past)))
@@ -184,6 +189,17 @@ def _finishing() -> Column:
     is_told = F.col("tombstoned_at").isNotNull()
     last = F.when(is_told, cause(Cause.ZNODES)).otherwise(cause(Cause.TOMBSTONE_ANSWER))
     return only_if(is_acknowledged, last)
+
+
+def _unless_paused(rows: DataFrame, tenures: DataFrame) -> DataFrame:
+    """With the pause among the causes, if there is one: no controller removes znodes then."""
+    newest = tenures.where(F.col("active_at").isNotNull()).agg(
+        F.max_by(F.struct("paused_at", "resigned_at"), F.struct("epoch", "active_at")).alias("tenure")
+    )
+    is_paused = F.col("tenure.paused_at").isNotNull() & F.col("tenure.resigned_at").isNull()
+    others = F.filter("causes", lambda each: each["rank"] != Cause.ZNODES.rank)
+    causes = F.when(is_paused, F.concat(F.array(cause(Cause.RESUMPTION)), others)).otherwise(F.col("causes"))
+    return rows.join(F.broadcast(newest), F.lit(True), "left").withColumn("causes", causes).drop("tenure")
 
 
 # --- the newest survey --------------------------------------------------------------------------------------------

@@ -4,6 +4,9 @@ Theory of operation. `elected` begins a tenure; `active` and `resigned` of the s
 controller that died has written no end: its tenure lasted until the next election. Where the line about the election is
 missing, the others say how long ago it was. There are as many tenures as failovers, so these few rows may be looked at
 all at once.
+
+That deletions are paused, or go on, a controller says without its epoch: it belongs to the tenure that its own lines
+tell of last. Who takes over while they are paused says so again; who says nothing of it found no pause.
 """
 
 from __future__ import annotations
@@ -13,14 +16,16 @@ from pyspark.sql import functions as F
 
 from pipeline import schemas
 from pipeline.transforms.contract import ms_before, ms_between, to_schema
-from pipeline.transforms.journal_lines import election_lines
+from pipeline.transforms.journal_lines import PAUSED, RESUMED, tenure_lines
 
 
 def controller_tenures(events: DataFrame) -> DataFrame:
     """CONTROLLER_TENURES, from CONTROLLER_EVENTS: of all days, because a tenure that was not ended is ended by the next
     election, whenever that was."""
     is_election = F.col("what") == "elected"
-    lines = election_lines(events).where(F.col("what").isin("elected", "active", "resigned"))
+    is_of_pause = F.col("what").isin(PAUSED, RESUMED)
+    is_paused = F.col("last_pause")["what"] == PAUSED
+    lines = _with_epochs(tenure_lines(events))
     in_order = Window.partitionBy("controller", "epoch").orderBy("at", "seq", "id")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     tenures = (
@@ -33,7 +38,8 @@ def controller_tenures(events: DataFrame) -> DataFrame:
             F.max("taken_from").alias("taken_from"),
             F.max("loading_ms").alias("loading_ms"),
             F.max("tenure_ms").alias("tenure_ms"),
-            F.max("reason").alias("reason"),
+            F.max(F.when(~is_of_pause, F.col("reason"))).alias("reason"),
+            F.max(F.when(is_of_pause, F.struct("at", "seq", "id", "what"))).alias("last_pause"),
             F.min("at").alias("began_at"),
         )
     )
@@ -47,6 +53,18 @@ def controller_tenures(events: DataFrame) -> DataFrame:
     followed = tenures.withColumn("elected_at", elected_at).withColumn("next", F.lead("elected_at").over(by_epoch))
     until_next = F.when(F.col("resigned_at").isNull(), ms_between(F.col("elected_at"), F.col("next")))
     ended = F.coalesce("tenure_ms", ms_between(F.col("elected_at"), F.col("resigned_at")), until_next)
+    paused_at = F.when(is_paused, F.col("last_pause")["at"])
     return to_schema(
-        followed.withColumns({"tenure_ms": ended, "day": F.to_date("elected_at")}), schemas.CONTROLLER_TENURES
+        followed.withColumns({"tenure_ms": ended, "paused_at": paused_at, "day": F.to_date("elected_at")}),
+        schemas.CONTROLLER_TENURES,
     )
+
+
+def _with_epochs(lines: DataFrame) -> DataFrame:
+    """Lines about elections, and those about pauses with the epoch of the tenure that they belong to."""
+    is_known = F.col("what").isin("elected", "active", "resigned") & F.col("epoch").isNotNull()
+    is_of_pause = F.col("what").isin(PAUSED, RESUMED)
+    so_far = Window.partitionBy("controller").orderBy("at", "seq", "id")
+    before = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    epoch = F.last(F.when(~is_of_pause, F.col("epoch")), ignorenulls=True).over(before)
+    return lines.where(is_known | is_of_pause).withColumn("epoch", epoch).where(F.col("epoch").isNotNull())

@@ -59,7 +59,7 @@ def tables(spark: SparkSession, lines: list[Line]) -> dict[str, list[dict[str, A
     """
     bronze, replicas, spans = _silver(spark, lines)
     moment_ms = max(line.time_ms for line in lines if '"done"' in line.data) - STUCK_BEFORE_END_MS
-    _, replicas_then, spans_then = _silver(spark, [line for line in lines if line.time_ms <= moment_ms])
+    bronze_then, replicas_then, spans_then = _silver(spark, [line for line in lines if line.time_ms <= moment_ms])
     now = datetime.datetime.fromtimestamp(moment_ms / 1000, datetime.UTC)
     frames: Mapping[str, DataFrame] = {
         "deletion_spans": spans,
@@ -68,7 +68,7 @@ def tables(spark: SparkSession, lines: list[Line]) -> dict[str, list[dict[str, A
         "deletion_slo": deletion_slo(spans),
         "slow_brokers": slow_brokers(replicas),
         "daily_reclaim": daily_reclaim(bronze),
-        "stuck_now": stuck_now(spans_then, replicas_then, now=now, threshold_ms=1_000),
+        "stuck_now": stuck_now(spans_then, replicas_then, controller_tenures(bronze_then), now=now, threshold_ms=1_000),
     }
     return {name: sorted(rows_of(frame), key=lambda row: json.dumps(row)) for name, frame in frames.items()}
 

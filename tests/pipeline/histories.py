@@ -13,6 +13,7 @@ from tests.pipeline.journals import ABSENT, Journal, Line
 _HOLDS: Final = ("PAUSED", "REASSIGNMENT", "UNREADABLE")
 _ERRORS: Final = ("KAFKA_STORAGE_ERROR", "STALE_BROKER_EPOCH", "the answer does not list the partition")
 _RANGES: Final = ("0-1", "0", "1", "0,1", "0-2,4")
+_PAUSES: Final = ("deletions are paused", "deletions go on")
 _NONSENSE: Final = ("0-999999999", "x", "", "3-1", "0--1", "99999999999", "0,,1")
 
 
@@ -134,6 +135,9 @@ class History:
             self.journal.election(at, controller, "elected", epoch, version=1)
             if self.random.random() < 0.8:
                 self.journal.election(at + 30, controller, "active", epoch, loading_ms=30)
+            for what in self.random.choice(((), (), _PAUSES[:1], _PAUSES, (*_PAUSES, _PAUSES[0]))):
+                at += self.random.choice((0, 20, 1000))
+                self.journal.pause(at, controller, what)
             if self.random.random() < 0.6:
                 self.journal.election(at + 900, controller, "resigned", epoch, reason="SIGTERM", tenure_ms=900)
 

@@ -84,6 +84,10 @@ class Journal:
         source, subject = f"/lethe/controller/{controller}", f"controller/{controller}"
         self.line(at, source, "election", subject, what=what, epoch=epoch, **data)
 
+    def pause(self, at: int, controller: int, what: str = "deletions are paused") -> None:
+        said = {"what": what, "reason": "an audit", "topics": 1, "partitions": 2}
+        self.line(at, f"/lethe/controller/{controller}", "event", f"controller/{controller}", **said)
+
 
 def events(spark: SparkSession, lines: Iterable[Line]) -> DataFrame:
     """CONTROLLER_EVENTS with these lines."""

@@ -103,8 +103,11 @@ def daily_reclaim(lines: Iterable[Line]) -> Iterator[Row]:
 def controller_tenures(lines: Iterable[Line]) -> Iterator[Row]:
     tenures: list[dict[str, Any]] = []
     open_ones: dict[tuple[int, int], dict[str, Any]] = {}
+    newest: dict[str, dict[str, Any]] = {}
     for line, said in in_order(lines):
         epoch, what = number(said.get("epoch")), said.get("what")
+        if line.type == "event" and what in _PAUSES and line.subject in newest:
+            newest[line.subject]["paused"] = line.time_ms if what == _PAUSES[0] else None
         if line.type != "election" or epoch is None or what not in ("elected", "active", "resigned"):
             continue
         key = (int(line.subject.rpartition("/")[2]), epoch)
@@ -112,6 +115,7 @@ def controller_tenures(lines: Iterable[Line]) -> Iterator[Row]:
             open_ones[key] = {"controller": key[0], "epoch": epoch, "first": line.time_ms}
             tenures.append(open_ones[key])
         open_ones[key] |= {what: line.time_ms} | {k: v for k, v in said.items() if k in _SAID}
+        newest[line.subject] = open_ones[key]
     for tenure in tenures:
         tenure["at"] = tenure.get("elected", _ago(tenure, "active", "loading_ms"))
         if tenure["at"] is None:
@@ -128,6 +132,7 @@ def controller_tenures(lines: Iterable[Line]) -> Iterator[Row]:
             "elected_at": text(tenure["at"]),
             "active_at": text(tenure.get("active")),
             "resigned_at": text(tenure.get("resigned")),
+            "paused_at": text(tenure.get("paused")),
             "taken_from": tenure.get("taken_from"),
             "loading_ms": tenure.get("loading_ms"),
             "tenure_ms": gap(tenure["at"], end) if lasted is None else lasted,
@@ -136,6 +141,7 @@ def controller_tenures(lines: Iterable[Line]) -> Iterator[Row]:
         }
 
 
+_PAUSES = ("deletions are paused", "deletions go on")
 _SAID = ("taken_from", "loading_ms", "tenure_ms", "reason")
 
 

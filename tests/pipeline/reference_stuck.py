@@ -1,4 +1,5 @@
-"""For which brokers an open deletion waits by now, and why, in plain Python: by what came last of each replica."""
+"""For which brokers an open deletion waits by now, and why, in plain Python: by what came last of each replica; and
+whether all wait because deletions are paused."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from pipeline.transforms.stuck_causes import Cause
 from tests.pipeline.journals import Line
-from tests.pipeline.reference import Span, in_order
+from tests.pipeline.reference import Row, Span, in_order
 
 Told = list[tuple[int, str, str | None]]
 _ORDER = {"asked": 0, "ineligible": 1, "refused": 1, "acked": 2}
@@ -22,6 +23,12 @@ def waited_for(spans: Iterable[Span], lines: Iterable[Line]) -> dict[tuple[str, 
         for span in spans
         if not {"done", "let go", "vanished", "removed"} & span.first.keys()
     }
+
+
+def is_paused(tenures: Iterable[Row]) -> bool:
+    """Whether the controller that became active last leads, and has deletions paused."""
+    newest = max((row for row in tenures if row["active_at"]), key=lambda row: (row["epoch"], row["active_at"]))
+    return newest["paused_at"] is not None and newest["resigned_at"] is None
 
 
 def last_told(lines: Iterable[Line]) -> dict[int, tuple[int, str]]:

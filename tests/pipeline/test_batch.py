@@ -46,6 +46,11 @@ def phase(number: int, at: str, name: str, topic: str = "orders") -> bytes:
     return encode(Entry(f"a-{number}", "/lethe/controller/1", time_from_text(f"2026-01-{at}Z"), fact))
 
 
+def event(number: int, at: str, kind: FactType, **data: JsonValue) -> bytes:
+    fact = Fact(kind, "controller/1", data)
+    return encode(Entry(f"a-{number}", "/lethe/controller/1", time_from_text(f"2026-01-{at}Z"), fact))
+
+
 JOURNAL: Final = "a journal"
 """Its name has a blank, which Spark writes otherwise."""
 SURVEYS: Final = "kept surveys é%41"

@@ -17,6 +17,7 @@ from pipeline.transforms.slow_brokers import slow_brokers
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import stuck_now
+from pipeline.transforms.stuck_causes import Cause
 from pipeline.transforms.tenures import controller_tenures
 from tests.pipeline import reference, reference_gold, reference_stuck
 from tests.pipeline.histories import History
@@ -80,7 +81,7 @@ def test_slow_brokers(made: Made) -> None:
 
 def test_stuck(made: Made) -> None:
     now = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
-    rows = rows_of(stuck_now(made.spans, made.replicas, now=now))
+    rows = rows_of(stuck_now(made.spans, made.replicas, controller_tenures(made.bronze), now=now))
     found = {
         (row["topic"], row["topic_id"], row["span"]): {why for why in row["reasons"] if why.startswith(BY_BROKER)}
         for row in rows
@@ -94,6 +95,8 @@ def test_stuck(made: Made) -> None:
     said = [why.partition(",")[2] for each in wanted.values() for why in each]
     assert len(set(said)) >= 6, "each cause"
     assert len([each for each in wanted.values() if each]) > 20
+    (is_paused,) = {Cause.RESUMPTION.value[0] in row["reasons"] for row in rows if row["phase"] != "held"}
+    assert is_paused == reference_stuck.is_paused(reference_gold.controller_tenures(made.lines))
 
 
 def test_reclaim(made: Made) -> None:
@@ -118,6 +121,8 @@ def test_the_examples_are_worth_something(made: Made) -> None:
     assert sum(len(span["held"]) > 1 for span in spans) > 10
     assert sum(any(at > end for at, _ in span.lines) for span, end in _vanished(made)) > 2, "by another clock"
     assert len({span["day"] for span in spans}) > 1
+    paused = [row["paused_at"] for row in reference_gold.controller_tenures(made.lines)]
+    assert paused.count(None) > 10 < len(paused) - paused.count(None)
     reasons = {wait["reason"] for span in spans for wait in span["waited_for"]}
     assert reasons >= {"broker_to_return", "log_directory", "unreachable", "asked", "KAFKA_STORAGE_ERROR"}
 

@@ -20,8 +20,9 @@ from pipeline.io.stream_notes import STREAMS
 from pipeline.jobs import batch
 from pipeline.jobs.report import DayRange
 from pipeline.transforms.bronze_events import LATE, LOST
+from protocol.journal import FactType
 from tests.pipeline.streams import AT_THE_END, NEVER, NOW, Growing, Killed, follow
-from tests.pipeline.test_batch import FIRST, SECOND, keep_survey, phase, rows, spans
+from tests.pipeline.test_batch import FIRST, SECOND, event, keep_survey, phase, rows, spans
 
 COMPARED: Final = (
     *(tables.CONTROLLER_EVENTS, tables.QUARANTINE, tables.DELETION_SPANS, tables.REPLICA_DELETIONS),
@@ -117,6 +118,21 @@ def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: Spar
     assert spans(tmp_path) == {**before, "late": ("open", datetime.date(2026, 1, 5))}
     assert rows(tmp_path, tables.QUARANTINE) == []
     assert len(rows(tmp_path, tables.LEFTOVERS)) > 0
+
+
+def test_a_pause_is_told_though_nobody_was_elected(spark: SparkSession, tmp_path: Path) -> None:
+    lake, journal = tmp_path / "lake", tmp_path / "journal"
+    journal.mkdir()
+    file = journal / "a.jsonl"
+    active = event(1, "06T07:00:00", FactType.ELECTION, what="active", epoch=1, loading_ms=30)
+    file.write_bytes(active + phase(2, "06T08:00:00", "queued", "users"))
+    waits = []
+    for _ in range(2):
+        follow(spark, lake, journal)
+        waits += [row.remedy for row in Lake(spark, str(lake)).read(tables.STUCK_NOW).collect()]
+        with file.open("ab") as appended:
+            appended.write(event(3, "06T09:00:00", FactType.EVENT, what="deletions are paused"))
+    assert waits == ["lethe explain users", "lethe topics resume-deletions"]
 
 
 def test_what_a_stream_cannot_go_on_with_is_said(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import Surveyed, stuck_now
 from pipeline.transforms.stuck_causes import Cause, cause, filled
+from pipeline.transforms.tenures import controller_tenures
 from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.findings import Reason
 from protocol.journal import time_to_text
@@ -167,6 +168,7 @@ def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bo
 class _Silver(NamedTuple):
     spans: DataFrame
     replicas: DataFrame
+    tenures: DataFrame
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +177,7 @@ def silver(spark: SparkSession) -> Iterator[_Silver]:
     heads = span_heads(bronze).cache()
     replicas = replica_deletions(bronze, heads).cache()
     spans = deletion_spans(bronze, heads, replicas).cache()
-    yield _Silver(spans, replicas)
+    yield _Silver(spans, replicas, controller_tenures(bronze))
     for frame in (spans, replicas, heads):
         frame.unpersist()
 
@@ -184,7 +186,7 @@ class _Stuck:
     """The table by topic."""
 
     def __init__(self, silver: _Silver, surveyed: Surveyed | None) -> None:
-        table = stuck_now(silver.spans, silver.replicas, now=NOW, surveyed=surveyed)
+        table = stuck_now(silver.spans, silver.replicas, silver.tenures, now=NOW, surveyed=surveyed)
         self.columns = table.columns
         rows = rows_of(table)
         self.rows = {row["topic"]: row for row in rows}
@@ -283,7 +285,12 @@ def test_what_is_last_to_be_waited_for(by_journal: _Stuck) -> None:
 
 
 def test_a_cluster_without_a_journal(spark: SparkSession) -> None:
-    nothing = _Silver(empty(spark, schemas.DELETION_SPANS), empty(spark, schemas.REPLICA_DELETIONS))
+    nothing = _Silver(
+        *(
+            empty(spark, each)
+            for each in (schemas.DELETION_SPANS, schemas.REPLICA_DELETIONS, schemas.CONTROLLER_TENURES)
+        )
+    )
     stuck = _Stuck(nothing, _survey(spark, has_controller=False))
     assert set(stuck.rows) == {"both", "kafkas", "moving", "ghost", "half", "other-life", *ASKED_AGAIN}
     row = stuck.rows["kafkas"]

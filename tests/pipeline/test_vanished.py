@@ -13,6 +13,7 @@ from pipeline.transforms.slo import deletion_slo
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import stuck_now
+from pipeline.transforms.tenures import controller_tenures
 from protocol.journal import time_to_text
 from tests.pipeline.journals import START, Journal, events, rows_of
 
@@ -109,7 +110,7 @@ def tables(spark: SparkSession) -> Tables:
     heads = span_heads(bronze).cache()
     replicas = replica_deletions(bronze, heads).cache()
     spans = deletion_spans(bronze, heads, replicas).cache()
-    stuck = stuck_now(spans, replicas, now=NOW)
+    stuck = stuck_now(spans, replicas, controller_tenures(bronze), now=NOW)
     made = Tables(rows_of(spans), rows_of(replicas), rows_of(deletion_slo(spans)), rows_of(stuck))
     for frame in (bronze, heads, replicas, spans):
         frame.unpersist()
