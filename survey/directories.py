@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from adapters.properties import decode_text, parse_properties
 from broker.core.formats import (
+    LOG_SUFFIX,
     META_PROPERTIES,
     PARTITION_METADATA,
     MetaProperties,
@@ -29,7 +30,6 @@ from protocol.vocabulary import BrokerId, TopicId, TopicPartition
 from survey.views import Directory, DirectoryKind, LogDirView, Source
 
 FUTURE_SUFFIX: Final = "-future"
-SEGMENT_SUFFIX: Final = ".log"
 _FUTURE: Final = re.compile(r"(?P<stem>.+)-(?P<partition>\d{1,10})\.[0-9a-f]{32}-future\Z", re.ASCII)
 _KINDS: Final = {
     NameKind.REPLICA: DirectoryKind.REPLICA,
@@ -192,7 +192,7 @@ def _files(directory: Path, depth: int = 0) -> Iterator[tuple[os.stat_result, bo
                     yield from _files(Path(entry.path), depth + 1)
                 else:
                     is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
-                    yield status, depth == 0 and entry.name.endswith(SEGMENT_SUFFIX) and is_file
+                    yield status, depth == 0 and entry.name.endswith(LOG_SUFFIX) and is_file
             except FileNotFoundError:
                 continue  # removed since it was listed
 

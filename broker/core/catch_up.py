@@ -63,6 +63,6 @@ def filled(state: AgentState, stage: FillStage, outcomes: tuple[DiskOutcome, ...
         if outcome.error is not None:
             effects.append(record_problem(state, "CATCH_UP", operation.topic_partition, outcome.error))
         else:
-            filled_one = replica.with_segments(outcome.size_bytes, outcome.files)
+            filled_one = replica.filled_with(outcome.size_bytes, outcome.files, outcome.segment_bytes)
             state.put_replica(operation.topic_partition, filled_one)
     return effects

@@ -125,7 +125,8 @@ def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 # --- segments -----------------------------------------------------------------------------------------------------
 
 RECORDS_PER_SEGMENT: Final = 1000
-SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex")
+LOG_SUFFIX: Final = ".log"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, ".index", ".timeindex")
 
 
 def segment_sizes(fill_bytes: int, segment_bytes: int) -> tuple[int, ...]:

@@ -21,6 +21,8 @@ class FoundReplica(NamedTuple):
     size_bytes: int
     files: int
     """Directory entries other than `partition.metadata`; 0 means that nothing was ever stored here."""
+    segment_bytes: int = 0
+    """Of the `.log` files."""
 
 
 class FoundDirectory(NamedTuple):
@@ -79,6 +81,8 @@ class DiskOutcome(NamedTuple):
     """What CreateReplica, FillReplica or AssignTopicId put into the directory."""
     files: int = 0
     """The same, `partition.metadata` not counted."""
+    segment_bytes: int = 0
+    """The same, of `.log` files alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,7 +301,8 @@ def _book(state: AgentState, operation: DiskOperation, outcome: DiskOutcome) -> 
             size_bytes = replica.size_bytes + outcome.size_bytes
             state.put_replica(topic_partition, replica._replace(topic_id=topic_id, size_bytes=size_bytes))
         case FillReplica() if replica is not None:
-            state.put_replica(topic_partition, replica.with_segments(outcome.size_bytes, outcome.files))
+            filled = replica.filled_with(outcome.size_bytes, outcome.files, outcome.segment_bytes)
+            state.put_replica(topic_partition, filled)
         case _:
             # The making of the replica failed, so that there is nothing to book on.
             return

@@ -100,6 +100,7 @@ def answer_describe_log_dirs(
 ) -> DescribeLogDirsResponse:
     """Each log directory with its replicas and their sizes; `space` maps it to (total bytes, usable bytes).
 
+    A replica's size is that of its segments, as in Kafka; indexes and checkpoints do not count.
     What waits for its removal or was set aside is no replica and is not listed, as in Kafka. Of several directories of
     one partition each is listed where it lies.
     """
@@ -114,7 +115,7 @@ def answer_describe_log_dirs(
             continue
         for replica in candidates(state, topic_partition):
             if replica.state is not ReplicaState.OFFLINE and replica.log_dir is not None:
-                row = LogDirPartition(topic_partition.partition, replica.size_bytes, 0, False)
+                row = LogDirPartition(topic_partition.partition, replica.segment_bytes, 0, False)
                 rows[replica.log_dir].setdefault(topic_partition.topic, []).append(row)
     log_dirs: list[LogDir] = []
     for log_dir, error in state.log_dirs.items():

@@ -29,6 +29,8 @@ class Replica(NamedTuple):
     id_readable: bool = True
     size_bytes: int = 0
     files: int = 0
+    segment_bytes: int = 0
+    """Of its `.log` files, which is what Kafka tells as a replica's size."""
     leader: int = NO_BROKER
     leader_epoch: int = NO_CURRENT_LEADER_EPOCH
     partition_epoch: int = -1
@@ -46,6 +48,11 @@ class Replica(NamedTuple):
     def has_followers_outside_isr(self) -> bool:
         return any(broker not in self.isr for broker in self.assignment)
 
-    def with_segments(self, size_bytes: int, files: int) -> Replica:
-        """The same after it was filled with so much."""
-        return self._replace(size_bytes=self.size_bytes + size_bytes, files=self.files + files, filled=True)
+    def filled_with(self, size_bytes: int, files: int, segment_bytes: int) -> Replica:
+        """The same after so much was put into it."""
+        return self._replace(
+            size_bytes=self.size_bytes + size_bytes,
+            files=self.files + files,
+            segment_bytes=self.segment_bytes + segment_bytes,
+            filled=True,
+        )

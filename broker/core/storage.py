@@ -83,6 +83,7 @@ def _loaded(found: FoundLogDir, replica: FoundReplica) -> Replica:
         replica.id_readable,
         replica.size_bytes,
         replica.files,
+        replica.segment_bytes,
         filled=replica.files > 0,
     )
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.core.formats import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES, encode_leader_epochs, segment_name
+from broker.core.formats import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    encode_leader_epochs,
+    segment_name,
+)
 from broker.core.inputs import DiskOutcome
 from broker.runtime.disk import Disk, Refused
 from broker.runtime.inventory import count_stored, read_topic_id
@@ -35,8 +41,8 @@ def fill_with_segments(disk: Disk, fd: int, name: str, segments: Sequence[int]) 
         size_bytes += len(epochs)
         for index, segment_bytes in enumerate(segments):
             for suffix in SEGMENT_SUFFIXES:
-                allocated = segment_bytes if suffix == ".log" else 0
+                allocated = segment_bytes if suffix == LOG_SUFFIX else 0
                 disk.allocate(inside, segment_name(index, suffix), allocated)
                 size_bytes += allocated
                 files += 1
-    return DiskOutcome(size_bytes=size_bytes, files=files)
+    return DiskOutcome(size_bytes=size_bytes, files=files, segment_bytes=sum(segments))

@@ -6,7 +6,7 @@ import logging
 import stat
 from typing import Final
 
-from broker.core.formats import PARTITION_METADATA, TEMPORARY_SUFFIX, decode_partition_metadata
+from broker.core.formats import LOG_SUFFIX, PARTITION_METADATA, TEMPORARY_SUFFIX, decode_partition_metadata
 from broker.core.inputs import FoundDirectory, FoundLogDir, FoundReplica
 from broker.core.naming import DirectoryKind, parse_directory_name
 from broker.runtime.disk import Disk, Entry, Refused
@@ -83,4 +83,5 @@ def _replica(
     fd: int, topic_partition: TopicPartition, content: list[Entry], size_bytes: int, disk: Disk
 ) -> FoundReplica:
     topic_id, readable = read_topic_id(fd, str(topic_partition), disk)
-    return FoundReplica(topic_partition, topic_id, readable, size_bytes, count_stored(content))
+    segment_bytes = sum(e.size_bytes for e in content if stat.S_ISREG(e.mode) and e.name.endswith(LOG_SUFFIX))
+    return FoundReplica(topic_partition, topic_id, readable, size_bytes, count_stored(content), segment_bytes)

@@ -139,7 +139,9 @@ def _agrees_with_what_brokers_tell(local: Survey, told: Survey) -> None:
     assert told.problems == ()
     for mine, theirs in zip(local.log_dirs, told.log_dirs, strict=True):
         assert (mine.broker, mine.path) == (theirs.broker, theirs.path)
-        assert {d.topic_partition for d in mine.directories} == {d.topic_partition for d in theirs.directories}
+        assert {d.topic_partition: d.segment_bytes for d in mine.directories} == {
+            d.topic_partition: d.size_bytes for d in theirs.directories
+        }
 
 
 async def _plant(session: ZooKeeperSession, cluster: LocalCluster) -> None:

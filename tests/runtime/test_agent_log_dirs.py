@@ -158,6 +158,7 @@ def test_the_inventory_finds_everything_and_keeps_it_apart(opened: Opener, tmp_p
         (here / name / "file").write_bytes(b"12345")
     (here / "t-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_to_text(X)}\n")
     (here / "w-7" / "partition.metadata").write_text("nonsense")
+    (here / "t-0" / "00000000000000000000.log").write_bytes(b"123")
     deleted = here / deletion_name(T0, UNIQUE)
     (deleted / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_to_text(X)}\n")
     broken = here / deletion_name(T1, UNIQUE)
@@ -166,8 +167,8 @@ def test_the_inventory_finds_everything_and_keeps_it_apart(opened: Opener, tmp_p
     (here / "x-0").write_text("a file")
     (here / "README").write_text("a file")
     (found,) = opened().load("cluster-1")
-    replicas = {str(r.topic_partition): (r.topic_id, r.id_readable, r.files) for r in found.replicas}
-    assert replicas == {"t-0": (X, True, 1), "u-1": (None, True, 1), "w-7": (None, False, 1)}
+    replicas = {str(r.topic_partition): (r.topic_id, r.id_readable, r.files, r.segment_bytes) for r in found.replicas}
+    assert replicas == {"t-0": (X, True, 2, 3), "u-1": (None, True, 1, 0), "w-7": (None, False, 1, 0)}
     assert [(d.name, d.topic_id) for d in found.deleted] == [(deleted.name, X), (broken.name, None)]
     assert [d.name for d in found.strays] == [stray_name(T1, UNIQUE)]
     assert [d.name for d in found.unknown] == ["photos", "v-0", "x-0"]

@@ -88,6 +88,7 @@ class Entry:
     size_bytes: int
     files: int
     id_readable: bool = True
+    segment_bytes: int = 0
 
 
 @dataclass
@@ -118,8 +119,8 @@ class FakeDisk:
             case FillReplica(_, _, topic_id):
                 entry = entries[name]
                 assert (entry.topic_id, entry.files) == (topic_id, 0)
-                entry.size_bytes, entry.files = 4096, 4
-                return DiskOutcome(size_bytes=4096, files=4)
+                entry.size_bytes, entry.files, entry.segment_bytes = 4096, 4, 4000
+                return DiskOutcome(size_bytes=4096, files=4, segment_bytes=4000)
             case AssignTopicId(_, _, topic_id):
                 assert entries[name].topic_id is None
                 entries[name].topic_id = topic_id
@@ -138,7 +139,8 @@ class FakeDisk:
         for name, entry in sorted(self.log_dirs[log_dir].items()):
             parsed = parse_directory_name(name)
             if parsed.kind is DirectoryKind.REPLICA and parsed.topic_partition is not None:
-                replicas.append(FoundReplica(parsed.topic_partition, *_identity(entry), entry.size_bytes, entry.files))
+                held = (entry.size_bytes, entry.files, entry.segment_bytes)
+                replicas.append(FoundReplica(parsed.topic_partition, *_identity(entry), *held))
             else:
                 found[parsed.kind].append(FoundDirectory(name, entry.size_bytes, entry.files, entry.topic_id))
         return FoundLogDir(

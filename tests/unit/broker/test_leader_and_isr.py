@@ -282,7 +282,7 @@ def test_a_state_can_be_copied_in_the_middle_of_a_request() -> None:
     assert copy != driver.state
     from broker.core.agent import step
 
-    effects = step(copy, DiskPerformed((DiskOutcome(), DiskOutcome(size_bytes=4096, files=4))), 0)
+    effects = step(copy, DiskPerformed((DiskOutcome(), DiskOutcome(size_bytes=4096, files=4, segment_bytes=4000))), 0)
     assert [type(effect).__name__ for effect in effects] == ["Reply", "Record"]
     assert copy == driver.state
 

@@ -104,12 +104,15 @@ def test_an_agent_that_was_told_nothing_has_nothing_to_say() -> None:
 
 
 def test_log_directories_with_their_replicas() -> None:
+    """Their sizes are those of their segments, as Kafka counts, now and after a restart."""
     driver = Driver()
     driver.leader_and_isr(become("t", X, partitions=(0, 1, 2)))
     driver.leader_and_isr(become("s", Y, partitions=(0,)))
     driver.stop(stop("t", partitions=(2,)))
+    row = LogDirPartition(0, 4000, 0, False)
+    again = answer_describe_log_dirs(Driver(disk=driver.disk).state, DescribeLogDirsRequest(), {}).log_dirs
+    assert [t.partitions for log_dir in again for t in log_dir.topics if t.topic == "s"] == [(row,)]
     first, second = answer_describe_log_dirs(driver.state, DescribeLogDirsRequest(), {A: (100, 7)}).log_dirs
-    row = LogDirPartition(0, 4096, 0, False)
     assert first == LogDir(0, A, (LogDirTopic("t", (row,)),), 100, 7)
     assert second == LogDir(0, B, (LogDirTopic("s", (row,)), LogDirTopic("t", (row._replace(partition=1),))), -1, -1)
 
