@@ -1,4 +1,5 @@
-"""For all tests: how much hypothesis searches, and which tests stay together in one of several test processes.
+"""For all tests: how much hypothesis searches, which tests stay together in one of several test processes, and that
+none knows the terminal that it is run in.
 
 `HYPOTHESIS_PROFILE=search` looks at more, and at new examples.
 """
@@ -12,6 +13,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+
+TERMINAL: Final = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS", "COLUMNS", "LINES")
+"""What commands print depends on these, in the tests' process and in those that it starts."""
+
+for name in TERMINAL:
+    os.environ.pop(name, None)
 
 settings.register_profile("quick", max_examples=60, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile(
