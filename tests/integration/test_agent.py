@@ -40,7 +40,7 @@ from tests.unit.broker.driver import X, become, live, metadata, stop, tombstone
 pytestmark = pytest.mark.zookeeper
 
 
-def sessions_on(connect: str, timeout_ms: int = 6_000) -> OpenSession:
+def sessions_on(connect: str, timeout_ms: int = 20_000) -> OpenSession:
     config = ZooKeeperConfig(parse_connect_string(connect), timeout_ms, timeout_ms)
     return lambda on_watch: open_session(config, on_watch)
 

@@ -41,7 +41,7 @@ class Running:
 
 
 @asynccontextmanager
-async def controller(connect: str, number: int, session_timeout_ms: int = 6_000) -> AsyncIterator[Running]:
+async def controller(connect: str, number: int, session_timeout_ms: int = 20_000) -> AsyncIterator[Running]:
     app = application(controller_config(number, connect=connect, session_timeout_ms=session_timeout_ms))
     task = asyncio.create_task(app.run(), name=f"controller-{number}")
     try:

@@ -77,7 +77,7 @@ async def test_brokers_find_the_active_controller_and_ask_it(zookeeper_chroot: s
         brokers=2,
         log_dirs=1,
         zookeeper_connect=zookeeper_chroot,
-        session_timeout_ms=4_000,
+        session_timeout_ms=20_000,
         broker_properties={"replica.catch.up.delay.ms": "600000"},
     )
     async with LocalCluster(settings) as cluster, cluster.session() as session:
