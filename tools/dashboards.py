@@ -211,7 +211,7 @@ DELETION: Final = Dashboard(
             Kind.STACK,
             "short",
             (Query(f"sum by (state) (lethe_controller_deletion_replicas{C})", "{{state}}"),),
-            "Over deletion_started to deletion_successful; deletion_ineligible cannot go at present.",
+            "Over deletion_started to deletion_successful; offline: it waits for its broker, or the next try.",
         ),
         Row("Where the time goes"),
         Panel(

@@ -68,7 +68,7 @@ REPLICA_WORDS: Final[Mapping[tuple[ReplicaState, ReplicaState], str]] = {
     (_R.DELETION_STARTED, _R.DELETION_SUCCESSFUL): "the broker has acknowledged: its directory is renamed",
     (_R.DELETION_STARTED, _R.DELETION_INELIGIBLE): "the broker has gone before it answered, or answered with an error: "
     "the topic waits",
-    (_R.DELETION_INELIGIBLE, _R.OFFLINE): "what the topic waited for has come, or it is time to try again",
+    (_R.DELETION_INELIGIBLE, _R.OFFLINE): "nobody else of the topic is being asked any more: it waits for the next try",
     (_R.DELETION_INELIGIBLE, _R.ONLINE): "its broker is back, and is told of it before it is asked to delete it",
     (_R.DELETION_SUCCESSFUL, _R.NON_EXISTENT): "the topic's znodes are gone, or it was moved away: forgotten",
 }

@@ -45,7 +45,9 @@ CONTROLLER_GAUGES: Final = {
         "TopicsIneligibleToDeleteCount", "Queued topics that wait for something before they are tried again"
     ),
     "replicas_ineligible_to_delete_count": _controller_gauge(
-        "ReplicasIneligibleToDeleteCount", "Replicas of queued topics that cannot be deleted at present"
+        "ReplicasIneligibleToDeleteCount",
+        "Replicas of queued topics that could not be deleted while others of their topic were asked; when all of these "
+        "have answered, they are Offline until the next try, and their topic is what is counted",
     ),
     "active_broker_count": _controller_gauge("ActiveBrokerCount", "Registered brokers, those shutting down included"),
     "fenced_broker_count": _controller_gauge("FencedBrokerCount", "Always 0 with ZooKeeper"),

@@ -24,7 +24,8 @@ TOPICS: Final = Metric(
 REPLICAS: Final = Metric(
     "lethe_controller_deletion_replicas",
     Kind.GAUGE,
-    "Replicas of queued topics, by state; deletion_ineligible: cannot be deleted at present",
+    "Replicas of queued topics, by state; deletion_ineligible: could not be deleted while others of the topic were "
+    "asked; offline: waits for the next try, or for what has to come first",
     ("state",),
 )
 OLDEST_AGE: Final = Metric(
