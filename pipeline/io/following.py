@@ -272,6 +272,15 @@ def survey_state(places: Iterable[str]) -> str:
             for manifest in sorted({*Path(path).glob("survey.json"), *Path(path).glob("*/survey.json")}):
                 if manifest.parent.name.startswith("."):
                     continue
-                for file in sorted(manifest.parent.iterdir()):
-                    digest.update(f"{file}\0{file.stat().st_size}\0".encode())
+                for file, size in _sizes(manifest.parent):
+                    digest.update(f"{file}\0{size}\0".encode())
     return digest.hexdigest()[:16]
+
+
+def _sizes(directory: Path) -> list[tuple[str, int]]:
+    """The files in it, by name, and how long they are; -1 for one that is not there any more, or a link to nowhere.
+    Whoever keeps surveys may remove old ones at any moment."""
+    try:
+        return [(str(file), file.stat().st_size if file.exists() else -1) for file in sorted(directory.iterdir())]
+    except FileNotFoundError:
+        return []

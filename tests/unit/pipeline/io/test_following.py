@@ -157,3 +157,13 @@ def test_new_surveys_are_noticed(tmp_path: Path) -> None:
     assert kept != before
     (tmp_path / "s1" / "znodes.jsonl").write_text("{}\n")
     assert survey_state([str(tmp_path)]) not in (before, kept)
+
+
+def test_a_survey_of_which_something_is_gone_ends_nothing(tmp_path: Path) -> None:
+    """As whoever removes old ones leaves it for a moment; a link to nowhere is the same, and stays."""
+    survey = tmp_path / "20260102T030405.678Z-host"
+    survey.mkdir()
+    (survey / "survey.json").write_text("{}")
+    before = survey_state([str(tmp_path)])
+    (survey / "znodes.jsonl").symlink_to(tmp_path / "nowhere")
+    assert survey_state([str(tmp_path)]) not in ("", before)
