@@ -70,6 +70,10 @@ async def _ask(connection: KafkaConnection, broker: BrokerId, topics: Collection
     log_dirs: tuple[LogDirView, ...] | None = None
     try:
         metadata = await _metadata(connection, topics)
+        if hidden := _hidden(metadata):
+            # Whoever may not know of a topic is told of all topics but this one, unless he asks for it by its name.
+            metadata, failure = None, Failure.ERROR
+            problems.append(Problem(where, f"Metadata: nobody may ask it about topic {hidden[0]}, nor perhaps others"))
         described = await connection.ask(DescribeLogDirsRequest())
         if isinstance(described, DescribeLogDirsResponse):
             if described.error != ErrorCode.NONE:
@@ -92,6 +96,11 @@ async def _ask(connection: KafkaConnection, broker: BrokerId, topics: Collection
         tuple(problems),
         failure,
     )
+
+
+def _hidden(metadata: MetadataResponse) -> list[str]:
+    """Topics that the broker has, or not, and does not tell of."""
+    return [topic.name or "" for topic in metadata.topics if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 def _failure(error: ClientError | ProtocolError) -> Failure:

@@ -66,8 +66,13 @@ async def take(
     answers, views = await look.at(tree)
     seen = Survey(taken_at_ms, 0, tree, answers, views, host=socket.gethostname())
     moved = await _moved(session, seen, before)
-    moved |= await _passed(session, replace(seen, in_motion=tuple(moved)), look, settle_s)
-    return replace(seen, took_ms=int((time.monotonic() - began) * 1000), in_motion=tuple(sorted(moved)))
+    passed, again = await _passed(session, replace(seen, in_motion=tuple(moved)), look, settle_s)
+    return replace(
+        seen,
+        answers=tuple(_with_problems(answer, again) for answer in answers),
+        took_ms=int((time.monotonic() - began) * 1000),
+        in_motion=tuple(sorted(moved | passed)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +103,25 @@ class _Look:
         return answers, views
 
 
-async def _passed(session: ZooKeeperSession, seen: Survey, look: _Look, settle_s: float) -> set[str]:
-    """Topics of which something was found that a second look does not find."""
+async def _passed(
+    session: ZooKeeperSession, seen: Survey, look: _Look, settle_s: float
+) -> tuple[set[str], tuple[BrokerAnswers, ...]]:
+    """Topics of which something was found that a second look does not find; and what brokers answered then."""
     found = _passing(seen)
     topics = {topic for _, topic, *_ in found}
     if not topics:
-        return set()
+        return set(), ()
     await asyncio.sleep(settle_s)
     tree, _ = await read_tree(session, topics)
     answers, views = await look.at(tree, topics)
     again = replace(seen, zookeeper=tree, answers=answers, log_dirs=views)
-    return {topic for _, topic, *_ in found - _passing(again)}
+    return {topic for _, topic, *_ in found - _passing(again)}, answers
+
+
+def _with_problems(answer: BrokerAnswers, again: Sequence[BrokerAnswers]) -> BrokerAnswers:
+    """With what could not be seen the second time only: it may be why something is not found any more."""
+    more = [p for other in again if other.broker == answer.broker for p in other.problems if p not in answer.problems]
+    return replace(answer, problems=(*answer.problems, *more)) if more else answer
 
 
 def _passing(seen: Survey) -> set[tuple[Reason, str, str, BrokerId | None]]:

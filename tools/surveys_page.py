@@ -40,7 +40,9 @@ that something is missing takes the markers, the reassignments and every broker'
 never more than was seen at that moment, and the places are looked at one after the other: the manifest lists the topics
 that came, went, were marked or were changed meanwhile. A controller writes to ZooKeeper first and tells brokers then:
 what may be on its way (a topic that a cache lacks or still has, a replica that is not made or not removed yet) is
-looked at again two seconds later, and its topic is in motion too where it is settled by then.
+looked at again two seconds later, and its topic is in motion too where it is settled by then. A broker that
+does not let clients without a name `DESCRIBE` a topic leaves it out of its list without a word; the second look asks
+by name, and then that is a problem of the broker and no finding.
 
 A broker that has replicas by the assignments, is not registered and of which no log directory was named is among what
 could not be seen: anything may lie on its disks. A log directory that only its broker tells of counts as seen, as far

@@ -9,7 +9,14 @@ import pytest
 
 from adapters.kafka.client import KafkaConnection
 from protocol.kafka.control import ApiKey
-from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir, MetadataResponse
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    LogDir,
+    MetadataResponse,
+    MetadataTopic,
+)
 from protocol.kafka.versions import VersionRange
 from protocol.vocabulary import BrokerId
 from survey.brokers import _ask
@@ -17,16 +24,17 @@ from survey.views import Failure
 
 
 class Answering:
-    """A connection to a broker that has no topics."""
+    """A connection to a broker; without `topics` it has none."""
 
-    def __init__(self, log_dirs: DescribeLogDirsResponse) -> None:
+    def __init__(self, log_dirs: DescribeLogDirsResponse, topics: tuple[MetadataTopic, ...] = ()) -> None:
         self._log_dirs = log_dirs
+        self._topics = topics
 
     async def offered_versions(self) -> Mapping[int, VersionRange]:
         return {ApiKey.METADATA: VersionRange(0, 12)}
 
     async def request(self, value: object, version: int) -> MetadataResponse:
-        return MetadataResponse((), "cluster", BrokerId(1), ())
+        return MetadataResponse((), "cluster", BrokerId(1), self._topics)
 
     async def ask(self, value: object) -> DescribeLogDirsResponse:
         assert isinstance(value, DescribeLogDirsRequest)
@@ -50,3 +58,14 @@ async def test_who_names_no_log_directory_has_told_none(
     assert (None if found.log_dirs is None else [view.path for view in found.log_dirs]) == told
     assert [problem.what for problem in found.problems] == ([] if what is None else [what])
     assert found.failure is (None if what is None else Failure.ERROR)
+
+
+async def test_a_broker_that_may_not_be_asked_about_a_topic_has_not_told_its_cache() -> None:
+    hidden = MetadataTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "secret", None, False, ())
+    connection = Answering(DescribeLogDirsResponse((LogDir(0, "/d", ()),)), (hidden,))
+    found = await _ask(cast(KafkaConnection, connection), BrokerId(1), {"secret"})
+    assert (found.cache, found.failure) == (None, Failure.ERROR)
+    assert [problem.what for problem in found.problems] == [
+        "Metadata: nobody may ask it about topic secret, nor perhaps others"
+    ]
+    assert found.log_dirs is not None

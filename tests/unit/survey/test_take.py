@@ -257,3 +257,21 @@ async def test_where_nothing_may_pass_brokers_are_asked_once(session: FakeSessio
     survey = await take(session, ask=knows, log_dirs={1: [tmp_path]})
     assert [found.reason for found in leftovers(survey)] == [Reason.DIRECTORY_WITHOUT_TOPIC]
     assert asked == [1, 2]
+
+
+async def test_where_a_broker_does_not_tell_of_a_topic_nothing_is_said_and_that_is_a_problem(
+    session: FakeSession,
+) -> None:
+    """With an authorizer a broker leaves out of its list what the asking one may not know, without a word; only who
+    asks by the name learns that."""
+    asked: list[BrokerId] = []
+
+    async def hides(broker: Broker) -> BrokerAnswers:
+        asked.append(broker.id)
+        if len(asked) <= 2:
+            return BrokerAnswers(broker.id, {})
+        return BrokerAnswers(broker.id, problems=(Problem(f"broker {broker.id}", "nobody may ask it"),))
+
+    survey = await take(session, ask=hides, settle_s=0)
+    assert (leftovers(survey), survey.in_motion) == ((), ("orders",))
+    assert [problem.where for problem in survey.problems] == ["broker 1", "broker 2"]
