@@ -69,7 +69,7 @@ SURVEYS: Final = _table(
     ("took_ms", LONG, "how long it took"),
     ("cluster_id", TEXT, "the cluster's id, where it has one"),
     ("complete", TRUTH, "everything was seen, disks of source broker as far as those tell"),
-    ("in_motion", TEXTS, "topics that came, went or were marked meanwhile; nothing is said of them"),
+    ("in_motion", TEXTS, "topics that came, went, were marked or changed meanwhile; nothing is said of them"),
     (
         "problems",
         ArrayType(StructType([StructField("where", TEXT), StructField("what", TEXT)]), containsNull=False),

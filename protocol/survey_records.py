@@ -70,7 +70,9 @@ MANIFEST: Final = File(
         Column("took_ms", Kind.LONG, "how long it took"),
         Column("cluster_id", Kind.TEXT, "the cluster's id, where it has one"),
         Column("complete", Kind.TRUTH, "everything was seen, disks of `source` `broker` as far as those tell"),
-        Column("in_motion", Kind.TEXTS, "topics that came, went or were marked meanwhile; nothing is said of them"),
+        Column(
+            "in_motion", Kind.TEXTS, "topics that came, went, were marked or changed meanwhile; nothing is said of them"
+        ),
         Column("problems", Kind.PROBLEMS, "what could not be seen, and why"),
         Column("rows", Kind.COUNTS, "how many rows each other file has, by its name"),
     ),

@@ -24,8 +24,8 @@ from broker.core.formats import (
     decode_meta_properties,
     decode_partition_metadata,
 )
+from broker.core.naming import NEVER_CUT, is_of_a_partition, parse_directory_name
 from broker.core.naming import DirectoryKind as NameKind
-from broker.core.naming import is_of_a_partition, parse_directory_name
 from protocol.vocabulary import BrokerId, TopicId, TopicPartition
 from survey.views import Directory, DirectoryKind, LogDirView, Source
 
@@ -39,8 +39,6 @@ _KINDS: Final = {
 }
 _LINK: Final = "it is a symbolic link, which is not followed"
 _METADATA_LIMIT_BYTES: Final = 4096
-_NEVER_CUT: Final = 190
-"""Topic names shorter than this leave room for every suffix that a directory can get."""
 
 
 class Owner(NamedTuple):
@@ -94,7 +92,7 @@ def is_about(name: str, topics: Collection[str]) -> bool:
 
 def may_be_cut(found: str, topic: str) -> bool:
     """Whether a directory's name, cut to fit a file system, may have begun as that topic's."""
-    return len(found) >= _NEVER_CUT and topic.startswith(found)
+    return len(found) > NEVER_CUT and topic.startswith(found)
 
 
 def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from broker.core.naming import NEVER_CUT
 from protocol.findings import Place, Reason, Standing
 from protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
 from protocol.zookeeper import paths
@@ -189,9 +190,9 @@ def _directory(survey: Survey, view: LogDirView, directory: Directory) -> tuple[
     assert directory.topic_partition is not None
     name, partition = directory.topic_partition
     topic = survey.zookeeper.topics.get(name)
-    if directory.kind is DirectoryKind.FUTURE:
+    if directory.kind is DirectoryKind.FUTURE and len(name) > NEVER_CUT:
         # Its name may have been cut, so that only the start of the topic's name is known.
-        known = topic is not None or any(other.startswith(name) for other in survey.zookeeper.topics)
+        known = any(other.startswith(name) for other in survey.zookeeper.topics)
         return None if known else (Reason.DIRECTORY_WITHOUT_TOPIC, "")
     if topic is None:
         return Reason.DIRECTORY_WITHOUT_TOPIC, ""

@@ -20,6 +20,8 @@ MAX_DIRECTORY_NAME_LENGTH: Final = 255
 MAX_PARTITION: Final = 2**31 - 1
 
 DELETE_SUFFIX: Final = "-delete"
+NEVER_CUT: Final = MAX_DIRECTORY_NAME_LENGTH - len(f"-{MAX_PARTITION}.{'0' * 32}{DELETE_SUFFIX}") - 1
+"""A topic of which the name of a directory tells at most so many characters is told whole, whatever its partition."""
 STRAY_SUFFIX: Final = "-stray"
 _TAGGED: Final = re.compile(r"(?P<stem>.+)-(?P<partition>\d+)\.[0-9a-f]{32}(?P<suffix>-delete|-stray)\Z", re.ASCII)
 

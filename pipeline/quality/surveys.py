@@ -18,14 +18,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from broker.core.naming import NEVER_CUT
 from pipeline.quality.evidence import Digest, Evidence, facts, is_next_day, line_name
 from protocol.journal import FactType
 
 TOLERANCE: Final = 0.01
 _DIGITS: Final = 11
 """Of milliseconds since 1970 in hexadecimal; enough until the year 2527."""
-_LONG_NAME: Final = 200
-"""Names from this length on are cut in the names of directories, so that topics cannot be told apart by them."""
 _FREED: Final = StructType(
     [
         StructField("log_dir", StringType()),
@@ -112,7 +111,7 @@ def _vanished(evidence: Evidence) -> DataFrame:
     )
     there = (
         local.where(
-            F.col("kind").isin("replica", "deleted") & F.col("topic").isNotNull() & (F.length("topic") < _LONG_NAME)
+            F.col("kind").isin("replica", "deleted") & F.col("topic").isNotNull() & (F.length("topic") <= NEVER_CUT)
         )
         .groupBy("survey_id", "broker", "log_dir", "topic")
         .agg(

@@ -11,17 +11,17 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from broker.core.naming import NEVER_CUT
 from protocol.journal import FactType
 
 STEM: Final = "stem"
-_NEVER_CUT: Final = 203
 _DELETIONS: Final = (FactType.DELETION_PHASE, FactType.ACK, FactType.BYTES_FREED)
 _TOPIC: Final = "topic/"
 
 
 def stem_of(topic: Column) -> Column:
     """As much of the name as stands in a directory's name whatever follows it."""
-    return F.left(topic, F.lit(_NEVER_CUT)).alias(STEM)
+    return F.left(topic, F.lit(NEVER_CUT)).alias(STEM)
 
 
 def touched(events: DataFrame) -> DataFrame:

@@ -11,16 +11,12 @@ agents say may come long after the deletion, and, by another clock, a little bef
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from broker.core.naming import NEVER_CUT
 from protocol.clocks import CLOCK_SKEW_MS
-
-_NEVER_CUT: Final = 203
-"""Names of at most so many characters stand whole in the name of a deleted replica's directory, whatever its partition:
-255 without `-2147483647.`, 32 hexadecimal digits and `-delete`."""
 
 
 def with_span_of_replicas(lines: DataFrame, heads: DataFrame) -> DataFrame:
@@ -39,8 +35,8 @@ def with_span_of_freed(lines: DataFrame, heads: DataFrame) -> DataFrame:
     """Agents' `lines` (topic as directories name it, id_key, at, ...) with `of`; those of no span, and those whose cut
     name could be that of several topics, are left out."""
     topic, at = F.col("topic"), F.col("at")
-    stem = F.left("topic", F.lit(_NEVER_CUT + 1)).alias("stem")
-    may_be_cut = F.length(topic) > _NEVER_CUT
+    stem = F.left("topic", F.lit(NEVER_CUT + 1)).alias("stem")
+    may_be_cut = F.length(topic) > NEVER_CUT
 
     def is_named(span: Column) -> Column:
         return (span["topic"] == topic) | (may_be_cut & span["topic"].startswith(topic))

@@ -37,6 +37,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from broker.core.naming import NEVER_CUT
 from pipeline import schemas
 from pipeline.literals import day_value
 from pipeline.transforms.contract import to_schema
@@ -51,8 +52,6 @@ MAX_UNWRITTEN_DAYS: Final = 36_500
 MAX_GAP_DAYS: Final = 2
 """Between two surveys whose sizes are compared."""
 _DAY_S: Final = 86_400
-_NEVER_CUT: Final = 190
-"""Of a topic with a name as long as this, a directory that was renamed may tell the start only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ def _may_be(rule: StaleRule) -> Column:
 
 
 def _start() -> Column:
-    return F.substring("topic", 1, _NEVER_CUT)
+    return F.substring("topic", 1, NEVER_CUT)
 
 
 def _wrong(leftovers: DataFrame) -> DataFrame:

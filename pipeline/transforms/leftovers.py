@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from broker.core.naming import NEVER_CUT
 from pipeline import schemas
 from pipeline.transforms.contract import to_schema, union_of
 from pipeline.transforms.directories import LOG_DIR
@@ -235,11 +236,15 @@ def _on_their_way_out(directories: DataFrame) -> DataFrame:
 
 
 def _on_their_way(directories: DataFrame, topics: DataFrame) -> DataFrame:
-    """Replicas that move from one log directory to another, of no topic. The name may have been cut, so that it may
-    only be the start of a topic's."""
-    unknown = of_kind(directories, "future").join(topics, [*TOPIC], "left_anti")
+    """Replicas that move from one log directory to another, of no topic, whose names may have been cut, so that they
+    may only be the start of a topic's; for the others see `_misplaced`."""
+    unknown = of_kind(directories, "future").filter(_may_be_cut()).join(topics, [*TOPIC], "left_anti")
     is_start = _starts_of(unknown.select(*TOPIC).distinct(), topics)
     return unknown.join(is_start, [*TOPIC], "left_anti").select(*_on_disk(Reason.DIRECTORY_WITHOUT_TOPIC))
+
+
+def _may_be_cut() -> Column:
+    return F.length("topic") > NEVER_CUT
 
 
 def _starts_of(names: DataFrame, topics: DataFrame) -> DataFrame:
@@ -261,21 +266,27 @@ def _starts_of(names: DataFrame, topics: DataFrame) -> DataFrame:
 def _misplaced(
     surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, directories: DataFrame, topics: DataFrame
 ) -> DataFrame:
-    """Directories that no replica accounts for, and replicas that no directory accounts for.
+    """Directories that no replica accounts for, and replicas that no directory accounts for. One that is on its way to
+    another log directory is judged as a replica's, but takes no replica's place.
 
     What a topic's id says comes first: a directory of another incarnation is one wherever it lies. The directory of a
     topic that exists is not judged where the topic is marked, its assignment cannot be understood, or the partition is
     to be moved.
     """
-    found = of_kind(directories, "replica").select(
-        *REPLICA, F.col("topic_id").alias("found_id"), "log_dir", "directory", "size_bytes"
+    found, on_their_way = (
+        of_kind(directories, kind).select(
+            *REPLICA, F.col("topic_id").alias("found_id"), "log_dir", "directory", "size_bytes"
+        )
+        for kind in ("replica", "future")
     )
     is_assigned, is_found = F.col("is_due").isNotNull(), F.col("directory").isNotNull()
     is_other = differ(F.col("found_id"), F.col("wanted_id"))
+    assigned = assigned_replicas(znodes)
+    is_misplaced = is_found & (~is_assigned | is_other)
     doubtful = (
-        assigned_replicas(znodes)
-        .join(found, [*REPLICA], "full")
-        .filter((is_found & (~is_assigned | is_other)) | (~is_found & F.col("is_due")))
+        assigned.join(found, [*REPLICA], "full")
+        .filter(is_misplaced | (~is_found & F.col("is_due")))
+        .unionByName(on_their_way.filter(~_may_be_cut()).join(assigned, [*REPLICA], "left").filter(is_misplaced))
         .drop("wanted_id")
     )
     exists = F.col("exists").isNotNull()

@@ -6,6 +6,7 @@ import random
 import uuid
 from typing import Final
 
+from broker.core.naming import NEVER_CUT
 from protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -31,7 +32,7 @@ from survey.views import (
     ZooKeeperTree,
 )
 
-NAMES: Final = ("a", "orders", "orders-eu", "orders.eu", "order", "z", "long" * 50, "long" * 50 + "er", "b-1", "ba")
+NAMES: Final = ("a", "orders", "orders-eu", "orders.eu", "order", "z", "long" * 60, "long" * 60 + "er", "b-1", "ba")
 IDS: Final = tuple(TopicId(uuid.UUID(int=number)) for number in (2**120 + 7, 2**121 + 8, 2**122 + 9))
 BROKERS: Final = (1, 2, 3, 4)
 UNIQUE: Final = "0123456789abcdef" * 2
@@ -161,7 +162,8 @@ class _Draw:
             return Directory(f"lost+found{self._random.randrange(9)}", kind, None, 7)
         name = self._random.choice(NAMES)
         if kind is not DirectoryKind.REPLICA and self._random.random() < 0.5:
-            name = name[: self._random.randrange(1, len(name) + 1)]
+            shortest = NEVER_CUT if len(name) > NEVER_CUT and self._random.random() < 0.7 else 1
+            name = name[: self._random.randrange(shortest, len(name) + 1)]
         return self._directory(kind, name, self._random.randrange(4))
 
     def _directory(self, kind: DirectoryKind, name: str, partition: int) -> Directory:

@@ -19,7 +19,7 @@ DAYS: Final = 50
 NEWEST: Final = datetime(2026, 6, 30, 3, tzinfo=UTC)
 NOW: Final = NEWEST + timedelta(hours=5)
 ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
-LONG: Final = "l" * 200
+LONG: Final = "l" * 230
 RULE: Final = StaleRule(30, protected=("keep-*", "audit.?"))
 
 
@@ -102,7 +102,7 @@ TOPICS: Final = (
     Topic("elsewhere", None, more=(finding(Reason.DIRECTORY_NOT_ASSIGNED, "elsewhere"),)),
     Topic("moving", None, more=(on_disk("future", "moving-0.x-future", "moving"),)),
     Topic("with-stray", None, more=(finding(Reason.STRAY_DIRECTORY, "with-stray"),)),
-    Topic(LONG, None, more=(finding(Reason.STRAY_DIRECTORY, LONG[:195]),)),
+    Topic(LONG, None, more=(finding(Reason.STRAY_DIRECTORY, LONG[:210]),)),
     Topic("with-deleted", ("mtime", 60), more=(finding(Reason.NOT_RECLAIMED_YET, "with-deleted"),)),
     Topic("cached-otherwise", None, more=(finding(Reason.CACHED_OTHER_INCARNATION, "cached-otherwise"),)),
 )

@@ -126,8 +126,14 @@ def test_what_cannot_be_read_is_a_problem_and_not_an_exception(tmp_path: Path) -
 def test_only_what_is_of_the_wanted_topics_is_read(tmp_path: Path) -> None:
     long = "t" * 240
     mine = ["orders-0", f"orders-1.{TAG}-delete", f"orders-2.{TAG}-stray", f"orders-3.{TAG}-future"]
-    cut = f"{'t' * 200}-7.{TAG}-delete"
-    others = ["orders-archive-0", f"order-1.{TAG}-delete", "nothing of kafka's", f"{'t' * 200}-7"]
+    cut = f"{'t' * 213}-7.{TAG}-delete"
+    others = [
+        "orders-archive-0",
+        f"order-1.{TAG}-delete",
+        "nothing of kafka's",
+        f"{'t' * 213}-7",
+        f"{'t' * 200}-7.{TAG}-delete",
+    ]
     for name in (*mine, cut, *others):
         (tmp_path / name).mkdir()
     found = read_log_dir(BrokerId(1), tmp_path, {"orders", long})

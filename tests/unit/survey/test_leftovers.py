@@ -213,6 +213,13 @@ OWN = (directory("orders-0"), directory("orders-1"))
         (directory("ghost-0.ab-delete", DirectoryKind.DELETED), Reason.NOT_RECLAIMED_YET, Standing.PENDING),
         (directory("orders-0.ab-stray", DirectoryKind.STRAY), Reason.STRAY_DIRECTORY, Standing.SET_ASIDE),
         (directory("ghost-0.ab-future", DirectoryKind.FUTURE), Reason.DIRECTORY_WITHOUT_TOPIC, Standing.LEFT_OVER),
+        (directory("order-0.ab-future", DirectoryKind.FUTURE), Reason.DIRECTORY_WITHOUT_TOPIC, Standing.LEFT_OVER),
+        (directory("orders-7.ab-future", DirectoryKind.FUTURE), Reason.DIRECTORY_NOT_ASSIGNED, Standing.LEFT_OVER),
+        (
+            directory("orders-0.ab-future", DirectoryKind.FUTURE, OTHER_ID),
+            Reason.DIRECTORY_OF_OTHER_INCARNATION,
+            Standing.LEFT_OVER,
+        ),
     ],
 )
 def test_a_directory_that_should_not_be_there(extra: Directory, reason: Reason, standing: Standing) -> None:
