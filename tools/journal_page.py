@@ -20,7 +20,8 @@ set. A line is a CloudEvents 1.0 object:
      "data":{"what":"elected","epoch":7,"version":6}}
 
 (on one line). `id` is unique for its `source`: the start of the process in hexadecimal milliseconds, and a number that
-rises by one per line. `subject` says what the fact is about.
+rises by one per line. `subject` says what the fact is about. `time` never goes back within one process: its clock is
+read once, when it starts, and goes on evenly. So what is set on the machine's clock later shows after a restart.
 
 Files are `<daemon>-<id>-00000001.jsonl` and so on; the one with the highest number is being written. A file that has
 `lethe.journal.max.bytes` is closed, and the oldest ones are removed beyond `lethe.journal.max.files`, so the journal
