@@ -178,8 +178,12 @@ DELETION_SPANS: Final = _table(
     ("acknowledged_at", INSTANT, "every replica acknowledged"),
     ("znodes_gone_at", INSTANT, "its znodes were removed"),
     ("done_at", INSTANT, "deleted, as the controller sees it"),
-    ("let_go_at", INSTANT, "the mark was taken back"),
-    ("vanished_at", INSTANT, "somebody else had removed its znodes; bytes may lie on disks"),
+    ("let_go_at", INSTANT, "the mark was taken back, or refused by a controller that took over"),
+    (
+        "vanished_at",
+        INSTANT,
+        "somebody else had removed its znodes, or by then what stood there was deleted unread; bytes may lie on disks",
+    ),
     (
         "bytes_gone_at",
         INSTANT,

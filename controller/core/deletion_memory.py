@@ -50,6 +50,10 @@ class HeldBy(enum.Enum):
 
 REFUSED: Final = (HeldBy.DISABLED, HeldBy.NO_TOPIC)
 """These last until the marker is removed, and are recorded as refusals."""
+DELETING: Final = "deleting the topic"
+"""What such a refusal was to be."""
+DISABLED: Final = "delete.topic.enable is false"
+NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
 LET_GO: Final = "let go"
 """The phase in which a topic ends that was held, and is not to be deleted any more."""
 VANISHED: Final = "vanished"

@@ -32,7 +32,17 @@ from controller.core.agenda_deletion import (
 )
 from controller.core.agenda_reassignment import EndReassignments
 from controller.core.deletion import phase
-from controller.core.deletion_memory import LET_GO, REFUSED, VANISHED, HeldBy, Mark, RefusedMark
+from controller.core.deletion_memory import (
+    DELETING,
+    DISABLED,
+    LET_GO,
+    NO_SUCH_TOPIC,
+    REFUSED,
+    VANISHED,
+    HeldBy,
+    Mark,
+    RefusedMark,
+)
 from controller.core.mutation import queue_deletion
 from controller.core.turn import Turn
 from protocol.zookeeper import paths
@@ -49,8 +59,6 @@ from protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 MAX_REFUSED: Final = 1_000
 """Of more refused markers than this, the oldest are forgotten."""
-DISABLED: Final = "delete.topic.enable is false"
-NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
 _CONFIG: Final = 2
 """Where the configuration stands among the operations that remove a ghost."""
 
@@ -191,7 +199,7 @@ def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:
 def _refuse(turn: Turn, names: Sequence[str], held_by: HeldBy, why: str) -> None:
     refused = turn.context.refused_marks
     for name in names:
-        turn.refuse(f"topic/{name}", "deleting the topic", why)
+        turn.refuse(f"topic/{name}", DELETING, why)
         _hold(turn, name, held_by)
         refused.pop(name, None)
         refused[name] = RefusedMark(turn.now_ms, why)

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from broker.core.naming import NEVER_CUT
+from pipeline.transforms.journal_lines import are_refused_deletions
 from protocol.journal import FactType
 
 STEM: Final = "stem"
@@ -30,7 +31,8 @@ def touched(events: DataFrame) -> DataFrame:
     states = (F.col("type") == FactType.TRANSITION.value) & F.col("data").contains("DELETION_")
     # Agents say of themselves what happened, controllers what became of brokers.
     is_of_broker = (F.col("type") == FactType.BROKER.value) & F.col("data").contains('"what"')
-    said = events.where(F.col("type").isin(*(kind.value for kind in _DELETIONS)) | states | is_of_broker)
+    is_known = F.col("type").isin(*(kind.value for kind in _DELETIONS))
+    said = events.where(is_known | states | are_refused_deletions() | is_of_broker)
     broker = F.when(is_of_broker, F.substring_index("subject", "broker/", -1).try_cast("int")).alias("broker")
     return said.select(stem_of(_topic()), broker).where(F.col(STEM).isNotNull() | broker.isNotNull()).distinct()
 
@@ -43,7 +45,8 @@ def stems_of(topics: DataFrame) -> DataFrame:
 def lines_about(events: DataFrame, affected: DataFrame) -> DataFrame:
     """The lines about these topics, and those about brokers, of which deletions may have to wait."""
     kinds = (*_DELETIONS, FactType.TRANSITION, FactType.BROKER)
-    about = events.where(F.col("type").isin(*(kind.value for kind in kinds))).withColumn(STEM, stem_of(_topic()))
+    is_about = F.col("type").isin(*(kind.value for kind in kinds)) | are_refused_deletions()
+    about = events.where(is_about).withColumn(STEM, stem_of(_topic()))
     of_brokers = about.where(F.col("type") == FactType.BROKER.value)
     return about.join(affected, STEM, "left_semi").unionByName(of_brokers).drop(STEM)
 

@@ -17,6 +17,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from controller.core.deletion_memory import DELETING
+from pipeline.outcomes import REFUSED_AS
+
 MAX_PIECE: Final = 100_000
 """A range of more partitions than this is no range of a topic's partitions: it is left to the audit."""
 _PIECE: Final = r"^(\d{1,9})(?:-(\d{1,9}))?$"
@@ -40,10 +43,14 @@ _BY_STATE: Final = {
 
 
 def phase_lines(events: DataFrame) -> DataFrame:
-    """lethe.deletion-phase: topic, id_key, at, source, seq, id, controller, phase, partitions, replicas, held_by."""
-    lines = events.where(F.col("type") == "deletion-phase")
+    """lethe.deletion-phase, and the lethe.refusal of a deletion, as the phase in which one ended that was going on:
+    topic, id_key, at, source, seq, id, controller, phase, partitions, replicas, held_by, is_refusal."""
+    is_refusal = F.col("type") == "refusal"
+    outcome = F.coalesce(*(F.when(F.col("said.why") == why, phase) for why, phase in REFUSED_AS.items()))
+    refused_as = F.when(F.col("said.what") == DELETING, outcome)
+    lines = events.where((F.col("type") == "deletion-phase") | are_refused_deletions())
     return (
-        _parsed(lines, "phase", "topic_id", "partitions", "replicas", "held_by")
+        _parsed(lines, "phase", "topic_id", "partitions", "replicas", "held_by", "what", "why")
         .select(
             _topic().alias("topic"),
             _id_key(),
@@ -52,13 +59,19 @@ def phase_lines(events: DataFrame) -> DataFrame:
             _seq().alias("seq"),
             "id",
             _number_after("source", "/lethe/controller/").alias("controller"),
-            F.col("said.phase").alias("phase"),
+            F.when(is_refusal, refused_as).otherwise(F.col("said.phase")).alias("phase"),
             F.col("said.partitions").try_cast("int").alias("partitions"),
             F.col("said.replicas").try_cast("int").alias("replicas"),
             F.col("said.held_by").alias("held_by"),
+            is_refusal.alias("is_refusal"),
         )
         .where("topic is not null and phase is not null and at is not null")
     )
+
+
+def are_refused_deletions() -> Column:
+    """Whether a line of CONTROLLER_EVENTS says that a deletion was refused; of few others as well."""
+    return (F.col("type") == "refusal") & F.col("data").contains(DELETING)
 
 
 def replica_lines(events: DataFrame) -> DataFrame:

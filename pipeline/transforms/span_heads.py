@@ -5,13 +5,19 @@ and counted through: a line after `let go` or `vanished` begins the next span, a
 `done` does too. With an id `done` is final: what a controller with a slow clock seems to have written after it belongs
 to the same span. A failover makes `queued` and `started` again, of the same span.
 
-With an id `vanished` is final for others: what another controller seems to have written after it, by as much as clocks
-may differ, was written before it. Whoever wrote `vanished` has one clock, so a line of its own after it is later. Not
-so after `let go`: that topic lives, and may be marked again at once, also under another controller.
+With an id `vanished` is final for others, and so is a refusal: what another controller seems to have written after it,
+by as much as clocks may differ, was written before it. Whoever wrote it has one clock, so a line of its own after it is
+later. Not so after `let go`: that topic lives, and may be marked again at once, also under another controller.
 
 A topic that nobody can understand is held without an id, although it may have one: such a line belongs to what the next
-line about that name is about. If such a topic vanishes, what was going on under its name has ended: that line belongs
-to what the line before it was about.
+line about that name is about. If such a topic vanishes or is let go, what was going on under its name has ended: that
+line belongs to what the line before it was about. So does the refusal of a controller that took over, who knows nothing
+of what had begun; it says nothing of a topic of which nothing was going on.
+
+If such a topic is deleted, it is a deletion of its own, without an id: nobody has said that the topic is the one that
+was marked before. Whether or not it is, a name has one topic, and when that was deleted the one before was gone too.
+Its deletion has `vanished` then, with the line that says so: it was not seen to the end, and what lies on disks a
+survey finds.
 
 A span in whose journal lines are missing has holes, at the beginning too. Its `works_from` is the first line that is
 not about holding it back: only from then on do acknowledgements and freed bytes belong to it.
@@ -30,6 +36,7 @@ from pipeline.transforms.journal_lines import phase_lines
 
 KEY: Final = ("topic", "id_key", "span")
 _HELD: Final = "held"
+_ENDS: Final = tuple(ENDED_AT)
 _ORDER: Final = ("at", "source", "seq", "id")
 _PHASES: Final = {
     "queued_at": "queued",
@@ -53,20 +60,37 @@ def span_heads(events: DataFrame) -> DataFrame:
 
 
 def _with_found_ids(lines: DataFrame) -> DataFrame:
-    phase, id_key = F.col("phase"), F.col("id_key")
-    is_blind_hold = (id_key == "") & (phase == _HELD)
-    before = Window.partitionBy("topic").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    phase, is_blind = F.col("phase"), F.col("id_key") == ""
+    is_blind_hold = is_blind & (phase == _HELD)
+    in_order = Window.partitionBy("topic").orderBy(*_ORDER)
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     # Of a topic that is gone nothing is going on.
-    goes_on = F.struct(F.when(phase.isin(DONE, VANISHED), "").otherwise(id_key).alias("id_key"))
-    last_sighted = F.last(F.when(~is_blind_hold, goes_on), ignorenulls=True).over(before)
+    goes_on = F.struct(F.when(phase.isin(DONE, VANISHED), "").otherwise(F.col("id_key")).alias("id_key"))
+    last_sighted = F.last(F.when(~(is_blind & phase.isin(_HELD, LET_GO)), goes_on), ignorenulls=True).over(before)
+    last_named = F.struct("id_key", phase.isin(*_ENDS).alias("is_over"))
+    last_named = F.last(F.when(~is_blind | phase.isin(*_ENDS), last_named), ignorenulls=True).over(before)
     backwards = Window.partitionBy("topic").orderBy(*(F.col(name).desc() for name in _ORDER))
     until_here = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     next_sighted = F.last(F.when(~is_blind_hold, F.struct("id_key")), ignorenulls=True).over(until_here)
     return (
-        lines.withColumn("sighted", last_sighted)
-        .withColumn("id_key", _unless_known((id_key == "") & (phase == VANISHED)))
+        lines.withColumn("is_going_on", ~F.lag("phase").over(in_order).isin(*_ENDS))
+        .where(~F.col("is_refusal") | F.col("is_going_on"))
+        .withColumns({"sighted": last_sighted, "named": last_named})
+        .withColumn("id_key", _unless_known(is_blind & phase.isin(VANISHED, LET_GO)))
         .withColumn("sighted", next_sighted)
         .withColumn("id_key", _unless_known(is_blind_hold))
+        .transform(_with_those_before)
+    )
+
+
+def _with_those_before(lines: DataFrame) -> DataFrame:
+    """Where a topic was deleted without an id, a line more: that one with an id has vanished."""
+    is_after_named = (F.col("id_key") == "") & (F.col("phase") == DONE) & ~F.col("named.is_over")
+    ids = F.when(is_after_named, F.array(F.lit(""), F.col("named.id_key"))).otherwise(F.array("id_key"))
+    is_other = F.col("of_id") != F.col("id_key")
+    said = {name: F.when(~is_other, F.col(name)) for name in ("partitions", "replicas")}
+    return lines.withColumn("of_id", F.explode(ids)).withColumns(
+        {**said, "phase": F.when(is_other, VANISHED).otherwise(F.col("phase")), "id_key": F.col("of_id")}
     )
 
 
@@ -78,8 +102,10 @@ def _numbered(lines: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("topic", "id_key").orderBy(*_ORDER)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     ends = F.col("phase").isin(LET_GO, VANISHED) | ((F.col("phase") == DONE) & (F.col("id_key") == ""))
-    last_end = F.last(F.when(ends, F.struct("at", "source", "phase")), ignorenulls=True).over(before)
-    of_another = (last_end["phase"] == VANISHED) & (last_end["source"] != F.col("source")) & (F.col("id_key") != "")
+    is_last_word = (F.col("phase") == VANISHED) | F.col("is_refusal")
+    last_end = F.struct("at", "source", is_last_word.alias("is_last_word"))
+    last_end = F.last(F.when(ends, last_end), ignorenulls=True).over(before)
+    of_another = last_end["is_last_word"] & (last_end["source"] != F.col("source")) & (F.col("id_key") != "")
     is_before = ~ends & of_another & (F.col("at") <= later(last_end["at"]))
     ended = F.coalesce(F.sum(ends.cast("int")).over(before), F.lit(0))
     numbered = lines.withColumn("span", (ended + F.when(is_before, 0).otherwise(1)).cast("int"))

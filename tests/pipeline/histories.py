@@ -8,12 +8,15 @@ import json
 import random
 from typing import Final
 
+from controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
 from tests.pipeline.journals import ABSENT, Journal, Line
 
 _HOLDS: Final = ("PAUSED", "REASSIGNMENT", "UNREADABLE")
 _ERRORS: Final = ("KAFKA_STORAGE_ERROR", "STALE_BROKER_EPOCH", "the answer does not list the partition")
 _RANGES: Final = ("0-1", "0", "1", "0,1", "0-2,4")
 _PAUSES: Final = ("deletions are paused", "deletions go on")
+_REFUSALS: Final = (DISABLED, NO_SUCH_TOPIC)
+_REFUSED: Final = (DELETING, DELETING, DELETING, "removing its deletion marker")
 _NONSENSE: Final = ("0-999999999", "x", "", "3-1", "0--1", "99999999999", "0,,1")
 
 
@@ -58,7 +61,9 @@ class History:
         for phase in ("tombstoned", "acknowledged", "removed", "done")[:reached]:
             self._phase(topic, phase, topic_id)
         if reached < 4 and self.random.random() < 0.5:
-            self._vanished(topic, topic_id)
+            self.random.choice((self._vanished, self._vanished, self._refused, self._unread))(topic, topic_id)
+        if self.random.random() < 0.1:
+            self._refused(topic, topic_id)
         for broker in self.brokers:
             for _ in range(self.random.choice((0, 1, 1, 2))):
                 error = self.random.choice((None, None, None, "EIO"))
@@ -82,6 +87,21 @@ class History:
             self.controller = 2003 - self.controller
             self._phase(topic, "held", None, held_by="UNREADABLE")
         self._phase(topic, "vanished", None if is_unreadable else topic_id)
+
+    def _refused(self, topic: str, _: str | None) -> None:
+        """A later controller, as a rule, looks at the mark and does not want to."""
+        if self.random.random() < 0.8:
+            self.controller = 2003 - self.controller
+        why = self.random.choice((*_REFUSALS, "of something else"))
+        self.journal.refused(self._at(), topic, why, self.controller, self.random.choice(_REFUSED))
+
+    def _unread(self, topic: str, _: str | None) -> None:
+        """A later controller cannot read the topic's znode; a person has it deleted as it is, or unmarks it."""
+        self.controller = 2003 - self.controller
+        self._phase(topic, "held", None, held_by="UNREADABLE")
+        ended = self.random.choice((("let go",), ("queued", "started", "removed", "done"), ("queued", "done")))
+        for phase in ended:
+            self._phase(topic, phase, None)
 
     def _replicas(self, topic: str, topic_id: str | None, broker: int) -> None:
         ranges = self.random.choice(_RANGES)

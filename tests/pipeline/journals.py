@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from controller.core.deletion_memory import DELETING
 from pipeline import schemas
 from pipeline.io.frames import frame_of
 from protocol.journal import partition_ranges, time_from_text
@@ -50,6 +51,9 @@ class Journal:
         """One a second."""
         for number, phase in enumerate(phases):
             self.phase(at + 1000 * number, topic, phase, topic_id, by)
+
+    def refused(self, at: int, topic: str, why: str, by: int = 1001, what: str = DELETING) -> None:
+        self.line(at, f"/lethe/controller/{by}", "refusal", f"topic/{topic}", what=what, why=why)
 
     def moved(
         self, at: int, topic: str, broker: int, after: str, partitions: str = "0-1", topic_id: str | None = ABSENT

@@ -27,6 +27,11 @@ AT = {
     "let go": "let_go_at",
     "vanished": "vanished_at",
 }
+ENDS = ("done", "vanished", "let go")
+REFUSED_AS = {
+    "delete.topic.enable is false": "let go",
+    "there is no such topic; its marker is removed": "vanished",
+}
 
 
 def text(ms: int | None) -> str | None:
@@ -106,6 +111,9 @@ def spans(lines: Iterable[Line]) -> list[Span]:
     for line, said in ordered:
         if line.type == "deletion-phase" and said.get("phase") is not None:
             by_name[line.subject.removeprefix("topic/")].append((line, said))
+        elif line.type == "refusal" and said.get("what") == "deleting the topic" and said.get("why") in REFUSED_AS:
+            refused = {"phase": REFUSED_AS[said["why"]], "is_refusal": True}
+            by_name[line.subject.removeprefix("topic/")].append((line, refused))
     found: list[Span] = []
     for topic, mine in by_name.items():
         found += _spans_of(topic, mine)
@@ -115,13 +123,35 @@ def spans(lines: Iterable[Line]) -> list[Span]:
     return found
 
 
+def _of_what_goes_on(mine: list[tuple[Line, Row]]) -> Iterator[tuple[Line, Row]]:
+    """Without refusals where nothing was going on."""
+    previous = ENDS[0]
+    for line, said in mine:
+        if not said.get("is_refusal") or previous not in ENDS:
+            yield line, said
+        previous = said["phase"]
+
+
+def _with_those_before(mine: Iterable[tuple[Line, Row]]) -> Iterator[tuple[Line, Row]]:
+    """When a topic without an id was deleted, the one with an id before it had gone."""
+    named, is_over = None, True
+    for line, said in mine:
+        yield line, said
+        topic_id, phase = said.get("topic_id"), said["phase"]
+        if topic_id is None and phase == "done" and not is_over:
+            yield line, {"phase": "vanished", "topic_id": named}
+        if topic_id is not None or phase in ENDS:
+            named, is_over = topic_id, phase in ENDS
+
+
 def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
     before: str | None = None
+    mine = list(_with_those_before(_of_what_goes_on(mine)))
     for _, said in mine:
         is_nameless = said.get("topic_id") is None
-        if is_nameless and said["phase"] == "vanished":
+        if is_nameless and said["phase"] in ("vanished", "let go"):
             said["topic_id"] = before
-        if not (is_nameless and said["phase"] == "held"):
+        if not (is_nameless and said["phase"] in ("held", "let go")):
             before = None if said["phase"] in ("done", "vanished") else said.get("topic_id")
     following: str | None = None
     for _, said in reversed(mine):
@@ -130,13 +160,13 @@ def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
         else:
             following = said.get("topic_id")
     spans: dict[str | None, list[Span]] = defaultdict(list)
-    ends: dict[str | None, list[tuple[Line, str]]] = defaultdict(list)
+    ends: dict[str | None, list[tuple[Line, bool]]] = defaultdict(list)
     for line, said in mine:
         topic_id, phase, at = said.get("topic_id"), said["phase"], line.time_ms
         index = len(ends[topic_id])
         if phase in ("let go", "vanished") or (phase == "done" and topic_id is None):
-            ends[topic_id].append((line, phase))
-        elif topic_id is not None and _has_vanished_by_another_clock(ends[topic_id][-1:], line):
+            ends[topic_id].append((line, phase == "vanished" or "is_refusal" in said))
+        elif topic_id is not None and _has_ended_by_another_clock(ends[topic_id][-1:], line):
             index -= 1
         if index == len(spans[topic_id]):
             spans[topic_id].append(Span(topic, topic_id, index + 1))
@@ -154,11 +184,11 @@ def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
     return [span for each in spans.values() for span in each]
 
 
-def _has_vanished_by_another_clock(newest: list[tuple[Line, str]], line: Line) -> bool:
+def _has_ended_by_another_clock(newest: list[tuple[Line, bool]], line: Line) -> bool:
     """Whether the newest end is one that the line, of somebody else, was written before, clocks being what they are."""
     return any(
-        phase == "vanished" and end.source != line.source and line.time_ms - end.time_ms <= CLOCK_SKEW_MS
-        for end, phase in newest
+        is_last_word and end.source != line.source and line.time_ms - end.time_ms <= CLOCK_SKEW_MS
+        for end, is_last_word in newest
     )
 
 

@@ -119,6 +119,11 @@ def test_the_examples_are_worth_something(made: Made) -> None:
     assert sum(span["bytes_gone_at"] is not None for span in spans) > 10
     assert sum(len(span["controllers"]) > 1 for span in spans) > 10
     assert sum(len(span["held"]) > 1 for span in spans) > 10
+    last = {span["last_line"] for span in spans if span["outcome"] in ("let go", "vanished")}
+    assert sum(line.type == "refusal" and f"{line.source} {line.id}" in last for line in made.lines) > 5
+    assert sum(line.type == "refusal" for line in made.lines) > 20, "others that end nothing"
+    done = {span["done_line"] for span in spans if span["topic_id"] is None}
+    assert len(done & {span["last_line"] for span in spans if span["outcome"] == "vanished"}) > 2, "unread"
     assert sum(any(at > end for at, _ in span.lines) for span, end in _vanished(made)) > 2, "by another clock"
     assert len({span["day"] for span in spans}) > 1
     paused = [row["paused_at"] for row in reference_gold.controller_tenures(made.lines)]

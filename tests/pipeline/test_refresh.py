@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from controller.core.deletion_memory import DISABLED
 from pipeline import tables
 from pipeline.io.lake import Lake
 from pipeline.jobs.refresh import refresh_deletions
@@ -34,3 +35,17 @@ def test_a_late_line_about_a_broker_tells_why_it_was_waited_for(spark: SparkSess
             reasons.append([wait["reason"] for wait in span["waited_for"]])
     assert reasons == [["unreachable"], ["broker_to_return"], ["unreachable"], ["unreachable"]]
     assert written == [{DAY}, {DAY}, {DAY}, set()], "nothing is made anew for what changes nothing"
+
+
+def test_the_refusal_of_who_took_over_ends_a_deletion(spark: SparkSession, tmp_path: Path) -> None:
+    journal = Journal()
+    journal.phases(0, "begun", ("queued", "started"))
+    journal.refused(9000, "begun", DISABLED, by=1002)
+    lake = Lake(spark, str(tmp_path / "lake"))
+    outcomes = []
+    with lake.writer("refresh"):
+        for new in (journal.lines[:-1], journal.lines[-1:]):
+            lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
+            refresh_deletions(lake, [DAY], lambda _: None, F.col("id").isin([line.id for line in new]))
+            outcomes += [row["outcome"] for row in lake.read(tables.DELETION_SPANS).collect()]
+    assert outcomes == ["open", "let go"]

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC
 from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.slo import deletion_slo
 from pipeline.transforms.span_heads import span_heads
@@ -88,6 +89,38 @@ def _put_back_at_once(journal: Journal) -> None:
     journal.phase(2000, "let-go", "queued", "id", by=1002)
 
 
+def _refused(journal: Journal) -> None:
+    """The first controller was killed, and the second one does not want to. The first one's clock is ahead."""
+    for topic, why in (("disabled", DISABLED), ("no-topic", NO_SUCH_TOPIC), ("other-why", "no reason")):
+        journal.phases(0, topic, ("queued", "started"), "id")
+        journal.refused(5000, topic, why, by=1002)
+        journal.refused(5500, topic, why, by=1002)
+        journal.phase(6000, topic, "tombstoned", "id")
+    journal.phase(9_000, "disabled", "queued", "id", by=1002)
+    journal.phases(0, "id-less", ("queued", "started"))
+    journal.refused(5000, "id-less", DISABLED, by=1002)
+    journal.refused(0, "never", DISABLED)
+    journal.phases(0, "was-done", WHOLE, "id")
+    journal.refused(10_000, "was-done", NO_SUCH_TOPIC, by=1002)
+    journal.phases(0, "marked-only", ("queued",), "id")
+    journal.refused(5000, "marked-only", DISABLED, by=1002, what="removing its deletion marker")
+
+
+def _unread(journal: Journal) -> None:
+    """The second controller cannot read the znode of what the first one has begun, and deletes it when told to."""
+    journal.phases(0, "unread", ("queued", "started"), "id0")
+    journal.moved(1500, "unread", 1, STARTED, topic_id="id0")
+    for at in (5000, 50_000):
+        journal.phase(at, "unread", "held", None, by=1002, held_by="UNREADABLE")
+        for number, phase in enumerate(WHOLE, 1):
+            journal.phase(at + 1000 * number, "unread", phase, None, by=1002, partitions=9)
+    journal.phases(0, "unread-let-go", ("queued", "started"), "id0")
+    journal.phase(5000, "unread-let-go", "held", None, by=1002, held_by="UNREADABLE")
+    journal.phase(7000, "unread-let-go", "let go", None, by=1002)
+    journal.phases(0, "unread-again", WHOLE, "id0")
+    journal.phases(20_000, "unread-again", WHOLE, None, by=1002)
+
+
 class Tables(NamedTuple):
     spans: list[Row]
     replicas: list[Row]
@@ -104,7 +137,17 @@ class Tables(NamedTuple):
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     journal = Journal()
-    for case in (_with_ids, _without_ids, _held, _put_back, _unreadable, _slow_clock, _put_back_at_once):
+    for case in (
+        _with_ids,
+        _without_ids,
+        _held,
+        _put_back,
+        _unreadable,
+        _slow_clock,
+        _put_back_at_once,
+        _refused,
+        _unread,
+    ):
         case(journal)
     bronze = events(spark, reversed(journal.lines)).cache()
     heads = span_heads(bronze).cache()
@@ -169,9 +212,41 @@ def test_a_topic_that_nobody_could_read_by_then(tables: Tables) -> None:
     assert [row["vanished_at"] for row in rows] == [at(9000), at(21_000), None, at(41_000)]
 
 
+def test_a_controller_that_took_over_refuses_what_had_begun(tables: Tables) -> None:
+    row, again = tables.of("disabled")
+    assert (row["outcome"], row["let_go_at"], row["controllers"]) == ("let go", at(5000), [1001, 1002])
+    assert row["tombstoned_at"] == at(6000), "before the end, by the clock of who was killed"
+    assert (again["span"], again["outcome"], again["marked_at"]) == (2, "open", at(9000))
+    (row,) = tables.of("no-topic")
+    assert (row["topic_id"], row["outcome"], row["vanished_at"]) == ("id", "vanished", at(5000))
+    (row,) = tables.of("id-less")
+    assert (row["outcome"], row["let_go_at"]) == ("let go", at(5000))
+
+
+def test_a_refusal_ends_nothing_else(tables: Tables) -> None:
+    assert tables.of("never") == []
+    ((done,), (other,), (marked,)) = map(tables.of, ("was-done", "other-why", "marked-only"))
+    assert (done["outcome"], done["vanished_at"], other["outcome"], marked["outcome"]) == ("done", None, "open", "open")
+
+
+def test_a_topic_whose_id_nobody_could_read_any_more(tables: Tables) -> None:
+    named, first, second = tables.of("unread")
+    assert (named["topic_id"], named["outcome"], named["vanished_at"]) == ("id0", "vanished", at(11_000))
+    assert (named["span"], named["held"], named["partitions"], named["controllers"]) == (1, [], 2, [1001, 1002])
+    assert named["last_line"] == first["done_line"], "which says so"
+    assert [(row["topic_id"], row["outcome"]) for row in (first, second)] == [(None, "done")] * 2
+    (row,) = tables.of("unread-let-go")
+    assert (row["topic_id"], row["outcome"], row["let_go_at"]) == ("id0", "let go", at(7000))
+    assert [hold["held_by"] for hold in row["held"]] == ["UNREADABLE"]
+    named, unnamed = tables.of("unread-again")
+    assert (named["outcome"], named["vanished_at"], unnamed["outcome"]) == ("done", None, "done")
+
+
 def test_it_is_neither_a_success_nor_stuck(tables: Tables) -> None:
     (all_,) = (row for row in tables.slo if (row["day"], row["size_class"]) == ("2026-01-02", "all"))
-    assert [all_[name] for name in ("deletions", "done", "let_go", "vanished", "open")] == [17, 2, 1, 10, 4]
-    assert (all_["deleted_max_ms"], all_["reclaimed"]) == (5000, 0)
-    open_again = ("at-once", "let-go", "put-back", "slow-clock", "too-late")
-    assert sorted((row["topic"], row["span"]) for row in tables.stuck) == [(topic, 2) for topic in open_again]
+    assert [all_[name] for name in ("deletions", "done", "let_go", "vanished", "open")] == [30, 7, 4, 12, 7]
+    assert (all_["deleted_max_ms"], all_["reclaimed"]) == (6000, 0)
+    open_again = ("at-once", "disabled", "let-go", "put-back", "slow-clock", "too-late")
+    still = (("marked-only", 1), ("other-why", 1))
+    assert {(row["topic"], row["span"]) for row in tables.stuck} == {*((topic, 2) for topic in open_again), *still}
+    assert len(tables.stuck) == len(open_again) + len(still)

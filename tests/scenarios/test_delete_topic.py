@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
 from protocol.journal import FactType
 from protocol.vocabulary import topic_id_to_text
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
+from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.scenarios.plot import causes, cluster, is_gone, led, with_topic
 
 
@@ -25,6 +28,29 @@ def test_resume_delete_topic_on_controller_failover() -> None:
     world.start_broker(3)
     world.elect()
     assert is_gone(world, "test")
+
+
+@pytest.mark.parametrize("why", [DISABLED, NO_SUCH_TOPIC])
+def test_what_is_written_of_a_deletion_that_the_next_controller_refuses(why: str) -> None:
+    """It knows nothing of what had begun, so that the refusal is all that tells of the end."""
+    world = with_topic(cluster(), "test", (1, 2, 3))
+    world.stop_broker(3)
+    world.mark("test")
+    world.run()
+    world.crash()
+    told = world.recorded(FactType.DELETION_PHASE)
+    assert [fact.data["phase"] for fact in told] == ["queued", "started", "tombstoned"]
+    if why == DISABLED:
+        config = b'{"version":1,"config":{"delete.topic.enable":"false"}}'
+        world.write(Create(paths.config_broker_default(), config))
+    else:
+        state = paths.partition_state("test", 0)
+        tree = (state, paths.topic_partition("test", 0), paths.topic_partitions("test"), paths.topic("test"))
+        world.write(*(Delete(path) for path in tree))
+    world.elect()
+    assert not world.exists(paths.delete_topic("test"))
+    assert world.recorded(FactType.DELETION_PHASE) == told
+    assert [fact.data for fact in world.recorded(FactType.REFUSAL)] == [{"what": DELETING, "why": why}]
 
 
 def test_partitions_added_by_hand_to_a_topic_that_is_being_deleted_never_come_to_life() -> None:

@@ -10,9 +10,9 @@ from controller.core import mutation
 from controller.core.agenda import ListTopics
 from controller.core.agenda_deletion import ListDeletions, QueueDeletions, ReadPause
 from controller.core.context import Context, SetAside
-from controller.core.deletion_memory import HeldBy, Mark
+from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, HeldBy, Mark
 from controller.core.effects import Effect, Record, Send
-from controller.core.marks import DISABLED, MAX_REFUSED, NO_SUCH_TOPIC
+from controller.core.marks import MAX_REFUSED
 from protocol.journal import FactType
 from protocol.vocabulary import ReplicaAssignment, TopicPartition
 from protocol.zookeeper import paths
