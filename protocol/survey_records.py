@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import re
+import zlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -75,6 +76,11 @@ MANIFEST: Final = File(
         ),
         Column("problems", Kind.PROBLEMS, "what could not be seen, and why"),
         Column("rows", Kind.COUNTS, "how many rows each other file has, by its name"),
+        Column(
+            "checksums",
+            Kind.COUNTS,
+            "of each other file, by its name: the CRC-32 of all its lines, added up; not in what older versions kept",
+        ),
     ),
 )
 ZNODES: Final = File(
@@ -175,6 +181,11 @@ def survey_id(taken_at_ms: int, host: str = "") -> str:
     moment = time_to_text(taken_at_ms).replace("-", "").replace(":", "")
     where = _NO_PART_OF_A_NAME.sub("-", host)[:_HOST_MAX].strip("-.")
     return f"{moment}-{where}" if where else moment
+
+
+def checksum(line: bytes) -> int:
+    """What a line, without its end, adds to its file's checksum."""
+    return zlib.crc32(line)
 
 
 def row_problems(file: File, row: Mapping[str, JsonValue]) -> list[str]:

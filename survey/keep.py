@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from protocol.survey_records import MANIFEST, ROW_FILES, survey_id
+from protocol.survey_records import MANIFEST, ROW_FILES, checksum, survey_id
 from survey.records import Row, manifest, rows_of
 from survey.views import Survey
 
@@ -56,8 +56,9 @@ def keep(survey: Survey, out: Path, open_new: Opener = _open_new) -> Path:
         _make(out, undo)
         undo.callback(shutil.rmtree, hidden, ignore_errors=True)
         hidden.mkdir()
-        rows = {file.name: _write(hidden / file.name, rows_of(file, survey), open_new) for file in ROW_FILES}
-        _write(hidden / MANIFEST.name, (manifest(survey, rows),), open_new)
+        written = {file.name: _write(hidden / file.name, rows_of(file, survey), open_new) for file in ROW_FILES}
+        rows, checksums = ({name: said[which] for name, said in written.items()} for which in (0, 1))
+        _write(hidden / MANIFEST.name, (manifest(survey, rows, checksums),), open_new)
         _sync_directory(hidden)
         hidden.rename(target)
         undo.pop_all()
@@ -84,16 +85,18 @@ def _hidden(out: Path, name: str) -> Path:
     return out / f".{name}-{secrets.token_hex(4)}"
 
 
-def _write(path: Path, rows: Iterable[Row], open_new: Opener) -> int:
-    """Write the rows, a line each, and make them durable; how many there were."""
-    count = 0
+def _write(path: Path, rows: Iterable[Row], open_new: Opener) -> tuple[int, int]:
+    """Write the rows, a line each, and make them durable; how many there were, and their checksum."""
+    count, sum_ = 0, 0
     with open_new(path) as file:
         for row in rows:
-            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+            line = orjson.dumps(row)
+            file.write(line + b"\n")
             count += 1
+            sum_ += checksum(line)
         file.flush()
         os.fsync(file.fileno())
-    return count
+    return count, sum_
 
 
 def _sync_directory(path: Path) -> None:

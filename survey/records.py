@@ -17,8 +17,8 @@ _LAST_INSTANT_MS: Final = 253_402_300_799_999
 """The end of the year 9999: a file's time may be anything, a time in text may not."""
 
 
-def manifest(survey: Survey, rows: dict[str, int]) -> Row:
-    """The object of `survey.json`; `rows` are the numbers of rows by file."""
+def manifest(survey: Survey, rows: dict[str, int], checksums: dict[str, int]) -> Row:
+    """The object of `survey.json`; `rows` are the numbers of rows by file, as are `checksums`."""
     return {
         "version": VERSION,
         **_base(survey),
@@ -28,6 +28,7 @@ def manifest(survey: Survey, rows: dict[str, int]) -> Row:
         "in_motion": [*survey.in_motion],
         "problems": [{"where": printable(where), "what": printable(what)} for where, what in survey.problems],
         "rows": {**rows},
+        "checksums": {**checksums},
     }
 
 

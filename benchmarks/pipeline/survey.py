@@ -21,7 +21,17 @@ import orjson
 from benchmarks.pipeline.planted import Planted
 from protocol.findings import Reason
 from protocol.journal import time_to_text
-from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ROW_FILES, VERSION, ZNODES, File, survey_id
+from protocol.survey_records import (
+    DIRECTORIES,
+    MANIFEST,
+    METADATA,
+    ROW_FILES,
+    VERSION,
+    ZNODES,
+    File,
+    checksum,
+    survey_id,
+)
 
 BROKERS: Final = tuple(range(1, 11))
 LOG_DIRS: Final = 4
@@ -45,7 +55,7 @@ def write_survey(directory: Path, directories: int, *, taken_at_ms: int, seed: i
     with ProcessPoolExecutor(processes) as pool:
         work = partial(_write_chunk, parts, taken_at_ms, seed, topics)
         planted = sum(pool.map(work, starts), _write_head(parts, taken_at_ms))
-    rows = {}
+    rows, checksums = {}, {}
     for file in ROW_FILES:
         pieces = [parts / f"head-{file.name}", *(parts / f"{start}-{file.name}" for start in starts)]
         with (parts / file.name).open("wb") as whole:
@@ -53,18 +63,21 @@ def write_survey(directory: Path, directories: int, *, taken_at_ms: int, seed: i
                 with piece.open("rb") as part:
                     shutil.copyfileobj(part, whole, 1 << 20)
                 piece.unlink()
+        with (parts / file.name).open("rb") as lines:
+            checksums[file.name] = sum(checksum(line.rstrip(b"\n")) for line in lines)
     rows[ZNODES.name] = planted.znodes
     rows[METADATA.name] = planted.cached + len(BROKERS)
     rows[DIRECTORIES.name] = planted.directories + len(BROKERS) * LOG_DIRS
-    (parts / MANIFEST.name).write_bytes(orjson.dumps(_manifest(identity, taken_at_ms, rows)))
+    (parts / MANIFEST.name).write_bytes(orjson.dumps(_manifest(identity, taken_at_ms, rows, checksums)))
     planted.size_bytes += sum((parts / file.name).stat().st_size for file in ROW_FILES)
     parts.rename(directory / identity)
     return planted
 
 
-def _manifest(identity: str, taken_at_ms: int, rows: dict[str, int]) -> dict[str, object]:
+def _manifest(identity: str, taken_at_ms: int, rows: dict[str, int], checksums: dict[str, int]) -> dict[str, object]:
     taken = {"version": VERSION, "survey_id": identity, "taken_at": time_to_text(taken_at_ms), "took_ms": 60_000}
-    return {**taken, "cluster_id": "synthetic", "complete": True, "in_motion": [], "problems": [], "rows": rows}
+    seen = {"cluster_id": "synthetic", "complete": True, "in_motion": [], "problems": []}
+    return {**taken, **seen, "rows": rows, "checksums": checksums}
 
 
 def _template(file: File, taken_at_ms: int) -> dict[str, object]:

@@ -34,6 +34,11 @@ class KeptSurvey:
         assert isinstance(rows, dict), "as every manifest that was read"
         return int(rows[file.name])  # type: ignore[arg-type]  # row_problems has seen that it is one
 
+    def checksum(self, file: File) -> int | None:
+        """What its lines come to; None where the manifest does not say it."""
+        checksums = self.manifest["checksums"]
+        return checksums.get(file.name) if isinstance(checksums, dict) else None  # type: ignore[return-value]
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedSurvey:
@@ -132,7 +137,7 @@ def _read(path: str, text: str) -> KeptSurvey | RefusedSurvey:
     version = manifest.get("version")
     if isinstance(version, int) and version > VERSION:
         return RefusedSurvey(path, text, f"it has form {version}, and this program knows {VERSION}: use a newer one")
-    known = {name: value for name, value in manifest.items() if name in MANIFEST.column_names}
+    known = {"checksums": None} | {name: value for name, value in manifest.items() if name in MANIFEST.column_names}
     problems = row_problems(MANIFEST, known)
     problems += [
         f"{name!r} is null" for name in ("version", "survey_id", "taken_at", "rows") if known.get(name) is None

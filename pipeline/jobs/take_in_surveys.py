@@ -8,6 +8,9 @@ A survey is taken in whole or not at all. That a topic's znode is not among its 
 and what lies on the disks of it is left over; so a survey with a single row that cannot be used, or that is another
 survey's, is refused, and so is one with two rows of the same key. The rows of all its files are staged and counted
 before the first of them is added to a table.
+
+It is taken in as it was kept: a file whose lines do not come to the checksum in its manifest was changed since then, so
+that of copies that differ the true one counts. What older versions kept has no checksums.
 """
 
 from __future__ import annotations
@@ -69,10 +72,10 @@ def take_in_surveys(
     ours, strange = _of_one_cluster(found, lake.cluster_id)
     refused += strange
     unknown = [survey for survey in ours if survey.survey_id not in known]
-    missing = _missing(spark, unknown)
+    missing, changed = _looked_through(spark, unknown)
     refused += [Refused(path, why) for path, why in missing.items()]
     whole = [survey for survey in unknown if survey.path not in missing]
-    taken, new, more = _take_in_rows(spark, lake, whole, ingested_at=ingested_at, batch_id=batch_id)
+    taken, new, more = _take_in_rows(spark, lake, whole, changed, ingested_at=ingested_at, batch_id=batch_id)
     refused += more
     keep_aside(lake, _refused_manifests(spark, unusable), len(unusable), [*manifests, *_gone(spark, lake)])
     if new:
@@ -85,9 +88,16 @@ def take_in_surveys(
 
 
 def _take_in_rows(
-    spark: SparkSession, lake: Lake, whole: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str
+    spark: SparkSession,
+    lake: Lake,
+    whole: Sequence[KeptSurvey],
+    changed: Mapping[str, str],
+    *,
+    ingested_at: Column,
+    batch_id: str,
 ) -> tuple[list[Taken], dict[str, KeptSurvey], list[Refused]]:
-    """Adds the rows of all files; what became of them, the surveys that they are of, by id, and why others are refused.
+    """Adds the rows of all files; what became of them, the surveys that they are of, by id, and why others are refused:
+    those that were `changed`, by their paths, too.
 
     Only a survey that is taken in says which cluster the lake is of: one that turns out to be spoilt says nothing.
     """
@@ -99,7 +109,9 @@ def _take_in_rows(
         new, doubled = _once(ours)
         files = _stage_rows(spark, lake, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
         tries.append(files)
-        spoilt = {path: why for each in reversed(files) for path, why in each.spoilt.items()}
+        spoilt = {survey.path: changed[survey.path] for survey in whole if survey.path in changed}
+        # What is wrong with single rows says more.
+        spoilt |= {path: why for each in reversed(files) for path, why in each.spoilt.items()}
         if not spoilt:
             break
         for each in files:
@@ -173,20 +185,25 @@ def _path(survey: KeptSurvey, file: File) -> str:
     return f"{survey.path}/{file.name}"
 
 
-def _missing(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> dict[str, str]:
-    """Why surveys are not whole, by their paths; those that are whole are not in it."""
-    expected = {
-        _path(survey, file): (survey.path, file.name, survey.rows(file)) for survey in surveys for file in ROW_FILES
-    }
-    there = [path for path in expected if Files(spark, path).exists(path)]
-    lines = read_lines(spark, there).where(F.trim("value") != "")
-    counted = {row["file"]: row["count"] for row in lines.groupBy("file").count().collect()} if there else {}
-    found: dict[str, str] = {}
-    for path, (survey, name, rows) in expected.items():
-        if (count := counted.get(quoted(path), 0)) != rows:
-            why = f"{name} has {count} rows and its manifest says {rows}: copy the survey whole"
-            found.setdefault(survey, why)
-    return found
+def _looked_through(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> tuple[dict[str, str], dict[str, str]]:
+    """Why surveys are not whole, and why those that are whole are not as they were kept, by their paths."""
+    files = {_path(survey, file): (survey, file) for survey in surveys for file in ROW_FILES}
+    there = [path for path in files if Files(spark, path).exists(path)]
+    crc = F.crc32(F.col("value").cast("binary"))
+    lines = read_lines(spark, there).where(F.trim("value") != "").groupBy("file")
+    sums = lines.agg(F.count(F.lit(1)).alias("rows"), F.sum(crc).alias("checksum")).collect() if there else []
+    found = {row["file"]: (row["rows"], row["checksum"]) for row in sums}
+    missing: dict[str, str] = {}
+    changed: dict[str, str] = {}
+    for path, (survey, file) in files.items():
+        rows, checksum = found.get(quoted(path), (0, 0))
+        if rows != survey.rows(file):
+            why = f"{file.name} has {rows} rows and its manifest says {survey.rows(file)}: copy the survey whole"
+            missing.setdefault(survey.path, why)
+        elif survey.checksum(file) not in (None, checksum):
+            why = f"{file.name} has been changed since it was kept, by its checksum: copy the survey anew"
+            changed.setdefault(survey.path, why)
+    return missing, changed
 
 
 class _File(NamedTuple):

@@ -39,7 +39,7 @@ def frames(spark: SparkSession, surveys: Iterable[Survey]) -> tuple[DataFrame, D
     told: dict[str, list[Row]] = {"surveys": [], ZNODES.name: [], METADATA.name: [], DIRECTORIES.name: []}
     for survey in surveys:
         day = (EPOCH + timedelta(milliseconds=survey.taken_at_ms)).date()
-        told["surveys"].append({**manifest(survey, {}), "day": day})
+        told["surveys"].append({**manifest(survey, {}, {}), "day": day})
         for file in (ZNODES, METADATA, DIRECTORIES):
             told[file.name] += ({**row, "day": day} for row in rows_of(file, survey))
     return (

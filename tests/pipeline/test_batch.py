@@ -308,6 +308,7 @@ def keep_survey(place: Path, at: str, cluster: str | None = CLUSTER, directories
         "complete": True,
         "in_motion": [],
         "rows": counts,
+        "checksums": None,
     }
     manifest["problems"] = [{"where": "broker 3", "what": "silent"}]
     assert manifest.keys() == set(MANIFEST.column_names)

@@ -21,7 +21,7 @@ TYPES: Final = {
     Kind.PROBLEMS: schemas.SURVEYS["problems"].dataType,
 }
 OF_THE_LAKE: Final = {"_ingested_at", "_source_file", "_batch_id", "day"}
-OF_THE_FILE: Final = {"version", "rows"}
+OF_THE_FILE: Final = {"version", "rows", "checksums"}
 
 
 @pytest.mark.parametrize(

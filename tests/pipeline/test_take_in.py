@@ -17,7 +17,7 @@ from pipeline.io.lake import Lake
 from pipeline.jobs.report import DayRange, Refused, Taken
 from pipeline.jobs.take_in import take_in_journal
 from pipeline.jobs.take_in_surveys import take_in_surveys
-from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
+from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ROW_FILES, ZNODES, checksum
 from tests.pipeline.test_batch import CLUSTER, FIRST, keep_survey
 
 INGESTED_AT: Final = "2026-01-09T00:00:00Z"
@@ -92,6 +92,30 @@ def test_only_what_is_taken_in_says_whose_the_lake_is(spark: SparkSession, tmp_p
     new, refused = surveys(spark, lake, place, "b")
     assert (new["surveys"], len(refused)) == (3, 2)
     assert set_aside(lake) == [], "whole by now, or gone as its message advised"
+
+
+def test_what_was_changed_since_it_was_kept_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "surveys"
+    copies = [keep_survey(tmp_path / f"{number}", "03T09:00:00.000") for number in range(3)]
+    place.mkdir()
+    for number, copy in enumerate(copies):
+        path = copy / MANIFEST.name
+        sums = {file.name: sum(map(checksum, (copy / file.name).read_bytes().splitlines())) for file in ROW_FILES}
+        path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"checksums": sums}))
+        if number != 1:
+            disks = (copy / DIRECTORIES.name).read_bytes()
+            (copy / DIRECTORIES.name).write_bytes(disks.replace(b'"size_bytes":10', b'"size_bytes":11', 1))
+        copy.rename(place / f"{number}")
+    lake = Lake(spark, str(tmp_path / "lake"))
+
+    new, refused = surveys(spark, lake, place, "a")
+    assert new == {"surveys": 1, "znode_snapshot": 3, "broker_metadata": 2, "agent_inventory": 3}
+    assert [(Path(one.path).name, one.why) for one in refused] == [
+        (name, "directories.jsonl has been changed since it was kept, by its checksum: copy the survey anew")
+        for name in ("0", "2")
+    ]
+    sizes = lake.read(tables.AGENT_INVENTORY).where("size_bytes is not null").select("size_bytes").collect()
+    assert {row["size_bytes"] for row in sizes} == {10}
 
 
 def test_of_two_rows_about_the_same_thing_none_is_taken(spark: SparkSession, tmp_path: Path) -> None:

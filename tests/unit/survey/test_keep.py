@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import re
+import zlib
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,12 +25,13 @@ def test_what_is_kept_is_what_was_seen(tmp_path: Path) -> None:
     target = keep(SEEN, out)
     assert target == out / "20260102T030405.678Z"
     assert [path.name for path in out.iterdir()] == [target.name]
-    counts = {}
+    counts, checksums = {}, {}
     for file in (ZNODES, METADATA, DIRECTORIES):
         lines = (target / file.name).read_bytes().splitlines()
         assert [orjson.loads(line) for line in lines] == list(rows_of(file, SEEN))
         counts[file.name] = len(lines)
-    assert orjson.loads((target / MANIFEST.name).read_bytes()) == manifest(SEEN, counts)
+        checksums[file.name] = sum(zlib.crc32(line) for line in lines)
+    assert orjson.loads((target / MANIFEST.name).read_bytes()) == manifest(SEEN, counts, checksums)
     assert sorted(path.name for path in target.iterdir()) == sorted([*counts, MANIFEST.name])
 
 

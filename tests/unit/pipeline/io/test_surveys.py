@@ -25,6 +25,13 @@ def test_a_manifest_says_how_many_rows_each_file_has() -> None:
     assert {file.name: kept.rows(file) for file in ROW_FILES} == ROWS
 
 
+def test_a_manifest_of_before_there_were_checksums_is_read() -> None:
+    older = {name: value for name, value in orjson.loads(manifest()).items() if name != "checksums"}
+    kept = _read("/s", orjson.dumps(older).decode())
+    assert isinstance(kept, KeptSurvey)
+    assert [kept.checksum(file) for file in ROW_FILES] == [None] * 3
+
+
 @pytest.mark.parametrize(
     "rows,names",
     [
