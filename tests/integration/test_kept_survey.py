@@ -97,8 +97,8 @@ async def test_rows_are_what_was_seen(zookeeper_chroot: str, tmp_path: Path) -> 
             assert row["segment_bytes"] == sum(path.stat().st_size for path in directory.glob("*.log")) > 0
             assert row["size_bytes"] == sum(path.stat().st_size for path in directory.iterdir())
             assert row["files"] == len(list(directory.iterdir()))
-            newest_s = max(path.stat().st_mtime for path in directory.glob("*.log"))
-            assert time_from_text(row["newest_segment_write"]) == int(newest_s * 1000)
+            newest_ns = max(path.stat().st_mtime_ns for path in directory.glob("*.log"))
+            assert time_from_text(row["newest_segment_write"]) == newest_ns // 1_000_000
         (odd,) = [row for row in rows(kept, DIRECTORIES.name) if row["kind"] == "stray"]
         assert (odd["broker"], odd["topic"], odd["partition"], odd["segment_bytes"]) == (1, "odd", 3, 0)
 
