@@ -207,7 +207,7 @@ class Looking:
 
 async def _watched(feed: BoardFeed) -> AsyncGenerator[aiohttp.ClientSession, None]:
     runner = asyncio.create_task(feed.run())
-    routes = [Route("/events", lambda _: Stream(feed.stream(), write_limit_s=0.3))]
+    routes = [Route("/events", lambda _: Stream(feed.stream(), write_limit_s=2.0))]
     try:
         async with serve_http("127.0.0.1", 0, routes) as server, aiohttp.ClientSession(server.url) as client:
             yield client
