@@ -40,7 +40,8 @@ LOCKED_POLL_S: Final = 1.0
 SIGNAL_S: Final = 1.0
 REFRESH_S: Final = 60.0
 CHECKPOINT: Final = "_checkpoint"
-KAFKA_PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+LINE_BYTES: Final = 320
+"""About: Spark limits what it takes from Kafka at a time by the number of records."""
 
 
 class StreamFailed(Exception):
@@ -151,7 +152,7 @@ class Stream:
         spark.dataSource.register(journal_source.JournalSource)
         given = journal_source.options(journals, surveys, self.plan.max_bytes)
         lines = spark.readStream.format(journal_source.NAME).options(**given).load()
-        return lines if kafka is None else lines.unionByName(kafka_lines(spark, kafka))
+        return lines if kafka is None else lines.unionByName(kafka_lines(spark, kafka, self.plan.max_bytes))
 
     def _start(self, lines: DataFrame, checkpoint: Files) -> StreamingQuery:
         every_s = self.plan.every_s
@@ -265,15 +266,17 @@ class Stream:
         return None
 
 
-def kafka_lines(spark: SparkSession, kafka: Kafka) -> DataFrame:
-    """(value, file, position, lost): the topic's records from the earliest on, streaming. What Kafka has removed before
-    it was read leaves a hole in the numbers of the lines' ids, which the audit finds."""
+def kafka_lines(spark: SparkSession, kafka: Kafka, max_bytes: int) -> DataFrame:
+    """(value, file, position, lost): the topic's records from the earliest on, streaming; about `max_bytes` go into a
+    batch. What Kafka has removed before it was read leaves a hole in the numbers of the lines' ids, which the audit
+    finds."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", kafka.bootstrap)
         .option("subscribe", kafka.topic)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "false")
+        .option("maxOffsetsPerTrigger", str(max(1, max_bytes // LINE_BYTES)))
         .load()
     )
     return records.where(F.col("value").isNotNull()).select(
