@@ -265,22 +265,30 @@ def _is_journal(name: str) -> bool:
 
 
 def survey_state(places: Iterable[str]) -> str:
-    """Another text whenever kept surveys in these places came, went or grew."""
+    """Another text whenever kept surveys in these places came, went or were written to."""
     digest = hashlib.sha256()
     for place in places:
         for path in [place] if os.path.exists(place) else sorted(glob.glob(place)):
             for manifest in sorted({*Path(path).glob("survey.json"), *Path(path).glob("*/survey.json")}):
                 if manifest.parent.name.startswith("."):
                     continue
-                for file, size in _sizes(manifest.parent):
-                    digest.update(f"{file}\0{size}\0".encode())
+                for look in _looks(manifest.parent):
+                    digest.update(f"{look}\0".encode())
     return digest.hexdigest()[:16]
 
 
-def _sizes(directory: Path) -> list[tuple[str, int]]:
-    """The files in it, by name, and how long they are; -1 for one that is not there any more, or a link to nowhere.
-    Whoever keeps surveys may remove old ones at any moment."""
+def _looks(directory: Path) -> list[str]:
+    """The files in it, how long they are and when they were written. Whoever keeps surveys may remove old ones at any
+    moment, and a link may lead nowhere."""
     try:
-        return [(str(file), file.stat().st_size if file.exists() else -1) for file in sorted(directory.iterdir())]
+        return [f"{file}\0{_look(file)}" for file in sorted(directory.iterdir())]
     except FileNotFoundError:
         return []
+
+
+def _look(file: Path) -> str:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return "gone"
+    return f"{status.st_size} {status.st_mtime_ns}"
