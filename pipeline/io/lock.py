@@ -49,12 +49,13 @@ def hold_in_time(
                 stack.enter_context(hold(files, what))
                 break
             except Locked as error:
+                # Also where the first attempt took as long as there was time: who was to wait is told for whom.
+                if wait_s > 0 and said != error.who:
+                    said = error.who
+                    waiting(said)
                 left_s = until - time.monotonic()
                 if left_s <= 0:
                     raise
-                if said != error.who:
-                    said = error.who
-                    waiting(said)
                 time.sleep(min(WAIT_POLL_S, left_s))
         yield
 
