@@ -110,7 +110,7 @@ def build(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = AP
     try:
         with log.open("ab") as output:
             started = SparkContext._gateway  # noqa: SLF001 - a JVM outlives its session, and serves the next one
-            with _children_deaf_to_sigterm():
+            with _children_deaf_to_sigterm(), _names_in_utf8():
                 gateway = started or launch_gateway(sparks, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         context = SparkContext(conf=sparks, gateway=gateway)
         remember(context)
@@ -128,6 +128,20 @@ def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
             raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
     local = _LOCAL if master.startswith("local") else {}
     return {**DEFAULTS, **local, **conf, **FIXED}
+
+
+@contextlib.contextmanager
+def _names_in_utf8() -> Iterator[None]:
+    """Where LC_ALL says C, Java takes names of files for ASCII and does not find the others, as Python does."""
+    before = os.environ.get("LC_ALL")
+    if before not in ("C", "POSIX"):
+        yield
+        return
+    os.environ["LC_ALL"] = "C.UTF-8"
+    try:
+        yield
+    finally:
+        os.environ["LC_ALL"] = before
 
 
 @contextlib.contextmanager

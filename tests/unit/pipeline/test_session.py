@@ -50,6 +50,14 @@ def test_a_refusal_of_java_is_told_without_where_it_was_called() -> None:
     assert session._words(RuntimeError()) == "RuntimeError"
 
 
+@pytest.mark.parametrize("before, within", [("C", "C.UTF-8"), ("POSIX", "C.UTF-8"), ("de_DE.UTF-8", "de_DE.UTF-8")])
+def test_java_finds_names_that_are_not_ascii(before: str, within: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", before)
+    with session._names_in_utf8():
+        assert os.environ["LC_ALL"] == within
+    assert os.environ["LC_ALL"] == before
+
+
 CHILD = "import signal; print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)"
 
 
