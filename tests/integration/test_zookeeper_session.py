@@ -375,7 +375,7 @@ async def test_five_thousand_watches_that_go_off_do_not_hold_the_session_up(zook
     topics = [f"/brokers/topics/topic-{n:04}" for n in range(5000)]
     async with (
         session_on(zookeeper_chroot) as other,
-        session_on(zookeeper_chroot, timeout_ms=4_000, fired=fired) as own,
+        session_on(zookeeper_chroot, timeout_ms=20_000, fired=fired) as own,
     ):
         await other.ensure_path("/brokers/topics")
         await other.write(MultiPlan([(Create(topic, b"{}"),) for topic in topics], None))

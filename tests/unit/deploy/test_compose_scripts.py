@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ def test_a_script_that_waits_hears_that_it_is_to_stop(script: str, tmp_path: Pat
     lethe.write_text(LETHE)
     lethe.chmod(0o755)
     os.mkfifo(heard)
+    (tmp_path / "python").symlink_to(sys.executable)  # which is in every image, and not on every machine
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HEARD": str(heard)}
     process = subprocess.Popen(["sh", str(SCRIPTS / script)], env=environ, stdout=subprocess.DEVNULL)
     try:
