@@ -12,7 +12,8 @@ later. Not so after `let go`: that topic lives, and may be marked again at once,
 A topic that nobody can understand is held without an id, although it may have one: such a line belongs to what the next
 line about that name is about. If such a topic vanishes or is let go, what was going on under its name has ended: that
 line belongs to what the line before it was about. So does the refusal of a controller that took over, who knows nothing
-of what had begun; it says nothing of a topic of which nothing was going on.
+of what had begun. It says nothing of a topic of which nothing was going on, or whose end the next line tells: who had
+held a topic writes both.
 
 If such a topic is deleted, it is a deletion of its own, without an id: nobody has said that the topic is the one that
 was marked before. Whether or not it is, a name has one topic, and when that was deleted the one before was gone too.
@@ -72,9 +73,10 @@ def _with_found_ids(lines: DataFrame) -> DataFrame:
     backwards = Window.partitionBy("topic").orderBy(*(F.col(name).desc() for name in _ORDER))
     until_here = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     next_sighted = F.last(F.when(~is_blind_hold, F.struct("id_key")), ignorenulls=True).over(until_here)
+    is_told = F.lead(phase.isin(*_ENDS) & ~F.col("is_refusal"), 1, False).over(in_order)
     return (
-        lines.withColumn("is_going_on", ~F.lag("phase").over(in_order).isin(*_ENDS))
-        .where(~F.col("is_refusal") | F.col("is_going_on"))
+        lines.withColumn("ends_something", ~F.lag("phase").over(in_order).isin(*_ENDS) & ~is_told)
+        .where(~F.col("is_refusal") | F.col("ends_something"))
         .withColumns({"sighted": last_sighted, "named": last_named})
         .withColumn("id_key", _unless_known(is_blind & phase.isin(VANISHED, LET_GO)))
         .withColumn("sighted", next_sighted)

@@ -76,6 +76,9 @@ class History:
             self._phase(topic, "held", None if why == "UNREADABLE" else topic_id, held_by=why)
         chance = self.random.random()
         if chance < 0.3:
+            if chance < 0.1:
+                at = self.now + self.skew[self.controller]
+                self.journal.refused(at, topic, DISABLED, self.controller)
             self._phase(topic, "let go", topic_id)
         elif chance < 0.4:
             self._vanished(topic, topic_id)
@@ -121,6 +124,7 @@ class History:
                     self._moved(topic, topic_id, broker, "DELETION_INELIGIBLE", ranges)
                     if self.random.random() < 0.5:
                         self.journal.broker(self._at(), broker, "started")
+                        self._moved(topic, topic_id, broker, "DELETION_STARTED", ranges)
                 case _:
                     self._moved(topic, topic_id, broker, "OFFLINE", ranges)
 

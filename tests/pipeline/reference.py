@@ -124,10 +124,12 @@ def spans(lines: Iterable[Line]) -> list[Span]:
 
 
 def _of_what_goes_on(mine: list[tuple[Line, Row]]) -> Iterator[tuple[Line, Row]]:
-    """Without refusals where nothing was going on."""
+    """Without refusals where nothing was going on, or where the next line tells the end."""
     previous = ENDS[0]
-    for line, said in mine:
-        if not said.get("is_refusal") or previous not in ENDS:
+    following: list[Row] = [*(said for _, said in mine[1:]), {"phase": None}]
+    for (line, said), then in zip(mine, following, strict=True):
+        is_told = then["phase"] in ENDS and "is_refusal" not in then
+        if not said.get("is_refusal") or (previous not in ENDS and not is_told):
             yield line, said
         previous = said["phase"]
 

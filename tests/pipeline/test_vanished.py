@@ -100,6 +100,10 @@ def _refused(journal: Journal) -> None:
     journal.phases(0, "id-less", ("queued", "started"))
     journal.refused(5000, "id-less", DISABLED, by=1002)
     journal.refused(0, "never", DISABLED)
+    # Who had held it writes both, in this order.
+    journal.phase(0, "held-then", "held", "id", held_by="PAUSED")
+    journal.refused(3000, "held-then", DISABLED)
+    journal.phase(3000, "held-then", "let go", "id")
     journal.phases(0, "was-done", WHOLE, "id")
     journal.refused(10_000, "was-done", NO_SUCH_TOPIC, by=1002)
     journal.phases(0, "marked-only", ("queued",), "id")
@@ -225,6 +229,8 @@ def test_a_controller_that_took_over_refuses_what_had_begun(tables: Tables) -> N
 
 def test_a_refusal_ends_nothing_else(tables: Tables) -> None:
     assert tables.of("never") == []
+    (held,) = tables.of("held-then")
+    assert (held["span"], held["outcome"], held["let_go_at"], held["held_ms"]) == (1, "let go", at(3000), 3000)
     ((done,), (other,), (marked,)) = map(tables.of, ("was-done", "other-why", "marked-only"))
     assert (done["outcome"], done["vanished_at"], other["outcome"], marked["outcome"]) == ("done", None, "open", "open")
 
@@ -244,7 +250,7 @@ def test_a_topic_whose_id_nobody_could_read_any_more(tables: Tables) -> None:
 
 def test_it_is_neither_a_success_nor_stuck(tables: Tables) -> None:
     (all_,) = (row for row in tables.slo if (row["day"], row["size_class"]) == ("2026-01-02", "all"))
-    assert [all_[name] for name in ("deletions", "done", "let_go", "vanished", "open")] == [30, 7, 4, 12, 7]
+    assert [all_[name] for name in ("deletions", "done", "let_go", "vanished", "open")] == [31, 7, 5, 12, 7]
     assert (all_["deleted_max_ms"], all_["reclaimed"]) == (6000, 0)
     open_again = ("at-once", "disabled", "let-go", "put-back", "slow-clock", "too-late")
     still = (("marked-only", 1), ("other-why", 1))
