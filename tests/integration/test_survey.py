@@ -48,7 +48,7 @@ def plan(name: str, number: int) -> TopicPlan:
 
 
 async def create(session: ZooKeeperSession, cluster: LocalCluster, *plans: TopicPlan) -> None:
-    """Creates them and waits until they are everywhere."""
+    """Creates them and waits until they are everywhere: on disks, too, and known to be there."""
     assert [outcome.problem for outcome in await topic_admin.create_topics(session, plans)] == [None] * len(plans)
 
     async def is_everywhere() -> bool:
@@ -57,11 +57,20 @@ async def create(session: ZooKeeperSession, cluster: LocalCluster, *plans: Topic
         replicas = [d for d in kept if d.size_bytes > 1_000]
         names = {each.name for each in plans}
         known = all(answer.cache is not None and answer.cache.keys() >= names for answer in survey.answers)
-        return known and sum(d.topic_partition is not None and d.topic_partition.topic in names for d in replicas) == (
-            4 * len(plans)
-        )
+        stored = sum(d.topic_partition is not None and d.topic_partition.topic in names for d in replicas)
+        return known and stored == 4 * len(plans) and sizes_told(await take(session)) == sizes_found(survey)
 
     await until(is_everywhere, "the topics are everywhere")
+
+
+def sizes_found(survey: Survey) -> list[dict[TopicPartition | None, int | None]]:
+    """Of segments, by directory, as read from the disks."""
+    return [{d.topic_partition: d.segment_bytes for d in view.directories} for view in survey.log_dirs]
+
+
+def sizes_told(survey: Survey) -> list[dict[TopicPartition | None, int | None]]:
+    """The same as brokers tell them; they do so once what they have written is safe on disk."""
+    return [{d.topic_partition: d.size_bytes for d in view.directories} for view in survey.log_dirs]
 
 
 def directory_of(cluster: LocalCluster, broker: int, name: str) -> Path:
@@ -139,9 +148,7 @@ def _agrees_with_what_brokers_tell(local: Survey, told: Survey) -> None:
     assert told.problems == ()
     for mine, theirs in zip(local.log_dirs, told.log_dirs, strict=True):
         assert (mine.broker, mine.path) == (theirs.broker, theirs.path)
-        assert {d.topic_partition: d.segment_bytes for d in mine.directories} == {
-            d.topic_partition: d.size_bytes for d in theirs.directories
-        }
+    assert sizes_told(told) == sizes_found(local)
 
 
 async def _plant(session: ZooKeeperSession, cluster: LocalCluster) -> None:
