@@ -10,6 +10,7 @@ against it without the cluster, is in `candidates_read`.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -141,8 +142,23 @@ async def _mark(session: ZooKeeperSession, plan: Plan, wanted: Wanted) -> tuple[
 
     czxids = {each.candidate.topic: each.czxid for each in plan.chosen}
     marking = PacedMarking(session, czxids, wanted.pace, recheck)
-    is_settled = await marking.run(timeout_ms=wanted.timeout_ms, quiet=wanted.quiet)
+    try:
+        is_settled = await marking.run(timeout_ms=wanted.timeout_ms, quiet=wanted.quiet)
+    except asyncio.CancelledError:
+        note(_ended(marking))
+        raise
     return marking, is_settled
+
+
+def _ended(marking: PacedMarking) -> str:
+    """What was done when somebody ended it in the middle: nobody is there any more for the answer."""
+    settled = {*marking.deleted, *marking.left_out, *marking.failed}
+    begun = [name for name in marking.czxids if name not in settled and name not in marking.pending]
+    words = f"{len(marking.deleted)} topics deleted, {len(marking.pending)} not begun: those stay"
+    if not begun:
+        return words
+    more = f" and {len(begun) - SHOWN_PROBLEMS} more" if len(begun) > SHOWN_PROBLEMS else ""
+    return f"{words}; marked, or about to be: {', '.join(begun[:SHOWN_PROBLEMS])}{more}"
 
 
 # --- words --------------------------------------------------------------------------------------------------------

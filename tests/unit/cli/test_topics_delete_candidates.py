@@ -328,6 +328,20 @@ async def test_one_that_does_not_end_is_told(cluster: FakeSession, tmp_path: Pat
     ]
 
 
+async def test_who_ends_it_in_the_middle_is_told_what_was_begun(
+    cluster: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = await table(cluster, tmp_path, *NAMES)
+    running = asyncio.create_task(deleted(cluster, wanted, confirm=None, now_ms=NOW_MS))
+    while len(await marked(cluster)) < 2:
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert "0 topics deleted, 1 not begun: those stay; marked, or about to be: bills, orders" in capsys.readouterr().err
+    assert sorted(await marked(cluster)) == ["bills", "orders"]
+
+
 async def test_an_empty_table(cluster: FakeSession, tmp_path: Path) -> None:
     wanted = await table(cluster, tmp_path)
     answer = await deleted(cluster, wanted, confirm=None, now_ms=NOW_MS)
