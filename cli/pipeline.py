@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import os
 import secrets
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -26,12 +23,12 @@ from cli.lake_options import (
     need_java,
     plain,
     settings,
-    spark_trouble,
     the_extra,
 )
 from cli.options import AsJson
 from cli.render import note
 from cli.running import finish_sync
+from cli.spark_log import spark_log
 from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
 from protocol.shell_words import option
 
@@ -193,41 +190,26 @@ def run(
     with the_extra():
         from pipeline import session
         from pipeline.io.lake import Lake as TheLake
-        from pipeline.io.lake import LakeUnusable
         from pipeline.io.lock import Locked
         from pipeline.jobs import batch
     need_java()
     batch_id = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-    log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
     began = time.monotonic()
-    try:
-        with _stages(quiet=quiet) as stage:
-            stage("starting Spark")
-            spark = session.build(master, conf, log=log)
-            try:
-                target = TheLake(spark, lake)
-                report = batch.run(
-                    *(spark, target, journals, surveys, wanted, now),
-                    batch_id=batch_id,
-                    stage=stage,
-                    wishes=said or wishes(None, None, None, force=False),
-                    wait_s=wait_s,
-                )
-            finally:
-                spark.stop()
-    except (session.SessionUnavailable, LakeUnusable) as error:
-        raise Refusal(str(error), Exit.USAGE) from error
-    except Locked as error:
-        raise Refusal(f"{error} (it was waited for {wait_s:g} s; --wait SECONDS)", Exit.BUSY) from error
-    except (Refusal, ValueError, OSError):
-        log.unlink(missing_ok=True)
-        raise
-    except Exception as error:
-        note(f"lethe: what Spark said is in {log}")
-        if refusal := spark_trouble(error):
-            raise refusal from error
-        raise
-    log.unlink(missing_ok=True)
+    with spark_log() as log, _stages(quiet=quiet) as stage:
+        stage("starting Spark")
+        spark = session.build(master, conf, log=log)
+        try:
+            report = batch.run(
+                *(spark, TheLake(spark, lake), journals, surveys, wanted, now),
+                batch_id=batch_id,
+                stage=stage,
+                wishes=said or wishes(None, None, None, force=False),
+                wait_s=wait_s,
+            )
+        except Locked as error:
+            raise Refusal(f"{error} (it was waited for {wait_s:g} s; --wait SECONDS)", Exit.BUSY) from error
+        finally:
+            spark.stop()
     return answer(report, lake, time.monotonic() - began)
 
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import re
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from cli.answer import Answer, Exit, Refusal
-from cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, spark_trouble, the_extra
+from cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
 from cli.render import note
 from cli.running import finish_sync
+from cli.spark_log import spark_log
 from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
 from protocol.journal import DEFAULT_TOPIC
 
@@ -121,11 +119,9 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
 
         from pipeline import session
         from pipeline.io.lake import Lake as TheLake
-        from pipeline.io.lake import LakeUnusable
         from pipeline.io.lock import Locked
         from pipeline.jobs.stream import Stream, StreamFailed
     need_java()
-    log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
     if plan.kafka:
         conf = with_package(conf, version)
     stopping = threading.Event()
@@ -137,34 +133,20 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
         typer.echo(json.dumps(as_data(progress)) if json_lines else in_words(progress))
         sys.stdout.flush()
 
-    try:
-        with _ended_by_signals(stopping):
-            spark = session.build(master, conf, log=log)
-            try:
-                if not json_lines:
-                    note("following; Ctrl-C ends it between two batches" if plan.every_s else "taking in what is there")
-                clock = lambda: datetime.datetime.now(datetime.UTC)  # noqa: E731
-                with _ended_by_signals(stopping):
-                    Stream(spark, TheLake(spark, lake), plan, clock, told, note, stopping).run()
-            finally:
-                spark.stop()
-    except session.SessionUnavailable as error:
-        raise Refusal(f"{error}{_package_words(plan)}", Exit.USAGE) from error
-    except LakeUnusable as error:
-        raise Refusal(str(error), Exit.USAGE) from error
-    except Locked as error:
-        raise Refusal(str(error), Exit.BUSY) from error
-    except StreamFailed as error:
-        raise Refusal(f"the stream ended: {error}; what Spark said is in {log}", Exit.UNREACHABLE) from error
-    except (Refusal, ValueError, OSError):
-        log.unlink(missing_ok=True)
-        raise
-    except Exception as error:
-        note(f"lethe: what Spark said is in {log}")
-        if refusal := spark_trouble(error):
-            raise refusal from error
-        raise
-    log.unlink(missing_ok=True)
+    with spark_log(if_not_started=_package_words(plan)) as log, _ended_by_signals(stopping):
+        spark = session.build(master, conf, log=log)
+        try:
+            if not json_lines:
+                note("following; Ctrl-C ends it between two batches" if plan.every_s else "taking in what is there")
+            clock = lambda: datetime.datetime.now(datetime.UTC)  # noqa: E731
+            with _ended_by_signals(stopping):
+                Stream(spark, TheLake(spark, lake), plan, clock, told, note, stopping).run()
+        except Locked as error:
+            raise Refusal(str(error), Exit.BUSY) from error
+        except StreamFailed as error:
+            raise Refusal(f"the stream ended: {error}; what Spark said is in {log}", Exit.UNREACHABLE) from error
+        finally:
+            spark.stop()
     data: JsonValue = {"batches": batches, "stopped": stopping.is_set()}
     return Answer(data, (f"Ended after {batches} batches; the same command goes on here.",))
 

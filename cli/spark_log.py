@@ -1,0 +1,44 @@
+"""What Spark says while a command uses it: kept where somebody has to read it, removed elsewhere."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cli.answer import Exit, Refusal
+from cli.lake_options import spark_trouble
+from cli.render import note
+
+
+@contextmanager
+def spark_log(*, if_not_started: str = "") -> Iterator[Path]:
+    """The file for Spark's log. It stays where a message names it.
+
+    What may be wrong with Spark or the lake is raised as Refusal; `if_not_started` is what to say of a session that
+    could not be had. All else is raised as it is.
+    """
+    from pipeline.io.lake import LakeUnusable
+    from pipeline.session import SessionUnavailable
+
+    log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
+    try:
+        yield log
+    except SessionUnavailable as error:
+        raise Refusal(f"{error}{if_not_started}", Exit.USAGE) from error
+    except LakeUnusable as error:
+        log.unlink(missing_ok=True)
+        raise Refusal(str(error), Exit.USAGE) from error
+    except (Refusal, ValueError, OSError, KeyboardInterrupt) as error:
+        if str(log) not in str(error):
+            log.unlink(missing_ok=True)
+        raise
+    except Exception as error:
+        note(f"lethe: what Spark said is in {log}")
+        if refusal := spark_trouble(error):
+            raise refusal from error
+        raise
+    else:
+        log.unlink(missing_ok=True)
