@@ -63,7 +63,7 @@ def test_a_kafka_that_cannot_be_fetched_is_a_refusal(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("LETHE_KAFKA_CACHE", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     options = DemoOptions(kafka=KafkaVersion(3, 9, 1), work_dir=tmp_path / "work")
-    with pytest.raises(Refusal, match="fetching Kafka needs Java 17") as refused:
+    with pytest.raises(Refusal, match="fetching Kafka 3.9.1 needs Java 17") as refused:
         run(options, keep=False, as_json=False)
     assert refused.value.exit is Exit.USAGE
     assert not (tmp_path / "work").exists()
