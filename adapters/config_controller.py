@@ -33,7 +33,9 @@ CONTROLLER: Final = (
         "delete.topic.enable",
         Kind.BOOLEAN,
         "true",
-        "Whether topics may be deleted; where not, deletion markers are removed and nothing else happens.",
+        "Whether topics may be deleted; where not, deletion markers are removed and the topics stay. It saves no topic "
+        "whose deletion has begun: a controller that takes over brings back what is left, with empty replicas. To hold "
+        "deletions back, pause them.",
     ),
     Property(
         "inter.broker.protocol.version",
