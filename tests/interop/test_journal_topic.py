@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,26 @@ pytestmark = [
 SECOND = 1002
 PARTITIONS = 3
 PATH = f"/lethe/controller/{SECOND}"
+
+
+def second_controller(
+    cluster: LocalCluster, version: str, place: Path, own: Mapping[str, str] | None = None
+) -> ControllerDaemon:
+    """One that takes control when the cluster's own has stopped, with its journal in the cluster's topic too."""
+    return ControllerDaemon(
+        SECOND,
+        place / "second",
+        {
+            "zookeeper.connect": cluster.zookeeper_connect,
+            "zookeeper.session.timeout.ms": "6000",
+            "inter.broker.protocol.version": ".".join(version.split(".")[:2]),
+            # The broker's own controller may be faster to stand in for the first one.
+            "controller.takeover": "always",
+            "controller.takeover.interval.ms": "1000",
+            "lethe.journal.kafka.bootstrap.servers": ",".join(bootstrap(cluster)),
+            **(own or {}),
+        },
+    )
 
 
 def filed(directory: Path) -> list[bytes]:
@@ -73,12 +93,12 @@ async def arrived(cluster: LocalCluster, journal: Path) -> list[bytes]:
         await asyncio.sleep(0.2)
 
 
-def is_failing(daemon: ControllerDaemon) -> Callable[[], Awaitable[bool]]:
-    """Its metrics say that the topic takes nothing."""
+def is_failing(daemon: ControllerDaemon, failing: bool = True) -> Callable[[], Awaitable[bool]]:
+    """Its metrics say that the topic takes nothing, or that it does."""
 
     def scrape() -> bool:
         with urllib.request.urlopen(f"{daemon.http_url}/metrics", timeout=10) as answer:
-            return b"\nlethe_journal_topic_failing 1.0\n" in answer.read()
+            return b"\nlethe_journal_topic_failing %.1f\n" % failing in answer.read()
 
     return lambda: asyncio.to_thread(scrape)
 
@@ -94,20 +114,7 @@ async def test_lines_arrive_and_go_on_after_the_broker_was_away(
         await create(session, journal_plan)
         await until(is_known_to_all(session, 1, DEFAULT_TOPIC), "the broker knows the journal's topic")
         first = cluster.controllers[0]
-        second = ControllerDaemon(
-            SECOND,
-            tmp_path / "second",
-            {
-                "zookeeper.connect": cluster.zookeeper_connect,
-                "zookeeper.session.timeout.ms": "6000",
-                "inter.broker.protocol.version": ".".join(version.split(".")[:2]),
-                # The broker's own controller may be faster to stand in for the first one.
-                "controller.takeover": "always",
-                "controller.takeover.interval.ms": "1000",
-                "lethe.journal.dir": str(journal),
-                "lethe.journal.kafka.bootstrap.servers": ",".join(bootstrap(cluster)),
-            },
-        )
+        second = second_controller(cluster, version, tmp_path, {"lethe.journal.dir": str(journal)})
         await second.start()
         try:
             await first.stop()
@@ -130,6 +137,8 @@ async def test_lines_arrive_and_go_on_after_the_broker_was_away(
             # Longer than it is tried: what is lost now has to be told.
             await until(is_failing(second), "the topic is given up", 120.0)
             await cluster.kafka_broker(1).start(180.0)
+            # It is tried again after a pause: what is told before that is lost, as the gap will say.
+            await until(is_failing(second, False), "the topic takes lines again", 120.0)
             await create(session, plan("bills", (1,), version=version))
             await delete(session, "bills")
             await gone_everywhere(cluster, session, "bills")

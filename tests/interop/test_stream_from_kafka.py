@@ -18,13 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli import pipeline
-from cluster.daemons import ControllerDaemon
 from protocol.journal import DEFAULT_TOPIC
 from tests.interop.clients import bootstrap
 from tests.interop.conditions import create, delete, gone_everywhere, is_known_to_all, plan, until
 from tests.interop.conftest import MakeCluster
 from tests.interop.spark_source import spark_jars
-from tests.interop.test_journal_topic import arrived, filed
+from tests.interop.test_journal_topic import arrived, filed, second_controller
 
 pytestmark = [
     pytest.mark.interop,
@@ -34,7 +33,6 @@ pytestmark = [
     pytest.mark.timeout(2700),
 ]
 
-SECOND: Final = 1002
 LIMIT_S: Final = 900.0
 """A machine that is busy with something else takes minutes for a batch."""
 SMALL: Final = ("--conf", "spark.driver.memory=600m", "--conf", "spark.sql.shuffle.partitions=1")
@@ -128,18 +126,7 @@ async def test_tables_from_the_topic_are_those_of_a_run_over_the_files(
         brokers = ",".join(bootstrap(cluster))
         await create(session, plan(DEFAULT_TOPIC, (1,), (1,), (1,), version=version))
         await until(is_known_to_all(session, 1, DEFAULT_TOPIC), "the broker knows the journal's topic")
-        second = ControllerDaemon(
-            SECOND,
-            tmp_path / "second",
-            {
-                "zookeeper.connect": cluster.zookeeper_connect,
-                "zookeeper.session.timeout.ms": "6000",
-                "inter.broker.protocol.version": ".".join(version.split(".")[:2]),
-                "controller.takeover": "always",
-                "controller.takeover.interval.ms": "1000",
-                "lethe.journal.kafka.bootstrap.servers": brokers,
-            },
-        )
+        second = second_controller(cluster, version, tmp_path)
         await second.start()
         streamed, lake = tmp_path / "streamed", tmp_path / "lake"
         topic = ("--kafka", brokers, "--conf", f"spark.jars={jars}")
