@@ -145,6 +145,8 @@ class _Message:
     binding: Binding
     header_version: int
     broker_epoch_at: int | None
+    ignores_the_rest: bool
+    """Bytes behind the end are ignored; otherwise they make the message malformed."""
 
     def encode(self, value: Any) -> bytes:
         chunks: list[bytes] = []
@@ -161,7 +163,7 @@ class _Message:
             raise Malformed(f"{self.name} is truncated: it has only {len(payload)} bytes") from error
         except Malformed as error:
             raise Malformed(f"{self.name}: {error}") from error
-        if end != len(payload):
+        if end != len(payload) and not self.ignores_the_rest:
             raise Malformed(f"{self.name} has {len(payload) - end} bytes behind its end at offset {end}")
         return value
 
@@ -181,10 +183,22 @@ def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
         binding=binding,
         header_version=schema.__header_schema__.__version__,
         broker_epoch_at=None if is_response or api not in _CONTROL_APIS else fixed_offset(schema, "broker_epoch"),
+        ignores_the_rest=not is_response and api in _READ_ONLY_APIS,
     )
 
 
 _CONTROL_APIS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
+_READ_ONLY_APIS: Final = (
+    ApiKey.METADATA,
+    ApiKey.API_VERSIONS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.LIST_GROUPS,
+    ApiKey.LIST_TRANSACTIONS,
+)
+"""Kafka ignores bytes behind the end of every request, and a client relies on it: librdkafka 2.16 asks for all topics
+with four bytes of length where MetadataRequest v12 has one, so that three are left over. Requests that change anything
+stay strict here: one that does not end where its schema ends is not carried out."""
 
 # --- headers ------------------------------------------------------------------------------------------------------
 

@@ -25,9 +25,10 @@ from protocol.kafka.queries import (
     Response,
 )
 from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
+from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
 
 LIMIT_S = 30
+STOP = StopReplicaRequest(BrokerId(1001), ControllerEpoch(3), ())
 
 
 def metadata(cluster_id: str) -> MetadataResponse:
@@ -201,7 +202,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_and_the_connection
         (framed(struct.pack(">hhih", 999, 0, 1, -1)), "API 999 (version 0) is not served here"),
         (framed(struct.pack(">hhih", 4, 99, 1, -1)), "LEADER_AND_ISR version 99 is not spoken here"),
         (framed(encode_request(named("t"), 12, 0, "x")[:-4]), "MetadataRequest v12 is truncated"),
-        (framed(encode_request(named("t"), 12, 0, "x") + b"more"), "4 bytes behind its end"),
+        (framed(encode_request(Addressed(STOP, NO_EPOCH), 4, 0, "x") + b"more"), "4 bytes behind its end"),
         (framed(struct.pack(">hhihi", 3, 1, 0, -1, 2**31 - 1)), "an array of 2147483647 items"),
     ],
 )
