@@ -2,6 +2,9 @@
 
 Entries of a deleted replica leave the recovery point, log start and cleaner files with the round that deleted it, the
 high watermark file with its next tick, all as in Kafka. A file that cannot be understood is left alone and reported.
+
+On a full disk the files stay as they are and are owed: the deletion that would free space goes on without them. The
+next round or tick writes them. An entry that is too old costs nothing: it is of a replica that is not there any more.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from broker.core.formats import (
     decode_checkpoint,
     encode_checkpoint,
 )
-from broker.runtime.disk import Disk, Refused
+from broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
 from protocol.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -36,6 +39,8 @@ class Checkpoints:
         self._offsets: dict[str, dict[TopicPartition, int]] = {name: {} for name in _FILES}
         self._changed: dict[str, None] = {}
         self._at_once = False
+        self.full = False
+        """The last attempt to write found no space."""
 
     @classmethod
     def read(cls, fd: int, disk: Disk) -> Checkpoints:
@@ -72,10 +77,19 @@ class Checkpoints:
                     self._at_once = self._at_once or name in _AT_ONCE
 
     def write(self, fd: int, disk: Disk, *, only_at_once: bool = False) -> None:
-        """Write the files that have changed, each durably. Raises OSError."""
+        """Write the files that have changed, each durably; `full` says afterwards whether there was space for them.
+        Raises OSError for any other failure."""
         for name in list(self._changed):
             if only_at_once and name not in _AT_ONCE:
                 continue
-            disk.replace(fd, name, name + TEMPORARY_SUFFIX, encode_checkpoint(self._offsets[name].items()))
+            temporary = name + TEMPORARY_SUFFIX
+            try:
+                disk.replace(fd, name, temporary, encode_checkpoint(self._offsets[name].items()))
+            except OSError as error:
+                if error.errno not in OF_A_FULL_DISK:
+                    raise
+                disk.unlink(fd, temporary, missing_ok=True)
+                self.full = True
+                return
             del self._changed[name]
-        self._at_once = False
+        self._at_once = self.full = False

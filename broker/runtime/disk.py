@@ -22,6 +22,8 @@ _NO_ALLOCATION: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 _IN_THE_WAY: Final = frozenset({errno.ENOTDIR, errno.ELOOP, errno.EISDIR})
 _ZEROS: Final = bytes(64 * 1024)
 
+OF_A_FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
 
 class Refused(Exception):
     """One entry is not what it should be; the log directory around it is fine. Nothing was done."""

@@ -12,7 +12,7 @@ from broker.core.formats import (
     segment_name,
 )
 from broker.core.inputs import DiskOutcome
-from broker.runtime.disk import Disk, Refused
+from broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
 from broker.runtime.inventory import count_stored, read_topic_id
 from protocol.vocabulary import TopicId
 
@@ -31,18 +31,34 @@ def demand_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> No
 
 
 def fill_with_segments(disk: Disk, fd: int, name: str, segments: Sequence[int]) -> DiskOutcome:
-    """Make segments of these sizes; with none of them nothing at all is made. Raises OSError."""
+    """Make segments of these sizes; with none of them nothing at all is made.
+
+    Raises OSError. Where the disk is full, what was made is removed again before that, so that the replica is empty and
+    can be filled later; the directory must have been empty before (`demand_empty`).
+    """
     if not segments:
         return DiskOutcome()
-    size_bytes, files = 0, 1
+    made: list[str] = []
     with disk.directory(fd, name) as inside:
-        epochs = encode_leader_epochs([(0, 0)])
-        disk.write(inside, LEADER_EPOCH_CHECKPOINT, epochs)
-        size_bytes += len(epochs)
-        for index, segment_bytes in enumerate(segments):
-            for suffix in SEGMENT_SUFFIXES:
-                allocated = segment_bytes if suffix == LOG_SUFFIX else 0
-                disk.allocate(inside, segment_name(index, suffix), allocated)
-                size_bytes += allocated
-                files += 1
-    return DiskOutcome(size_bytes=size_bytes, files=files, segment_bytes=sum(segments))
+        try:
+            return _make(disk, inside, segments, made)
+        except OSError as error:
+            if error.errno in OF_A_FULL_DISK:
+                for each in made:
+                    disk.unlink(inside, each, missing_ok=True)
+            raise
+
+
+def _make(disk: Disk, inside: int, segments: Sequence[int], made: list[str]) -> DiskOutcome:
+    """Make the files; `made` gets each name before its file is made."""
+    epochs = encode_leader_epochs([(0, 0)])
+    made.append(LEADER_EPOCH_CHECKPOINT)
+    disk.write(inside, LEADER_EPOCH_CHECKPOINT, epochs)
+    size_bytes = len(epochs)
+    for index, segment_bytes in enumerate(segments):
+        for suffix in SEGMENT_SUFFIXES:
+            allocated = segment_bytes if suffix == LOG_SUFFIX else 0
+            made.append(segment_name(index, suffix))
+            disk.allocate(inside, made[-1], allocated)
+            size_bytes += allocated
+    return DiskOutcome(size_bytes=size_bytes, files=len(made), segment_bytes=sum(segments))

@@ -12,9 +12,11 @@ What survives a crash: an operation is one mkdir or one rename. A topic id is on
 segment is written; a rename is on disk before it is acknowledged. Large rounds are synced with one `syncfs` per
 directory, small ones file by file.
 
-An OSError takes its log directory offline, as in Kafka; exceptions are those that say something about one entry
-(something else stands in its place) or about this process (out of descriptors). Everything here blocks: it runs on
-worker threads, removals on another one than the rest.
+An OSError takes its log directory offline, as in Kafka, with three exceptions: errors that say something about one
+entry (something else stands in its place), about this process (out of descriptors), or about a full disk. Without space
+one operation fails and the rest goes on, because deleting is what frees the disk (docs/decisions/0048-a-full-disk.md).
+
+Everything here blocks: it runs on worker threads, removals on another one than the rest.
 """
 
 from __future__ import annotations
@@ -40,16 +42,16 @@ from broker.core.formats import (
     CLEAN_SHUTDOWN_MARKER,
     PARTITION_METADATA,
     RECORDS_PER_SEGMENT,
-    TEMPORARY_SUFFIX,
     encode_partition_metadata,
     segment_sizes,
 )
 from broker.core.inputs import DiskOutcome, FoundLogDir
 from broker.core.naming import DirectoryKind, directory_name, parse_directory_name
 from broker.runtime.checkpoints import Checkpoints
-from broker.runtime.disk import Disk, Refused
+from broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
 from broker.runtime.filling import demand_empty, fill_with_segments
-from broker.runtime.inventory import count_stored, read_inventory, read_topic_id
+from broker.runtime.inventory import read_inventory, read_topic_id
+from broker.runtime.making import make_replica, write_topic_id
 from broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
 
 logger = logging.getLogger(__name__)
@@ -189,11 +191,16 @@ class LogDirs:
                     self._prepare(opened.fd, operation)
                 except Refused as refused:
                     outcomes[index] = DiskOutcome(str(refused))
+                except OSError as error:
+                    if error.errno not in OF_A_FULL_DISK:
+                        raise
+                    outcomes[index] = DiskOutcome(_explain(error))
             done = [op for op, outcome in zip(operations, outcomes, strict=True) if outcome.error is None]
             self._sync_round(opened, done)
             for index, operation in enumerate(operations):
                 if outcomes[index].error is None:
                     outcomes[index] = self._complete(opened, operation)
+            done = [op for op, outcome in zip(operations, outcomes, strict=True) if outcome.error is None]
             self._book(opened, done)
         except Refused as refused:
             return [DiskOutcome(str(refused))] * len(operations)
@@ -209,16 +216,14 @@ class LogDirs:
         name = directory_name(operation.topic_partition)
         match operation:
             case CreateReplica(topic_id=topic_id):
-                self._make_replica(fd, name)
-                if topic_id is not None:
-                    self._write_topic_id(fd, name, encode_partition_metadata(topic_id))
+                make_replica(self._disk, fd, name, topic_id)
             case FillReplica(topic_id=topic_id):
                 demand_empty(self._disk, fd, name, topic_id)
             case AssignTopicId(topic_id=topic_id):
                 found, readable = read_topic_id(fd, name, self._disk)
                 if found is not None or not readable:
                     raise Refused(f"{name} has a partition.metadata already")
-                self._write_topic_id(fd, name, encode_partition_metadata(topic_id))
+                write_topic_id(self._disk, fd, name, topic_id)
             case RenameForDeletion(topic_id=topic_id, new_name=new_name):
                 _demand(new_name, DirectoryKind.DELETED)
                 if not self._disk.exists(fd, name):
@@ -232,21 +237,6 @@ class LogDirs:
                 _demand(new_name, DirectoryKind.STRAY)
                 self._disk.demand_directory(fd, name)
                 self._disk.rename(fd, name, new_name)
-
-    def _make_replica(self, fd: int, name: str) -> None:
-        try:
-            self._disk.mkdir(fd, name)
-        except FileExistsError:
-            self._disk.demand_directory(fd, name)
-            with self._disk.directory(fd, name) as inside:
-                stored = count_stored(self._disk.entries(inside))
-            if stored:
-                raise Refused(f"{name} exists already and holds {stored} files") from None
-
-    def _write_topic_id(self, fd: int, name: str, content: bytes) -> None:
-        with self._disk.directory(fd, name) as inside:
-            self._disk.write(inside, PARTITION_METADATA + TEMPORARY_SUFFIX, content)
-            self._disk.rename(inside, PARTITION_METADATA + TEMPORARY_SUFFIX, PARTITION_METADATA)
 
     def _sync_round(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
         """Make durable what the answers will promise."""
@@ -267,7 +257,13 @@ class LogDirs:
             case CreateReplica(topic_id=topic_id) | AssignTopicId(topic_id=topic_id):
                 return DiskOutcome(size_bytes=0 if topic_id is None else len(encode_partition_metadata(topic_id)))
             case FillReplica(topic_partition=topic_partition):
-                return fill_with_segments(self._disk, opened.fd, directory_name(topic_partition), self._segments)
+                name = directory_name(topic_partition)
+                try:
+                    return fill_with_segments(self._disk, opened.fd, name, self._segments)
+                except OSError as error:
+                    if error.errno not in OF_A_FULL_DISK:
+                        raise
+                    return DiskOutcome(_explain(error))
             case _:
                 return DiskOutcome()
 
@@ -281,7 +277,7 @@ class LogDirs:
                 filled = isinstance(operation, FillReplica)
                 opened.checkpoints.put(operation.topic_partition, end_offset if filled else 0)
         if opened.checkpoints.owes_at_once:
-            opened.checkpoints.write(opened.fd, self._disk, only_at_once=True)
+            self._write_checkpoints(opened, only_at_once=True)
 
     # --- now and then ---------------------------------------------------------------------------------------------
 
@@ -292,12 +288,24 @@ class LogDirs:
         for log_dir, opened in list(self._open.items()):
             try:
                 self._disk.verify(opened.fd, opened.path)
-                opened.checkpoints.write(opened.fd, self._disk)
+                self._write_checkpoints(opened)
             except OSError as error:
                 if error.errno not in OF_THIS_PROCESS:
                     lost[log_dir] = _explain(error)
                     self._fail(log_dir, lost[log_dir])
         return lost
+
+    def _write_checkpoints(self, opened: _OpenDir, *, only_at_once: bool = False) -> None:
+        was_full = opened.checkpoints.full
+        opened.checkpoints.write(opened.fd, self._disk, only_at_once=only_at_once)
+        if opened.checkpoints.full and not was_full:
+            logger.warning(
+                "%s: the disk is full, so the checkpoint files are not written. Deletions go on and free space; "
+                "the files are written as soon as there is space. Delete topics, or enlarge the disk",
+                opened.path,
+            )
+        elif was_full and not opened.checkpoints.full:
+            logger.info("%s: there is space again, the checkpoint files are written", opened.path)
 
     def space(self) -> dict[str, Space]:
         """Size and free space of each working directory's file system."""
