@@ -13,6 +13,7 @@ from typing import NoReturn
 import orjson
 
 from protocol.vocabulary import (
+    ZERO_TOPIC_ID,
     LeaderAndIsr,
     RecoveryState,
     ReplicaAssignment,
@@ -98,9 +99,11 @@ def _topic_id(path: str, value: object) -> TopicId | None:
         return None
     text = string(path, "'topic_id'", value)
     try:
-        return topic_id_from_text(text)
+        topic_id = topic_id_from_text(text)
     except ValueError as error:
         malformed(path, f"'topic_id' {text[:40]!r} is none: {error}")
+    # Brokers read the zero id as no id, and their responses cannot name a topic by it.
+    return None if topic_id == ZERO_TOPIC_ID else topic_id
 
 
 # --- partition state ----------------------------------------------------------------------------------------------

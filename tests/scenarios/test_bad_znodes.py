@@ -8,7 +8,7 @@ import pytest
 
 from controller.core.context import Role
 from controller.core.effects import ReadZnodes, WriteZnodes
-from protocol.vocabulary import BrokerId, ReplicaAssignment
+from protocol.vocabulary import ZERO_TOPIC_ID, BrokerId, ReplicaAssignment
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
@@ -210,3 +210,23 @@ def test_unreadable_topic_config_allows_no_unclean_election() -> None:
     world.run()
     assert refusals(world, "topic/orders")[0] == "reading its config: NO_AUTH"
     assert led(world, "orders") == (-1, 2, (1,))
+
+
+@pytest.mark.parametrize("when", ["while leading", "at failover"])
+def test_topics_under_the_zero_id_are_given_ids_of_their_own_and_deleted(when: str) -> None:
+    world = cluster()
+    if when == "at failover":
+        world.crash()
+    world.create_topic("one", (1, 2), topic_id=ZERO_TOPIC_ID)
+    world.create_topic("other", (2, 3), topic_id=ZERO_TOPIC_ID)
+    if when == "at failover":
+        world.elect()
+    world.run()
+    ids = {world.context.topics[name].id for name in ("one", "other")}
+    assert len(ids - {None, ZERO_TOPIC_ID}) == 2
+
+    for name in ("one", "other"):
+        world.mark(name)
+    world.run()
+    assert is_gone(world, "one")
+    assert is_gone(world, "other")

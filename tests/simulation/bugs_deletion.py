@@ -20,11 +20,8 @@ from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
 from protocol.kafka.control import StopReplicaRequest
 from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import (
-    PartitionReplica,
-    TopicPartition,
-)
-from protocol.zookeeper import paths
+from protocol.vocabulary import PartitionReplica, TopicId, TopicPartition, topic_id_from_text
+from protocol.zookeeper import paths, znodes_topic
 from protocol.zookeeper.operations import Delete, ReadOutcome
 from protocol.zookeeper.znodes import TopicZnode
 from tests.simulation.planting import everywhere, method
@@ -167,3 +164,12 @@ def pause_unknown_after_failover() -> AbstractContextManager[object]:
             read(turn, task, outcomes)
 
     return everywhere(read, unasked)
+
+
+def zero_id_taken_for_an_id() -> AbstractContextManager[object]:
+    """The zero id in a topic's znode counts as the topic's id."""
+
+    def taken(path: str, value: str | None) -> TopicId | None:
+        return None if value is None else topic_id_from_text(value)
+
+    return method(znodes_topic, "_topic_id", taken)

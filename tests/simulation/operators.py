@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from controller.core.context import Role
 from controller.core.events import ResignationRequested
 from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
-from protocol.vocabulary import LeaderAndIsr, TopicId, is_usable_topic_id
+from protocol.vocabulary import ZERO_TOPIC_ID, LeaderAndIsr, TopicId, is_usable_topic_id
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
 from tests.simulation.ledger import Incarnation
@@ -39,6 +39,7 @@ class Operators:
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         self._placing = Random(f"placing {cluster.world.seed}")
+        self._zeroing = Random(f"zeroing {cluster.world.seed}")
         self._spoilt: dict[str, None] = {}
         self.removed_by_hand: dict[str, None] = {}
         """Names whose tombstones nobody has promised."""
@@ -196,9 +197,9 @@ class Operators:
         self._do(*config, SetData(topic.path, topic.data, ANY_VERSION))
 
     def _topic_id(self) -> TopicId | None:
-        """Old tools leave it to the controller."""
+        """Old tools leave it to the controller; some tools write the zero id, which is none."""
         if self._world.chance(0.3):
-            return None
+            return ZERO_TOPIC_ID if self._zeroing.random() < 0.3 else None
         while True:
             candidate = uuid.UUID(bytes=self._world.random.randbytes(16), version=4)
             if is_usable_topic_id(candidate):

@@ -45,6 +45,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_deletion.expanded_while_deleted,
         bugs_deletion.pause_ignored,
         bugs_deletion.pause_unknown_after_failover,
+        bugs_deletion.zero_id_taken_for_an_id,
         bugs_agent.agent_ignores_broker_epoch,
         bugs_agent.agent_ignores_controller_epoch,
         bugs_agent.agent_ignores_topic_ids,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 
@@ -28,7 +29,8 @@ def everywhere(function: Callable[..., Any], instead: Callable[..., Any]) -> Ite
 
 
 @contextmanager
-def method(owner: type, name: str, instead: Callable[..., Any]) -> Iterator[None]:
+def method(owner: type | ModuleType, name: str, instead: Callable[..., Any]) -> Iterator[None]:
+    """Replace a method of a class, or a function that only its own module calls."""
     original = getattr(owner, name)
     setattr(owner, name, instead)
     try:

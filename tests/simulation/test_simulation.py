@@ -48,6 +48,7 @@ FOUND_BY = {
     "expanded_while_deleted": 66,
     "pause_ignored": 0,
     "pause_unknown_after_failover": 8,
+    "zero_id_taken_for_an_id": 0,
     "agent_ignores_broker_epoch": 2,
     "agent_ignores_controller_epoch": 11,
     "agent_ignores_topic_ids": 14,

@@ -65,6 +65,7 @@ def test_what_an_old_version_cannot_hold_is_refused() -> None:
             znodes.TopicZnode({9: ReplicaAssignment((1,)), 10: ReplicaAssignment((2,))}, ID),
         ),
         (b'{"version":99,"partitions":{},"topic_id":null,"adding_replicas":null}', znodes.TopicZnode()),
+        (b'{"version":3,"partitions":{},"topic_id":"AAAAAAAAAAAAAAAAAAAAAA"}', znodes.TopicZnode()),
     ],
 )
 def test_every_version_of_a_topic_is_read(data: bytes, expected: znodes.TopicZnode) -> None:
