@@ -222,6 +222,13 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                         _PARTITION_COUNT,
                         Key("replicas", Kind.COUNT, "how many replicas"),
                         Key("held_by", Kind.TEXT, "why a marked topic is held back", optional=True),
+                        Key(
+                            "marked_at_ms",
+                            Kind.COUNT,
+                            "with `held` and `queued`: when the marker was made, in ms since 1970; where ZooKeeper "
+                            "does not tell, when the controller first saw it",
+                            optional=True,
+                        ),
                     ),
                 ),
             ),

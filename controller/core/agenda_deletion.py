@@ -127,6 +127,15 @@ class DeletionsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkersDated:
+    """`topics` are all that are marked; of `undated` it was asked when their markers were made."""
+
+    topics: tuple[str, ...]
+    undated: tuple[str, ...]
+    loading: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PauseRead:
     loading: bool
 
@@ -195,6 +204,7 @@ class TopicTreesSearched:
 
 DeletionContinuation = (
     DeletionsListed
+    | MarkersDated
     | PauseRead
     | BegunNoted
     | BegunRead

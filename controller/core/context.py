@@ -149,6 +149,9 @@ class Context:
     """Topics queued for deletion, oldest first."""
     marks: dict[str, Mark] = field(default_factory=dict)
     """Topics that are marked for deletion and not queued."""
+    marker_times: dict[str, int] = field(default_factory=dict)
+    """When the markers of topics that are not queued were made, in ms, never after now; none where ZooKeeper did not
+    tell."""
     refused_marks: dict[str, RefusedMark] = field(default_factory=dict)
     """Topics whose marker was removed without them, oldest first; of very many the latest. Outlives the tenure."""
     paused: DeletionsPaused | None = None

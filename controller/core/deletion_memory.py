@@ -103,7 +103,8 @@ class Deletion:
 
     queued_at_ms: int
     marked_at_ms: int
-    """Since when we know of the marker; before `queued_at_ms` where the topic was held back."""
+    """When the marker was made, by ZooKeeper's clock and never after now; where that is unknown, when this controller
+    first saw it."""
     started_at_ms: int | None = None
     """When its partitions were first taken out of service."""
     asked_at_ms: int | None = None

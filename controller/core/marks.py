@@ -8,6 +8,12 @@ znode cannot be understood, and where only other topics are to be deleted. A hel
 is let go of, untouched. Once it is queued the marker is no longer looked at: its replicas may be gone already, and half
 a topic is of use to nobody.
 
+A deletion is as old as its marker: the time at which ZooKeeper made the znode is read once for each new marker, for all
+new ones together, so that a failover does not make it younger. ZooKeeper's clock may be ahead of ours: what it dates
+later than now counts as made now.
+
+    marker made at 10:00, failover at 10:30  ->  marked since 10:00, queued by this controller since 10:30
+
 A marker goes at once where deletion is known to be disabled and nothing of the topic has been deleted yet, and where
 there is no such topic; that it was refused, and why, is remembered for who asks.
 
@@ -23,6 +29,7 @@ from controller.core.agenda import ListTopics, Task
 from controller.core.agenda_deletion import (
     DeletionsListed,
     ListDeletions,
+    MarkersDated,
     MarkersRemoved,
     QueueDeletions,
     ReadBegun,
@@ -50,8 +57,10 @@ from protocol.zookeeper.operations import (
     Children,
     Create,
     Delete,
+    Exists,
     GetChildren,
     Operation,
+    Present,
     ReadOutcome,
     ZkError,
 )
@@ -72,10 +81,30 @@ def list_deletions(turn: Turn, task: ListDeletions) -> None:
 
 
 def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -> None:
-    """Queue the topics we know; look again for those we do not; with deletion disabled, remove every marker."""
+    """Ask when the new markers were made; with all of them dated, go on."""
     context = turn.context
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     _let_go(turn, marked)
+    context.marker_times = {name: context.marker_times[name] for name in marked if name in context.marker_times}
+    undated = tuple(name for name in marked if name not in context.marker_times and not context.is_queued(name))
+    if undated:
+        reads = (Exists(paths.delete_topic(name)) for name in undated)
+        turn.read(reads, MarkersDated(marked, undated, task.loading))
+    else:
+        _sort_out(turn, marked, loading=task.loading)
+
+
+def dated(turn: Turn, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
+    """Remember when the markers were made. One without a time, or gone since it was listed, counts as made now."""
+    for name, outcome in zip(task.undated, outcomes, strict=True):
+        if isinstance(outcome, Present) and outcome.created_at_ms > 0:
+            turn.context.marker_times[name] = min(outcome.created_at_ms, turn.now_ms)
+    _sort_out(turn, task.topics, loading=task.loading)
+
+
+def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
+    """Queue the topics we know; look again for those we do not; with deletion disabled, remove every marker."""
+    context = turn.context
     marked = _chosen(turn, marked)
     if not context.delete_topic_enable and context.dynamic.deletion_unknown is None:
         # What has been started ends: some of its replicas are gone.
@@ -101,8 +130,8 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
     if unreadable and context.paused is None:
         settling += [ReadMarkers(tuple(unreadable))]
     if unknown:
-        settling += [ListTopics(), SettleUnknownMarkers(tuple(unknown), task.loading)]
-    if task.loading:
+        settling += [ListTopics(), SettleUnknownMarkers(tuple(unknown), loading)]
+    if loading:
         # After the takeover: by then the topics have been read later than these markers were.
         context.agenda.extend(settling)
         turn.do(QueueDeletions(known, loading=True) if context.paused is None else ReadBegun(known))
@@ -149,7 +178,8 @@ def _hold(turn: Turn, name: str, held_by: HeldBy, last_error: str | None = None)
         if known is not None:
             _record_end(turn, name, known)
     elif known is None or known.held_by is not held_by:
-        phase(turn, name, "held", since_ms=mark.since_ms, held_by=held_by.name)
+        marked_at_ms = context.marker_times.get(name, mark.since_ms)
+        phase(turn, name, "held", since_ms=mark.since_ms, held_by=held_by.name, marked_at_ms=marked_at_ms)
 
 
 # --- which are queued ---------------------------------------------------------------------------------------------
@@ -181,7 +211,8 @@ def queue(turn: Turn, task: QueueDeletions) -> None:
 def _queue(turn: Turn, name: str) -> None:
     turn.context.refused_marks.pop(name, None)
     queue_deletion(turn.context, name, turn.now_ms)
-    phase(turn, name, "queued", since_ms=turn.now_ms)
+    marked_at_ms = turn.context.deletions[name].marked_at_ms
+    phase(turn, name, "queued", since_ms=turn.now_ms, marked_at_ms=marked_at_ms)
 
 
 # --- which are refused --------------------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ def remove_topic(context: Context, name: str) -> None:
         count_replicas(context, deletion, -1)
         add(context.topics_in_stage, deletion.stage, -1)
     context.marks.pop(name, None)
+    context.marker_times.pop(name, None)
 
 
 def set_leadership(context: Context, topic_partition: TopicPartition, leadership: LeaderAndIsr) -> None:
@@ -252,7 +253,9 @@ def queue_deletion(context: Context, name: str, now_ms: int) -> None:
         if _is_imbalanced(partition):
             context.preferred_imbalance -= 1
     mark = context.marks.pop(name, None)
-    deletion = Deletion(queued_at_ms=now_ms, marked_at_ms=now_ms if mark is None else mark.since_ms)
+    seen_at_ms = now_ms if mark is None else mark.since_ms
+    marked_at_ms = context.marker_times.pop(name, seen_at_ms)
+    deletion = Deletion(queued_at_ms=now_ms, marked_at_ms=marked_at_ms)
     for _, partition in context.partitions_of(name):
         for broker in partition.assignment.replicas:
             state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
@@ -360,6 +363,7 @@ def reset_cluster(context: Context) -> None:
         "reassignment_retries",
         "deletions",
         "marks",
+        "marker_times",
         "paused",
         "set_aside_topics",
         "set_aside_brokers",

@@ -134,6 +134,8 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             reassignment_requests.was_read(turn, then, outcomes)
         case agenda_deletion.DeletionsListed():
             marks.listed(turn, then, outcomes)
+        case agenda_deletion.MarkersDated():
+            marks.dated(turn, then, outcomes)
         case agenda_deletion.PauseRead():
             pausing.pause_read(turn, then, outcomes)
         case agenda_deletion.BegunRead():

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from controller.core.context import Context
-from controller.core.deletion_memory import METADATA_CACHE, Deletion, HeldBy
+from controller.core.deletion_memory import METADATA_CACHE, Deletion, HeldBy, Mark
 from controller.core.topic import Partition
 from controller.core.transitions import ReplicaState
 from protocol.vocabulary import BrokerId, TopicPartition
@@ -82,7 +82,7 @@ class Oldest(NamedTuple):
 
     topic: str
     marked_since_ms: int
-    """Since when this controller knows of the marker."""
+    """As `marked_since_ms` gives it."""
     reason: WaitingFor
     broker: BrokerId | None
 
@@ -100,8 +100,20 @@ _TELLING: Final = (
 """Causes that say more than that other replicas are waited for, the most telling first."""
 
 
+def marked_since_ms(context: Context, topic: str) -> int | None:
+    """When the topic's marker was made; None where the topic is not marked."""
+    deletion, mark = context.deletions.get(topic), context.marks.get(topic)
+    if deletion is not None:
+        return deletion.marked_at_ms
+    return None if mark is None else _marked_since_ms(context, topic, mark)
+
+
+def _marked_since_ms(context: Context, topic: str, mark: Mark) -> int:
+    return context.marker_times.get(topic, mark.since_ms)
+
+
 def oldest(context: Context) -> Oldest | None:
-    """The oldest of all marked topics. Costs the same however many there are, and however large it is: of very many
+    """The oldest of all marked topics. Costs a comparison for each of them, and not more for a large one: of very many
     replicas the first ones speak for it, and those that something is known to be wrong with."""
     topic = _oldest_topic(context)
     if topic is None:
@@ -109,7 +121,7 @@ def oldest(context: Context) -> Oldest | None:
     deletion = context.deletions.get(topic)
     if deletion is None:
         mark = context.marks[topic]
-        return Oldest(topic, mark.since_ms, _HELD[mark.held_by], None)
+        return Oldest(topic, _marked_since_ms(context, topic, mark), _HELD[mark.held_by], None)
     rows = [*islice(_causes(context, topic, deletion), _ROWS_LOOKED_AT), *_troubled(context, topic, deletion)]
     rows = [row for row in rows if row.waiting_for is not WaitingFor.DONE]
     if not rows:
@@ -120,12 +132,10 @@ def oldest(context: Context) -> Oldest | None:
 
 
 def _oldest_topic(context: Context) -> str | None:
-    """Both are in the order in which topics came; one that was held for long is queued behind younger ones."""
-    held, queued = next(iter(context.marks), None), next(iter(context.deletions), None)
-    if held is None or queued is None:
-        return queued if held is None else held
-    is_held_longer = context.marks[held].since_ms < context.deletions[queued].marked_at_ms
-    return held if is_held_longer else queued
+    """After a failover topics are queued in the order of their names, and one that was held is queued late."""
+    ages = [(_marked_since_ms(context, name, mark), name) for name, mark in context.marks.items()]
+    ages += [(deletion.marked_at_ms, name) for name, deletion in context.deletions.items()]
+    return min(ages)[1] if ages else None
 
 
 def _troubled(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:

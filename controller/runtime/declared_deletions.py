@@ -31,7 +31,7 @@ REPLICAS: Final = Metric(
 OLDEST_AGE: Final = Metric(
     "lethe_controller_oldest_deletion_seconds",
     Kind.GAUGE,
-    "How long the oldest marked topic has waited, as far as this tenure has seen; 0: none waits",
+    "How long the oldest marked topic has waited since its marker was made in ZooKeeper; 0: none waits",
 )
 OLDEST_INFO: Final = Metric(
     "lethe_controller_oldest_deletion_info",

@@ -35,7 +35,7 @@ from typing import Final
 
 from controller.core.context import Context
 from controller.core.deletion_memory import Deletion
-from controller.core.waiting import Wait, WaitingFor, all_rows, marked_topics
+from controller.core.waiting import Wait, WaitingFor, all_rows, marked_since_ms, marked_topics
 from controller.runtime.brokers import ChannelProblem
 from protocol.journal import JsonValue, partition_ranges
 from protocol.remedies import BRING_BACK
@@ -135,11 +135,10 @@ def _topic(context: Context, topic: str, problems: Problems, now_ms: int) -> Jso
     rows = [_sharpened(wait, problems, now_ms) for wait in all_rows(context, topic)]
     # What still has to happen comes first: where there is no room for all, it is what matters.
     rows.sort(key=lambda row: row.waiting_for is W.DONE)
-    since_ms = deletion.marked_at_ms if deletion is not None else mark.since_ms if mark is not None else None
     return {
         "topic": topic,
         "marked": True,
-        "marked_since_ms": since_ms,
+        "marked_since_ms": marked_since_ms(context, topic),
         "phase": "held" if deletion is None else _phase(deletion),
         "held_by": None if mark is None else mark.held_by.name,
         "replicas": [_row(context, row) for row in rows[:MAX_ROWS]],

@@ -131,9 +131,11 @@ class OneController:
         takeover_grace_ms: int = 0,
         only_topics: frozenset[str] | None = None,
     ) -> None:
-        self.zookeeper = ZooKeeperModel()
-        self.operator = self.zookeeper.open_session()
         self.now_ms = 1_000_000
+        self.server_ahead_ms = 0
+        """By how much ZooKeeper's clock is ahead of the controller's."""
+        self.zookeeper = ZooKeeperModel(lambda: self.now_ms + self.server_ahead_ms)
+        self.operator = self.zookeeper.open_session()
         self.context = Context(
             CoreConfig(
                 CONTROLLER_ID,

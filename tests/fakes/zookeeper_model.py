@@ -1,18 +1,19 @@
-"""ZooKeeper as a pure, deterministic value-like object: no clock, no sockets, no randomness.
+"""ZooKeeper as a pure, deterministic value-like object: no clock of its own, no sockets, no randomness.
 
 Theory of operation. The tree is a dict of immutable znodes by path. Every multi takes one zxid, whether it is applied
 or not, and its operations are applied one after another on the tree; the first that fails undoes the others. Watches
 are kept per session as the server keeps them: data watches (of GetData and Exists alike) and child watches, one-shot,
 fired when a multi has been applied, in the order in which the server sends them. `take_fired` takes what has fired.
 
-Access lists, quotas, observers and time are not modelled. That the answers are those of the real server is what
-tests/contract shows. Two models with the same history are equal in `digest()`, whatever PYTHONHASHSEED is.
+Access lists, quotas and observers are not modelled; the times of znodes come from the clock that it is given. That the
+answers are those of the real server is what tests/contract shows. Two models with the same history are equal in
+`digest()`, whatever PYTHONHASHSEED is.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from protocol.zookeeper.operations import (
@@ -53,6 +54,8 @@ class Znode(NamedTuple):
     creations: int = 0
     """Children ever created: where sequence numbers come from."""
     owner: int = 0
+    created_at_ms: int = 0
+    modified_at_ms: int = 0
 
 
 class Fired(NamedTuple):
@@ -86,7 +89,9 @@ _Trigger = tuple[WatchKind, str]
 class ZooKeeperModel:
     """A ZooKeeper ensemble that always answers. Not thread-safe; copy it to look at what might happen."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock_ms: Callable[[], int] = lambda: 0) -> None:
+        self.clock_ms = clock_ms
+        """The server's own clock, for the times of znodes."""
         self._nodes: dict[str, Znode] = {"/": Znode(None, 0, 0, 0)}
         self._children: dict[str, dict[str, None]] = {"/": {}}
         self._ephemerals: dict[int, dict[str, None]] = {}
@@ -163,7 +168,7 @@ class ZooKeeperModel:
             case GetChildren():
                 return Children(tuple(sorted(self._children[read.path])))
             case Exists():
-                return Present(self._stat(read.path))
+                return Present(self._stat(read.path), node.created_at_ms, node.modified_at_ms)
 
     # --- watches --------------------------------------------------------------------------------------------------
 
@@ -222,7 +227,7 @@ class ZooKeeperModel:
 
     def copy(self) -> ZooKeeperModel:
         """An independent model in the same state."""
-        other = ZooKeeperModel()
+        other = ZooKeeperModel(self.clock_ms)
         other._nodes = dict(self._nodes)
         other._children = {path: dict(names) for path, names in self._children.items()}
         other._ephemerals = {session: dict(paths) for session, paths in self._ephemerals.items()}
@@ -270,7 +275,9 @@ class ZooKeeperModel:
             case SetData(path, data, version):
                 node = self._demand(path, version)
                 undo.append((path, node))
-                self._nodes[path] = node._replace(data=data, version=node.version + 1, mzxid=self.zxid)
+                self._nodes[path] = node._replace(
+                    data=data, version=node.version + 1, mzxid=self.zxid, modified_at_ms=self.clock_ms()
+                )
                 triggers.append((WatchKind.DATA_CHANGED, path))
                 return self._stat(path), path
             case Delete(path, version):
@@ -302,7 +309,8 @@ class ZooKeeperModel:
         undo += [(parent, above), (path, None)]
         self._nodes[parent] = above._replace(creations=above.creations + 1, pzxid=self.zxid)
         owner = session if operation.ephemeral else 0
-        self._put(path, Znode(operation.data, self.zxid, self.zxid, self.zxid, owner=owner))
+        now_ms = self.clock_ms()
+        self._put(path, Znode(operation.data, self.zxid, self.zxid, self.zxid, 0, 0, owner, now_ms, now_ms))
         triggers += [(WatchKind.CREATED, path), (WatchKind.CHILDREN_CHANGED, parent)]
         return path
 

@@ -47,7 +47,8 @@ SESSION_MS: Final = 15_000
 PAUSE_S: Final = 9.0
 TRIES: Final = 12
 SHORTER: Final = {
-    "lethe_controller_oldest_deletion_seconds > 900": "lethe_controller_oldest_deletion_seconds > 3",
+    "(lethe_controller_oldest_deletion_seconds[5m])) > 900": "(lethe_controller_oldest_deletion_seconds[5s])) > 3",
+    "(lethe_controller_deletions_paused[5m])": "(lethe_controller_deletions_paused[5s])",
     "lethe_controller_event_queue_oldest_seconds > 60": "lethe_controller_event_queue_oldest_seconds > 1",
     "lethe_broker_channel_failing_seconds > 60": "lethe_broker_channel_failing_seconds > 3",
     "[14d])) > 6 * 3600": "[14d])) > 8",

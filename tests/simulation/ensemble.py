@@ -81,7 +81,7 @@ class Ensemble:
     def __init__(self, world: World, mix: Mix) -> None:
         self.world = world
         self.mix = mix
-        self.model = ZooKeeperModel()
+        self.model = ZooKeeperModel(lambda: world.now_ms)
         self.observer: Observer | None = None
         self.clients: dict[int, Client] = {}
         self._operator = self.model.open_session()

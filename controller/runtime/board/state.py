@@ -200,7 +200,8 @@ class BoardState:
     def _enter(self, topic: str, phase: Phase, fact: Fact, now_ms: int) -> None:
         known = self._going(topic)
         if known is None:
-            known = Going(topic, now_ms, phase, now_ms, _number(fact, "partitions"), _number(fact, "replicas"))
+            since_ms = min(_number(fact, "marked_at_ms") or now_ms, now_ms)
+            known = Going(topic, since_ms, phase, now_ms, _number(fact, "partitions"), _number(fact, "replicas"))
         elif known.phase is phase:
             return
         else:

@@ -15,6 +15,7 @@ from adapters.clock import Clock
 from controller.core.context import Context
 from controller.core.deletion_memory import HeldBy, Mark, Stage
 from controller.core.transitions import ReplicaState
+from controller.core.waiting import marked_since_ms
 from controller.runtime.board.document import Document, Row, Rows
 from controller.runtime.board.state import MAX_TEXT, BoardState, Going, Phase
 from controller.runtime.brokers import ChannelProblem
@@ -135,7 +136,9 @@ class BoardView:
         context = self._loop.context
         mark, deletion = context.marks.get(topic), context.deletions.get(topic)
         if deletion is None:
-            return {"waits": mark is not None, "note": mark and _why_held(mark), "broker": None}
+            since_ms = marked_since_ms(context, topic)
+            held = {} if since_ms is None else {"since_ms": since_ms}
+            return {**held, "waits": mark is not None, "note": mark and _why_held(mark), "broker": None}
         found: dict[str, JsonValue] = {
             "since_ms": deletion.marked_at_ms,
             "done": deletion.by_state.get(ReplicaState.DELETION_SUCCESSFUL, 0),

@@ -170,6 +170,19 @@ def test_a_good_answer_to_a_bulk_read() -> None:
     ]
 
 
+def test_exists_among_bulk_reads_is_a_read_of_the_data() -> None:
+    reads: list[Read] = [Exists("/a"), Exists("/b"), GetData("/c")]
+    error = struct.pack("!i?ii", -1, False, -101, -101)
+    body = result(4, data(b"four")) + error + result(4, data(b"x")) + DONE
+    bulk = wire.pack_multi_read("", reads)
+    assert bulk.payload == wire.pack_multi_read("", [GetData(read.path) for read in reads]).payload
+    assert bulk.parse(body, 1) == [
+        wire.Found(Present(STAT, 8, 9), 4),
+        ReadFailed(ZkError.NO_NODE),
+        Data(b"x", STAT),
+    ]
+
+
 def test_good_answers_to_single_reads() -> None:
     assert wire.pack_read("", GetData("/a")).parse(data(b"x"), 1) == Data(b"x", STAT)
     assert wire.pack_read("", GetData("/a")).parse(data(None), 1) == Data(None, STAT)
@@ -218,6 +231,7 @@ GOOD = [
     (wire.pack_multi("", [Create("/a", None)], set_acl=False), result(15, text("/a") + STAT_BYTES) + DONE),
     (wire.pack_multi("", [Delete("/a"), Delete("/b")], set_acl=False), failures(0, -101)),
     (wire.pack_multi_read("", READS[:3]), result(4, data(b"x")) * 2 + result(8, names("a")) + DONE),
+    (wire.pack_multi_read("", [Exists("/a"), Exists("/b")]), result(4, data(b"x")) * 2 + DONE),
     (wire.pack_read("", GetData("/a")), data(b"abc")),
     (wire.pack_read("", GetChildren("/a")), names("a", "b")),
     (wire.pack_read("", Exists("/a")), STAT_BYTES),

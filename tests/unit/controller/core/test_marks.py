@@ -8,10 +8,10 @@ import pytest
 
 from controller.core import mutation
 from controller.core.agenda import ListTopics
-from controller.core.agenda_deletion import ListDeletions, QueueDeletions, ReadPause
+from controller.core.agenda_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
 from controller.core.context import Context, SetAside
 from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, HeldBy, Mark
-from controller.core.effects import Effect, Record, Send
+from controller.core.effects import Effect, ReadZnodes, Record, Send
 from controller.core.marks import MAX_REFUSED
 from protocol.journal import FactType
 from protocol.vocabulary import ReplicaAssignment, TopicPartition
@@ -54,9 +54,17 @@ def with_topics(*names: str) -> Context:
     return context
 
 
-def listing(context: Context, *marked: str) -> list[Effect]:
-    """What follows from these being the children of `/admin/delete_topics`."""
-    return answered(context, perform(context, ListDeletions()), Children(marked))
+def listing(context: Context, *marked: str, loading: bool = False) -> list[Effect]:
+    """What follows from these being the children of `/admin/delete_topics`, whose times ZooKeeper does not tell."""
+    return undated(context, answered(context, perform(context, ListDeletions(loading=loading)), Children(marked)))
+
+
+def undated(context: Context, effects: list[Effect]) -> list[Effect]:
+    """What follows where ZooKeeper cannot say when markers were made."""
+    while context.awaited is not None and isinstance(context.awaited.then, MarkersDated):
+        before = [effect for effect in effects if not isinstance(effect, ReadZnodes)]
+        effects = [*before, *answered(context, effects, *(Present(STAT) for _ in read_in(effects).reads))]
+    return effects
 
 
 def pause(context: Context, *outcomes: ReadOutcome) -> list[Effect]:
@@ -88,7 +96,7 @@ def test_marked_topics_that_are_known_are_queued_and_started() -> None:
 
 def test_while_loading_topics_are_queued_and_nothing_is_sent() -> None:
     context = with_topics("a")
-    effects = answered(context, perform(context, ListDeletions(loading=True)), Children(("a",)))
+    effects = listing(context, "a", loading=True)
     assert list(context.deletions) == ["a"]
     assert not [effect for effect in effects if isinstance(effect, Send)]
 
@@ -175,7 +183,7 @@ def test_while_paused_marked_topics_are_held_and_queued_when_it_is_over() -> Non
     assert phases(listing(context, "a")) == [], "it is told once"
     effects = pause(context, GONE, GONE)
     assert not is_paused(context)
-    answered(context, effects, Children(("a",)))
+    undated(context, answered(context, effects, Children(("a",))))
     assert list(context.deletions) == ["a"]
     assert context.marks == {}
 
