@@ -21,7 +21,7 @@ from protocol.kafka.queries import (
     DescribeConfigsResponse,
 )
 from protocol.kafka.versions import IBP_VERSIONS, OLDEST, InterBrokerProtocol, VersionRange, control_versions
-from protocol.vocabulary import Broker, BrokerId, SecurityProtocol
+from protocol.vocabulary import Broker, BrokerId
 
 CLIENT_ID: Final = "lethe-settings"
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
@@ -46,7 +46,7 @@ class BrokerSettings:
 
 async def ask_settings(broker: Broker, timeout_ms: int) -> BrokerSettings:
     """What the broker says through its PLAINTEXT listener; never raises for what it does or does not do."""
-    endpoint = next((e for e in broker.endpoints if e.protocol is SecurityProtocol.PLAINTEXT), None)
+    endpoint = broker.plaintext_endpoint
     if endpoint is None:
         return BrokerSettings(broker.id, problem="it has no PLAINTEXT listener to ask it by")
     try:

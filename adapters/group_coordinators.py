@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from adapters.broker_views import plaintext_endpoint
 from adapters.kafka.client import ClientError, KafkaConnection, ProtocolError
 from adapters.topic_admin import describe
 from adapters.zookeeper.interface import ZooKeeperSession
@@ -119,7 +118,7 @@ def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int,
 
 async def ask_coordinator(broker: Broker, timeout_ms: int = 10_000) -> MetadataResponse:
     """Over its listener without encryption."""
-    endpoint = plaintext_endpoint(broker)
+    endpoint = broker.plaintext_endpoint
     if endpoint is None:
         raise ClientError("it has no listener without encryption to be asked by")
     async with await KafkaConnection.open(

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from adapters.broker_views import plaintext_endpoint
 from adapters.group_coordinators import hidden_groups, read_coordinators
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.kafka.errors import error_name
@@ -84,7 +83,7 @@ async def ask_readers(
     session: ZooKeeperSession, brokers: Sequence[Broker], partitions: Mapping[TopicPartition, Asked]
 ) -> Readers:
     """Groups by topic, and offsets of the partitions. Raises nothing for what brokers do or do not do."""
-    ends = [end for end in map(plaintext_endpoint, brokers) if end is not None]
+    ends = [end for end in (broker.plaintext_endpoint for broker in brokers) if end is not None]
     if not ends:
         return nobody_asked("no broker has a listener without encryption to be asked by", partitions)
     try:

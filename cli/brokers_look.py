@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -21,9 +20,6 @@ from protocol.vocabulary import Broker
 if TYPE_CHECKING:
     from survey.brokers import AskBroker
     from survey.views import BrokerAnswers, LogDirView
-
-MAX_AT_ONCE = 16
-"""Brokers that are asked at the same time."""
 
 Offline = Annotated[bool, typer.Option("--offline", help="Look at ZooKeeper only, and ask no broker.")]
 
@@ -66,15 +62,9 @@ async def look_at_brokers(
 
 
 async def _ask_all(brokers: Collection[Broker], ask: AskBroker) -> dict[int, BrokerAnswers]:
-    limit = asyncio.Semaphore(MAX_AT_ONCE)
+    from survey.brokers import ask_all
 
-    async def one(broker: Broker) -> BrokerAnswers:
-        async with limit:
-            return await ask(broker)
-
-    async with asyncio.TaskGroup() as tasks:
-        asking = {int(b.id): tasks.create_task(one(b), name=f"brokers-{b.id}") for b in brokers}
-    return {broker: task.result() for broker, task in asking.items()}
+    return {int(answer.broker): answer for answer in await ask_all(brokers, ask)}
 
 
 def asker(*, offline: bool) -> AskBroker | None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from adapters import topic_admin
 from adapters.zookeeper.interface import ZooKeeperSession
@@ -13,11 +11,8 @@ from protocol.topic_plans import TopicDescription
 from protocol.vocabulary import Broker, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Exists, Present
-from survey.brokers import AskBroker, broker_asker
-from survey.views import BrokerAnswers, DirectoryKind
-
-MAX_AT_ONCE: Final = 16
-"""Brokers that are asked at the same time."""
+from survey.brokers import AskBroker, ask_all, broker_asker
+from survey.views import BrokerAnswers, DirectoryKind, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +35,14 @@ async def look_now(
     znodes = {name: stat for name, stat in zip(names, stats, strict=True) if isinstance(stat, Present)}
     described = await topic_admin.describe(session, [*znodes], there.marked)
     brokers, _ = await topic_admin.live_brokers(session)
-    answers = await _answers(brokers, ask or broker_asker(topics=frozenset(names)))
+    asked = await ask_all(brokers, ask or broker_asker(topics=frozenset(names)))
+    answers = {int(answer.broker): answer for answer in asked}
     found = {}
     for topic in described:
         size, unseen = _size(topic, answers)
         stat = znodes[topic.name]
         found[topic.name] = Now(topic, stat.stat.czxid, stat.created_at_ms or None, size, unseen)
     return found, brokers
-
-
-async def _answers(brokers: Sequence[Broker], ask: AskBroker) -> dict[int, BrokerAnswers]:
-    limit = asyncio.Semaphore(MAX_AT_ONCE)
-
-    async def one(broker: Broker) -> BrokerAnswers:
-        async with limit:
-            return await ask(broker)
-
-    async with asyncio.TaskGroup() as tasks:
-        asked = {int(b.id): tasks.create_task(one(b), name=f"candidates-broker-{b.id}") for b in brokers}
-    return {broker: task.result() for broker, task in asked.items()}
 
 
 def _size(topic: TopicDescription, answers: Mapping[int, BrokerAnswers]) -> tuple[int | None, str]:
@@ -88,6 +72,6 @@ def _size(topic: TopicDescription, answers: Mapping[int, BrokerAnswers]) -> tupl
 def _why(answers: Mapping[int, BrokerAnswers], broker: int, where: TopicPartition, times: int) -> str:
     if broker not in answers:
         return f"broker {broker} is not there, and nobody else knows its replica of {where}"
-    if (answer := answers[broker]).log_dirs is None:
-        return answer.problems[0].what if answer.problems else f"broker {broker} did not tell its log directories"
+    if (unseen := answers[broker].unseen_at(Place.LOGS)) is not None:
+        return f"broker {broker} did not tell its log directories: {unseen.why}"
     return f"broker {broker} has {where} {times} times" if times else f"broker {broker} has no log of {where}"

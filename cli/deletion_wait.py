@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from adapters.deletion_progress import AskBroker, Progress, Target, look
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.render import note
+from survey.brokers import AskAbout
+from survey.deletion_progress import Progress, Target, look
+from survey.views import Place
 
 POLL_MS = 200
+_SHORT = {Place.CACHE: "cache", Place.LOGS: "logs"}
 
 
 @dataclass(slots=True)
@@ -26,10 +29,11 @@ class Waited:
     caches_ms: dict[str, int] = field(default_factory=dict)
     logs_ms: dict[str, int] = field(default_factory=dict)
     places: dict[str, None] = field(default_factory=dict)
-    """Caches, logs and answers of brokers that were seen wanting at least once."""
+    """Caches and logs of brokers that were not clean, or not seen, at least once."""
 
     def note(self, looked: Sequence[Progress], elapsed_ms: int) -> None:
-        """Takes one look in. A place that could not be seen whole (a silent broker) is not taken for clean."""
+        """Take in one look. A place that was not seen at every broker is not clean; neither are the logs of a topic
+        that was created again, because brokers do not tell them from the new ones."""
         newest = {progress.name: progress for progress in looked}
         self.progress = [newest.get(progress.name, progress) for progress in self.progress]
         self.elapsed_ms = elapsed_ms
@@ -37,9 +41,9 @@ class Waited:
             self.places.update(dict.fromkeys(_dirty_places(progress)))
             if not progress.is_marked and not progress.has_znode:
                 self.zookeeper_ms.setdefault(progress.name, elapsed_ms)
-            if not progress.cached_by and not progress.silent:
+            if not progress.cached_by and not progress.is_unseen_at(Place.CACHE):
                 self.caches_ms.setdefault(progress.name, elapsed_ms)
-            if not progress.stored_by and not progress.silent:
+            if not progress.stored_by and not progress.is_recreated and not progress.is_unseen_at(Place.LOGS):
                 self.logs_ms.setdefault(progress.name, elapsed_ms)
 
 
@@ -49,13 +53,14 @@ Display = Callable[[Waited], None]
 async def wait_until_gone(
     session: ZooKeeperSession,
     wanted: Sequence[Target],
-    ask: AskBroker,
+    ask: AskAbout,
     *,
     timeout_ms: int,
     quiet: bool,
     poll_ms: int = POLL_MS,
 ) -> Waited:
-    """Looks every `poll_ms` until nothing is left of any topic, a controller has refused one, or the time is over.
+    """Look every `poll_ms` until each topic is gone, has been refused, or cannot be seen to be gone however long one
+    waits, or until the time is over.
 
     After a look that took longer it pauses as long as that took: brokers are not to be busy with our questions.
     """
@@ -70,7 +75,7 @@ async def wait_until_gone(
             elapsed_ms = int((time.monotonic() - began) * 1000)
             waited.note(looked, elapsed_ms)
             display(waited)
-            settled = {progress.name for progress in looked if progress.is_done or progress.is_given_up}
+            settled = {progress.name for progress in looked if progress.is_settled}
             open_targets = [target for target in open_targets if target.name not in settled]
             if not open_targets or elapsed_ms >= timeout_ms:
                 return waited
@@ -135,4 +140,7 @@ def _places(waited: Waited, total: int) -> list[tuple[str, int]]:
 def _dirty_places(progress: Progress) -> Iterator[str]:
     yield from (f"broker {broker} cache" for broker in progress.cached_by)
     yield from (f"broker {broker} logs" for broker in progress.stored_by)
-    yield from (f"broker {broker} answer" for broker in progress.silent)
+    yield from dict.fromkeys(
+        f"{'any broker' if each.broker is None else f'broker {each.broker}'} {_SHORT[each.place]}, unseen"
+        for each in progress.unseen
+    )

@@ -14,16 +14,14 @@ from typing import Annotated
 import typer
 
 from adapters import topic_admin
-from adapters.broker_views import brokers_asked
 from adapters.deletion_admin import deletions_paused
-from adapters.deletion_progress import AskBroker, Progress, targets
-from adapters.tool_writes import Outcome
 from adapters.topic_admin import Topics
 from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal, Table
+from cli.answer import Answer, Exit, Refusal
 from cli.asking import ask_user
 from cli.candidates_read import candidates_table
-from cli.deletion_wait import Waited, wait_until_gone
+from cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
+from cli.deletion_wait import wait_until_gone
 from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
 from cli.paced_marking import Pace
 from cli.render import note
@@ -31,9 +29,10 @@ from cli.running import finish
 from cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidates_deletion
 from cli.topics_delete_unreadable import unreadable_deletion
 from cli.zookeeper_access import with_session
-from protocol.journal import JsonValue
 from protocol.topic_names import demand_expression, topics_matching
 from protocol.topic_plans import deletion_problem
+from survey.brokers import AskAbout, kept_connections
+from survey.deletion_progress import targets
 
 TopicsOption = Annotated[
     list[str] | None,
@@ -42,6 +41,10 @@ TopicsOption = Annotated[
     ),
 ]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where a topic does not exist.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="Print only what was not done, and why; nothing where everything was.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print a line for each topic, not for each cause.")]
 Yes = Annotated[
     bool,
     typer.Option(
@@ -123,10 +126,14 @@ def delete(
     rate: Rate = None,
     allow_unasked: AllowUnasked = False,
     timeout_ms: TimeoutMs = 300_000,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete topics. Exit code 1 where one does not exist or is internal, 4 where --wait did not see the end.
+    """Delete topics. Exit code 1 where one does not exist or is internal.
 
+    With --wait: 4 where something was left when the time was over; 3 where nothing is left as far as could be seen, and
+    the metadata cache or the log directories of some broker could not be seen.
     With --from-candidates deletions are always waited for: 4 says that none ended within --timeout-ms.
     """
 
@@ -146,6 +153,7 @@ def delete(
     expressions = tuple(topic or ())
 
     async def command() -> Answer:
+        Detail.of(quiet=quiet, verbose=verbose)
         if wanted is not None:
             if expressions or unreadable:
                 raise ValueError("--from-candidates says which topics: give neither --topic nor --unreadable with it")
@@ -158,6 +166,7 @@ def delete(
         return await with_session(zookeeper, by_name)
 
     async def by_name(session: ZooKeeperSession) -> Answer:
+        detail = Detail.of(quiet=quiet, verbose=verbose)
         if unreadable:
             return await unreadable_deletion(
                 session, expressions, confirm=None if yes else ask_user, if_exists=if_exists, dry_run=dry_run
@@ -169,9 +178,11 @@ def delete(
         if not names:
             return Answer([], ("Nothing to delete.",))
         if not wait:
-            return await deletion(session, names)
-        async with brokers_asked() as ask:
-            return await deletion(session, names, ask=ask, timeout_ms=timeout_ms, as_json=as_json)
+            return await deletion(session, names, detail=detail)
+        async with kept_connections() as ask:
+            return await deletion(
+                session, names, ask=ask, timeout_ms=timeout_ms, show_progress=not as_json, detail=detail
+            )
 
     finish(command, as_json=as_json)
 
@@ -233,11 +244,12 @@ async def deletion(
     session: ZooKeeperSession,
     names: Sequence[str],
     *,
-    ask: AskBroker | None = None,
+    ask: AskAbout | None = None,
     timeout_ms: int = 300_000,
-    as_json: bool = False,
+    show_progress: bool = True,
+    detail: Detail = Detail.CAUSES,
 ) -> Answer:
-    """Marks the topics. With `ask`, follows them for `timeout_ms` until nothing is left."""
+    """Mark the topics. With `ask`, follow them for `timeout_ms` until nothing is left."""
     wanted = await targets(session, names)
     outcomes = await topic_admin.mark_for_deletion(session, [target.name for target in wanted if target.czxid])
     if outcomes and await topic_admin.active_controller(session) is None:
@@ -247,78 +259,11 @@ async def deletion(
         note(f"note: deletions are paused{reason}; this one begins after `lethe topics resume-deletions`")
     failed = [outcome for outcome in outcomes if outcome.problem is not None]
     if ask is None or failed:
-        return _marked(outcomes)
-    for outcome in outcomes:
-        note(_line(outcome))
-    return _waited(await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, quiet=as_json))
-
-
-def _marked(outcomes: Sequence[Outcome]) -> Answer:
-    data: list[JsonValue] = [
-        {"topic": o.name, "marked": o.problem is None, "was_marked": o.was_done, "problem": o.problem} for o in outcomes
-    ]
-    code = Exit.OK
-    if any(outcome.problem is not None for outcome in outcomes):
-        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in outcomes) else Exit.NO
-    return Answer(data, tuple(_line(outcome) for outcome in outcomes), exit=code)
-
-
-def _line(outcome: Outcome) -> str:
-    if outcome.problem is not None:
-        return outcome.problem
-    if outcome.was_done:
-        return f"Topic {outcome.name} is already marked for deletion."
-    return f"Topic {outcome.name} is marked for deletion."
-
-
-def _waited(waited: Waited) -> Answer:
-    rows = tuple(
-        (
-            progress.name,
-            "deleted" if progress.is_done else "refused" if progress.is_given_up else "waiting",
-            _seconds(waited.zookeeper_ms.get(progress.name)),
-            _seconds(waited.caches_ms.get(progress.name)),
-            _seconds(waited.logs_ms.get(progress.name)),
-            _why(progress),
-        )
-        for progress in waited.progress
-    )
-    data: list[JsonValue] = [_as_json(progress, waited) for progress in waited.progress]
-    done = sum(progress.is_done for progress in waited.progress)
-    code = Exit.OK if done == len(rows) else Exit.TIMED_OUT
-    if any(progress.is_given_up for progress in waited.progress):
-        code = Exit.NO
-    table = Table(("topic", "state", "ZooKeeper", "caches", "logs", "waits for"), rows)
-    line = f"{done} of {len(rows)} topics deleted after {waited.elapsed_ms / 1000:.1f} s"
-    return Answer(data, (line,), (table,), code)
-
-
-def _why(progress: Progress) -> str:
-    if progress.is_given_up:
-        return "the controller dropped the mark: is its delete.topic.enable false?"
-    return progress.waits_for
-
-
-def _seconds(elapsed_ms: int | None) -> str:
-    return "" if elapsed_ms is None else f"{elapsed_ms / 1000:.1f} s"
-
-
-def _as_json(progress: Progress, waited: Waited) -> JsonValue:
-    return {
-        "topic": progress.name,
-        "deleted": progress.is_done,
-        "marked": progress.is_marked,
-        "znode": progress.has_znode,
-        "cached_by": [*progress.cached_by],
-        "stored_by": [*progress.stored_by],
-        "silent": [*progress.silent],
-        "absent": [*progress.absent],
-        "failed_log_dirs": [{"broker": failed.broker, "path": failed.path} for failed in progress.failed_log_dirs],
-        "waits_for": _why(progress),
-        "zookeeper_clean_after_ms": waited.zookeeper_ms.get(progress.name),
-        "caches_clean_after_ms": waited.caches_ms.get(progress.name),
-        "logs_clean_after_ms": waited.logs_ms.get(progress.name),
-    }
+        return marking_answer(outcomes, detail)
+    for line in marking_lines(outcomes, detail):
+        note(line)
+    quiet = not show_progress or detail is Detail.QUIET
+    return waiting_answer(await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, quiet=quiet), detail)
 
 
 def _ask_user(names: Sequence[str]) -> bool:

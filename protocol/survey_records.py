@@ -124,7 +124,9 @@ METADATA: Final = File(
         Column("answered", Kind.TRUTH, "of a broker: it told its cache"),
         Column("told_log_dirs", Kind.TRUTH, "of a broker: it told its log directories"),
         Column(
-            "failure", Kind.TEXT, "of a broker: `unasked`, `unreachable`, `silent` or `error`; null where it told all"
+            "failure",
+            Kind.TEXT,
+            "of a broker: `unasked`, `unreachable`, `silent`, `refused` or `error`; null where it told all",
         ),
         Column("controller", Kind.NUMBER, "of a broker: whom it takes for the controller; -1 for nobody"),
         Column("topic", Kind.TEXT, "topic"),

@@ -167,6 +167,11 @@ class Broker:
         """The endpoint under that listener name, or None where the broker has no such listener."""
         return next((e for e in self.endpoints if e.listener == listener), None)
 
+    @property
+    def plaintext_endpoint(self) -> Endpoint | None:
+        """The first endpoint without encryption and authentication, or None where the broker has none."""
+        return next((e for e in self.endpoints if e.protocol is SecurityProtocol.PLAINTEXT), None)
+
 
 # --- topic ids ----------------------------------------------------------------------------------------------------
 

@@ -1,18 +1,36 @@
-"""What one live broker says of itself: its metadata cache and its log directories, over Kafka's own protocol."""
+"""The one reader of brokers: what a live broker says of its metadata cache and its log directories.
+
+An error, a refusal and silence are values (`Unseen`), and never the same as an empty answer:
+
+    the broker answers                            cache or log directories
+    --------------------------------------------  -------------------------------------
+    the topic is unknown to it                    seen, without the topic
+    TOPIC_AUTHORIZATION_FAILED                    unseen (REFUSED)
+    DescribeLogDirs with an error                 unseen (REFUSED or ERROR)
+    DescribeLogDirs without any log directory     unseen (REFUSED): a broker has one or more
+    Metadata with another error for a topic       unseen (ERROR)
+    nothing in time; the connection breaks        unseen (SILENT; UNREACHABLE)
+    a log directory with KAFKA_STORAGE_ERROR      that directory is unseen, the others are seen
+
+A topic that a broker does not know must not be created by the question. Metadata requests say so from version 4 on; an
+older broker is asked for all its topics instead, which creates none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import replace
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from adapters.broker_views import FIRST_WITHOUT_CREATION
 from adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
 from protocol.kafka.connection import highest_common_version
 from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.kafka.framing import ProtocolError
 from protocol.kafka.queries import (
+    DescribableTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     LogDir,
@@ -21,86 +39,148 @@ from protocol.kafka.queries import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from protocol.vocabulary import ZERO_TOPIC_ID, Broker, BrokerId, SecurityProtocol, TopicPartition
+from protocol.vocabulary import ZERO_TOPIC_ID, Broker, BrokerEpoch, BrokerId, TopicPartition
 from survey.directories import FUTURE_SUFFIX
-from survey.views import BrokerAnswers, CachedTopic, Directory, DirectoryKind, Failure, LogDirView, Problem, Source
+from survey.views import (
+    BrokerAnswers,
+    CachedTopic,
+    Directory,
+    DirectoryKind,
+    Failure,
+    LogDirView,
+    Place,
+    Source,
+    Unseen,
+)
 
 AskBroker = Callable[[Broker], Awaitable[BrokerAnswers]]
 """Asks one live broker; never raises for what a broker does or does not do."""
 
 CLIENT_ID: Final = "lethe-survey"
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
+MAX_AT_ONCE: Final = 16
+"""Brokers that are asked at the same time."""
+REPLICA_NOT_AVAILABLE: Final = 9
+FIRST_WITHOUT_CREATION: Final = 4
+"""The first Metadata version with `allow_auto_topic_creation`."""
+_CACHED: Final = (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, REPLICA_NOT_AVAILABLE)
+"""Errors with which a broker describes a topic that its metadata cache holds."""
+_REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What brokers are asked about."""
+
+    topics: Collection[str] | None = None
+    """None stands for all."""
+    partitions: Mapping[str, Sequence[int]] | None = None
+    """Partitions of every topic in `topics`. With them, a broker only measures these; None where those of one topic are
+    not known: brokers then tell of all their replicas, and those of other topics are dropped."""
+
+
+AskAbout = Callable[[Scope], AskBroker]
+"""How to ask a broker about some topics only."""
 
 
 def broker_asker(
     *, connect_timeout_ms: int = 5_000, request_timeout_ms: int = 30_000, topics: Collection[str] | None = None
 ) -> AskBroker:
-    """Asks through the broker's PLAINTEXT listener, in the highest versions that both sides speak. With `topics`, only
-    what concerns these is asked for (or kept of the answer)."""
+    """Ask through the broker's PLAINTEXT listener, over a connection for each question, in the highest versions that
+    both sides speak. With `topics`, only about these."""
 
     async def ask(broker: Broker) -> BrokerAnswers:
-        where = f"broker {broker.id}"
-        endpoint = next((e for e in broker.endpoints if e.protocol is SecurityProtocol.PLAINTEXT), None)
-        if endpoint is None:
-            listeners = ", ".join(e.listener for e in broker.endpoints)
-            problem = Problem(where, f"it has no PLAINTEXT listener to ask it by (it has {listeners or 'none'})")
-            return BrokerAnswers(broker.id, problems=(problem,), failure=Failure.UNASKED)
-        try:
-            connection = await KafkaConnection.open(
-                endpoint.host,
-                endpoint.port,
-                CLIENT_ID,
-                connect_timeout_ms=connect_timeout_ms,
-                request_timeout_ms=request_timeout_ms,
-                max_response_bytes=MAX_ANSWER_BYTES,
-            )
-        except ClientError as error:
-            return BrokerAnswers(broker.id, problems=(Problem(where, str(error)),), failure=Failure.UNREACHABLE)
+        connection = await _open(broker, connect_timeout_ms, request_timeout_ms)
+        if isinstance(connection, Unseen):
+            return BrokerAnswers(broker.id, unseen=(connection,))
         async with connection:
-            return await _ask(connection, broker.id, topics)
+            return await _ask(connection, broker.id, Scope(topics))
 
     return ask
 
 
-async def _ask(connection: KafkaConnection, broker: BrokerId, topics: Collection[str] | None) -> BrokerAnswers:
-    where = f"broker {broker}"
-    problems: list[Problem] = []
-    failure: Failure | None = None
+@asynccontextmanager
+async def kept_connections(*, timeout_ms: int = 5_000) -> AsyncIterator[AskAbout]:
+    """Ask as `broker_asker` does, again and again: connections stay open until the context ends. Connecting and each
+    answer may take `timeout_ms`."""
+    kept: dict[tuple[BrokerId, BrokerEpoch], KafkaConnection] = {}
+
+    def about(scope: Scope) -> AskBroker:
+        async def ask(broker: Broker) -> BrokerAnswers:
+            key = (broker.id, broker.epoch)
+            if (found := kept.get(key)) is None or not found.is_open:
+                opened = await _open(broker, timeout_ms, timeout_ms)
+                if found is not None:
+                    await kept.pop(key).close()
+                if isinstance(opened, Unseen):
+                    return BrokerAnswers(broker.id, unseen=(opened,))
+                found = kept[key] = opened
+            return await _ask(found, broker.id, scope)
+
+        return ask
+
+    try:
+        yield about
+    finally:
+        for connection in kept.values():
+            await connection.close()
+
+
+async def ask_all(brokers: Collection[Broker], ask: AskBroker, *, at_once: int = MAX_AT_ONCE) -> list[BrokerAnswers]:
+    """Return the answers of all brokers, in their order; `at_once` of them are asked at the same time."""
+    limit = asyncio.Semaphore(at_once)
+
+    async def one(broker: Broker) -> BrokerAnswers:
+        async with limit:
+            return await ask(broker)
+
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(one(broker), name=f"ask-broker-{broker.id}") for broker in brokers]
+    return [task.result() for task in asked]
+
+
+async def _open(broker: Broker, connect_timeout_ms: int, request_timeout_ms: int) -> KafkaConnection | Unseen:
+    endpoint = broker.plaintext_endpoint
+    if endpoint is None:
+        listeners = ", ".join(e.listener for e in broker.endpoints)
+        return Unseen(Failure.UNASKED, f"it has no PLAINTEXT listener to ask it by (it has {listeners or 'none'})")
+    try:
+        return await KafkaConnection.open(
+            endpoint.host,
+            endpoint.port,
+            CLIENT_ID,
+            connect_timeout_ms=connect_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            max_response_bytes=MAX_ANSWER_BYTES,
+        )
+    except ClientError as error:
+        return Unseen(Failure.UNREACHABLE, str(error))
+
+
+async def _ask(connection: KafkaConnection, broker: BrokerId, scope: Scope) -> BrokerAnswers:
+    unseen: list[Unseen] = []
     metadata: MetadataResponse | None = None
     log_dirs: tuple[LogDirView, ...] | None = None
     try:
-        metadata = await _metadata(connection, topics)
-        if hidden := _hidden(metadata):
-            # Whoever may not know of a topic is told of all topics but this one, unless he asks for it by its name.
-            metadata, failure = None, Failure.ERROR
-            problems.append(Problem(where, f"Metadata: nobody may ask it about topic {hidden[0]}, nor perhaps others"))
-        described = await connection.ask(DescribeLogDirsRequest())
-        if isinstance(described, DescribeLogDirsResponse):
-            if described.error != ErrorCode.NONE:
-                failure = Failure.ERROR
-                problems.append(Problem(where, f"DescribeLogDirs: {error_name(described.error)}"))
-            elif not described.log_dirs:
-                # A broker has one or more. Old ones answer so where they do not let us ask, and name no error.
-                failure = Failure.ERROR
-                problems.append(Problem(where, "DescribeLogDirs: it names no log directory; may nobody ask it?"))
-            else:
-                log_dirs = _log_dirs(broker, described, topics)
+        answer = await _metadata(connection, scope.topics)
+        if isinstance(answer, Unseen):
+            unseen.append(answer)
+        else:
+            metadata = answer
+        described = await _log_dirs(connection, broker, scope)
+        if isinstance(described, Unseen):
+            unseen.append(described)
+        else:
+            log_dirs = described
     except (ClientError, ProtocolError) as error:
-        failure = _failure(error)
-        problems.append(Problem(where, str(error)))
+        unseen.append(Unseen(_failure(error), str(error), None if metadata is None else Place.LOGS))
     return BrokerAnswers(
         broker,
         None if metadata is None else _cache(metadata),
         None if metadata is None else metadata.controller_id,
         log_dirs,
-        tuple(problems),
-        failure,
+        tuple(unseen),
     )
-
-
-def _hidden(metadata: MetadataResponse) -> list[str]:
-    """Topics that the broker has, or not, and does not tell of."""
-    return [topic.name or "" for topic in metadata.topics if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 def _failure(error: ClientError | ProtocolError) -> Failure:
@@ -113,9 +193,7 @@ def _failure(error: ClientError | ProtocolError) -> Failure:
             return Failure.UNREACHABLE
 
 
-async def _metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse:
-    """A topic that the broker does not know must not come into being because we asked: an older broker, whose requests
-    cannot say so, is asked for everything, which creates none."""
+async def _metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse | Unseen:
     version = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
     named = None
     if topics is not None and version >= FIRST_WITHOUT_CREATION:
@@ -124,10 +202,17 @@ async def _metadata(connection: KafkaConnection, topics: Collection[str] | None)
         MetadataResponse,
         await connection.request(MetadataRequest(named, allow_auto_topic_creation=False), version),
     )
-    if topics is None:
-        return answer
-    known = (t for t in answer.topics if t.name in topics and t.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return replace(answer, topics=tuple(known))
+    if topics is not None:
+        known = (t for t in answer.topics if t.name in topics and t.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        answer = replace(answer, topics=tuple(known))
+    for topic in answer.topics:
+        if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            # A client that may not describe a topic is told of all topics but this one, unless it names the topic.
+            why = f"Metadata: it does not let this client ask about topic {topic.name}, nor perhaps others"
+            return Unseen(Failure.REFUSED, why, Place.CACHE)
+        if topic.error not in _CACHED:
+            return Unseen(Failure.ERROR, f"Metadata: {error_name(topic.error)} for topic {topic.name}", Place.CACHE)
+    return answer
 
 
 def _cache(metadata: MetadataResponse) -> dict[str, CachedTopic]:
@@ -141,10 +226,20 @@ def _cache(metadata: MetadataResponse) -> dict[str, CachedTopic]:
     }
 
 
-def _log_dirs(
-    broker: BrokerId, described: DescribeLogDirsResponse, topics: Collection[str] | None
-) -> tuple[LogDirView, ...]:
-    return tuple(_log_dir(broker, log_dir, topics) for log_dir in sorted(described.log_dirs, key=lambda d: d.path))
+async def _log_dirs(connection: KafkaConnection, broker: BrokerId, scope: Scope) -> tuple[LogDirView, ...] | Unseen:
+    partitions = None
+    if scope.partitions is not None:
+        partitions = tuple(DescribableTopic(topic, tuple(numbers)) for topic, numbers in scope.partitions.items())
+    described = cast(DescribeLogDirsResponse, await connection.ask(DescribeLogDirsRequest(partitions)))
+    if described.error != ErrorCode.NONE:
+        failure = Failure.REFUSED if described.error in _REFUSALS else Failure.ERROR
+        return Unseen(failure, f"DescribeLogDirs: {error_name(described.error)}", Place.LOGS)
+    if not described.log_dirs:
+        # Brokers before 3.0 answer a client without rights like this, and name no error.
+        why = "DescribeLogDirs: it names no log directory; does it let this client ask?"
+        return Unseen(Failure.REFUSED, why, Place.LOGS)
+    ordered = sorted(described.log_dirs, key=lambda log_dir: log_dir.path)
+    return tuple(_log_dir(broker, log_dir, scope.topics) for log_dir in ordered)
 
 
 def _log_dir(broker: BrokerId, log_dir: LogDir, topics: Collection[str] | None) -> LogDirView:

@@ -10,33 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import Broker, BrokerId
+from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Data, Exists, GetData, Present
 from protocol.zookeeper.znodes import MalformedZnode, decode_config, decode_deletion_marker, decode_deletions_paused
-from survey.brokers import AskBroker, broker_asker
+from survey.brokers import AskAbout, Scope, ask_all, broker_asker
 from survey.directories import is_owned_by, read_log_dir
 from survey.evidence import Evidence, Holds, Setting, Told
-from survey.views import BrokerAnswers, LogDirView, Source, Survey, ZooKeeperTree
+from survey.views import LogDirView, Source, Survey, ZooKeeperTree
 from survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 MAX_AT_ONCE: Final = 64
 """Brokers that are asked at the same time: most answer at once, and the silent ones must not queue up."""
 
-AskAbout = Callable[[Collection[str]], AskBroker]
-"""How to ask a broker about some topics only."""
-
 
 def asker(timeout_ms: int) -> AskAbout:
     """Asks each broker for at most about twice as long as that."""
-    return lambda topics: broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, topics=topics)
+    return lambda scope: broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, topics=scope.topics)
 
 
 async def examine(
@@ -62,16 +59,7 @@ async def examine(
     marked_since, changed_at = await _times(session, marked, tree)
     ordered = await _ordered(session, marked, tree)
     holds = await _holds(session, tree)
-    limit = asyncio.Semaphore(MAX_AT_ONCE)
-    asking = ask(wanted)
-
-    async def answer(broker: Broker) -> BrokerAnswers:
-        async with limit:
-            return await asking(broker)
-
-    async with asyncio.TaskGroup() as tasks:
-        questions = [tasks.create_task(answer(b), name=f"examine-broker-{b.id}") for b in tree.brokers]
-    answers = tuple(question.result() for question in questions)
+    answers = tuple(await ask_all(tree.brokers, ask(Scope(wanted)), at_once=MAX_AT_ONCE))
     told_dirs = [view for each in answers for view in each.log_dirs or ()]
     views = await asyncio.to_thread(_disks, told_dirs, log_dirs or {}, tree.cluster_id, wanted)
     moved = ((await read_names(session)).moved_since(before)) & wanted

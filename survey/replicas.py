@@ -54,6 +54,7 @@ Stored = Mapping[tuple[int, BrokerId], Seen]
 _FAILED = {
     Failure.SILENT: Kind.BROKER_SILENT,
     Failure.UNREACHABLE: Kind.BROKER_UNREACHABLE,
+    Failure.REFUSED: Kind.BROKER_ERROR,
     Failure.ERROR: Kind.BROKER_ERROR,
 }
 
@@ -169,7 +170,7 @@ def of_broker(evidence: Evidence, kind: Kind, row: ToldReplica) -> Cause:
         kind = _FAILED[answer.failure]
         mine = answer.problems[0].what if answer.problems else None
         # The controller knows better what it met; but not of errors, which are answers to others.
-        detail = mine if answer.failure is Failure.ERROR else detail or mine
+        detail = mine if answer.failure in (Failure.REFUSED, Failure.ERROR) else detail or mine
     failed = _failed_dir(evidence, broker)
     if kind is Kind.BROKER_ERROR and failed is not None and row.last_error and "STORAGE" in row.last_error:
         kind = Kind.LOG_DIRECTORY

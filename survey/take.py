@@ -19,15 +19,15 @@ from typing import Final
 
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.findings import Reason
-from protocol.vocabulary import Broker, BrokerId
-from survey.brokers import AskBroker, broker_asker
+from protocol.vocabulary import BrokerId
+from survey.brokers import AskBroker, ask_all, broker_asker
 from survey.directories import is_owned_by, read_log_dir
 from survey.leftovers import leftovers
 from survey.views import BrokerAnswers, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
 from survey.zookeeper import Names, read_tree
 
 MAX_AT_ONCE: Final = 16
-"""Brokers that are asked, and directories that are read, at the same time."""
+"""Directories that are read at the same time."""
 SETTLE_S: Final = 2.0
 """What a controller has told brokers is done by then, if they are well."""
 _MAY_PASS: Final = frozenset(
@@ -87,17 +87,12 @@ class _Look:
         self, tree: ZooKeeperTree, topics: Collection[str] | None = None
     ) -> tuple[tuple[BrokerAnswers, ...], tuple[LogDirView, ...]]:
         """What the registered brokers answer, and all log directories; with `topics`, at least what is of these."""
-        limit = asyncio.Semaphore(MAX_AT_ONCE)
         asking = self.ask or broker_asker(topics=topics)
         async with asyncio.TaskGroup() as tasks:
-            questions = [tasks.create_task(_ask(asking, b, limit), name=f"survey-broker-{b.id}") for b in tree.brokers]
-            readings = [
-                tasks.create_task(_read(BrokerId(broker), path, topics, limit), name=f"survey-disk-{broker}")
-                for broker, paths in sorted(self.log_dirs.items())
-                for path in paths
-            ]
-        answers = tuple(question.result() for question in questions)
-        views = _all_log_dirs([reading.result() for reading in readings], answers)
+            asked = tasks.create_task(ask_all(tree.brokers, asking), name="survey-brokers")
+            read = tasks.create_task(_read_all(self.log_dirs, topics), name="survey-disks")
+        answers = tuple(asked.result())
+        views = _all_log_dirs(read.result(), answers)
         if self.look_here:
             views = await asyncio.to_thread(_look_here, views, tree.cluster_id, topics)
         return answers, views
@@ -120,8 +115,8 @@ async def _passed(
 
 def _with_problems(answer: BrokerAnswers, again: Sequence[BrokerAnswers]) -> BrokerAnswers:
     """With what could not be seen the second time only: it may be why something is not found any more."""
-    more = [p for other in again if other.broker == answer.broker for p in other.problems if p not in answer.problems]
-    return replace(answer, problems=(*answer.problems, *more)) if more else answer
+    more = [each for other in again if other.broker == answer.broker for each in other.unseen]
+    return replace(answer, unseen=tuple(dict.fromkeys((*answer.unseen, *more)))) if more else answer
 
 
 def _passing(seen: Survey) -> set[tuple[Reason, str, str, BrokerId | None]]:
@@ -148,14 +143,20 @@ def _shape(topic: TopicTree | None) -> object:
     return topic.topic_id, topic.assignments, topic.partition_znodes, states
 
 
-async def _ask(ask: AskBroker, broker: Broker, limit: asyncio.Semaphore) -> BrokerAnswers:
-    async with limit:
-        return await ask(broker)
+async def _read_all(log_dirs: Mapping[int, Sequence[Path]], topics: Collection[str] | None) -> list[LogDirView]:
+    limit = asyncio.Semaphore(MAX_AT_ONCE)
 
+    async def read(broker: int, path: Path) -> LogDirView:
+        async with limit:
+            return await asyncio.to_thread(read_log_dir, BrokerId(broker), path, topics)
 
-async def _read(broker: BrokerId, path: Path, topics: Collection[str] | None, limit: asyncio.Semaphore) -> LogDirView:
-    async with limit:
-        return await asyncio.to_thread(read_log_dir, broker, path, topics)
+    async with asyncio.TaskGroup() as tasks:
+        readings = [
+            tasks.create_task(read(broker, path), name=f"survey-disk-{broker}")
+            for broker, listed in sorted(log_dirs.items())
+            for path in listed
+        ]
+    return [reading.result() for reading in readings]
 
 
 def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers]) -> tuple[LogDirView, ...]:

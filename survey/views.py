@@ -99,21 +99,62 @@ class Failure(enum.Enum):
     UNASKED = "it has no listener to ask it by"
     UNREACHABLE = "no connection to it can be had"
     SILENT = "it accepts the connection and does not answer"
+    REFUSED = "it does not let this client ask"
     ERROR = "it answers with an error, or with what is no answer"
+    ABSENT = "it is not registered"
+    FAILED_DISK = "a log directory of it has failed"
+
+    @property
+    def lasts(self) -> bool:
+        """True where asking again changes nothing: a person has to change the broker or its rights first."""
+        return self in (Failure.UNASKED, Failure.REFUSED, Failure.FAILED_DISK)
+
+
+class Place(enum.Enum):
+    """What a broker is asked about."""
+
+    CACHE = "metadata cache"
+    LOGS = "log directories"
+
+
+class Unseen(NamedTuple):
+    """What a broker was asked and did not tell, and why. It never means "there is none"."""
+
+    failure: Failure
+    why: str
+    place: Place | None = None
+    """None stands for both."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswers:
-    """What a live broker said. None for what it was asked and did not answer; `problems` says why."""
+    """What a live broker said. None for what it was asked and did not answer; `unseen` says why."""
 
     broker: BrokerId
     cache: Mapping[str, CachedTopic] | None = None
     controller: BrokerId | None = None
-    """Whom it takes for the controller; -1 for nobody."""
+    """The controller id that the broker reports; -1 for none."""
     log_dirs: tuple[LogDirView, ...] | None = None
-    problems: tuple[Problem, ...] = ()
-    failure: Failure | None = None
-    """The kind of the first problem; None where it answered everything."""
+    unseen: tuple[Unseen, ...] = ()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that it did not tell, in words."""
+        return tuple(dict.fromkeys(Problem(f"broker {self.broker}", each.why) for each in self.unseen))
+
+    @property
+    def failure(self) -> Failure | None:
+        """The kind of the last failure; None where it answered everything."""
+        return self.unseen[-1].failure if self.unseen else None
+
+    def unseen_at(self, place: Place) -> Unseen | None:
+        """Why that place is not known; None where the broker told it."""
+        if (self.cache if place is Place.CACHE else self.log_dirs) is not None:
+            return None
+        return next(
+            (each for each in self.unseen if each.place in (place, None)),
+            Unseen(Failure.ERROR, "it was not asked", place),
+        )
 
 
 # --- disks --------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def encode_broker(
     With `is_controller` it says that it is that of a Lethe controller, in a key that Kafka does not look at."""
     if version not in (2, 3, 4, 5):
         raise ValueError(f"a broker's registration is written in version 2, 3, 4 or 5, not {version}")
-    plaintext = next((e for e in broker.endpoints if e.protocol is SecurityProtocol.PLAINTEXT), None)
+    plaintext = broker.plaintext_endpoint
     fields: dict[str, object] = {}
     if version >= 5:
         fields["features"] = {name: {"min_version": low, "max_version": high} for name, low, high in broker.features}

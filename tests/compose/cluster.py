@@ -108,7 +108,7 @@ def delete(project: Project, asked: str, topic: str) -> float:
     """Deletes it and waits for the end, asked for in that container; the seconds that took. Raises Failed."""
     wait = ("--wait", "--timeout-ms", str(DELETION_LIMIT_MS), "--json")
     said = project.try_lethe(asked, "topics", "delete", "--topic", topic, *wait)
-    rows: list[dict[str, Any]] = json.loads(said.output) if said.code in (0, 4) else []
+    rows: list[dict[str, Any]] = json.loads(said.output) if said.code in (0, 3, 4) else []
     expect(said.code == 0, f"topic {topic} is not deleted:\n{said.said}")
     DELETED.append(topic)
     phases = ("zookeeper_clean_after_ms", "caches_clean_after_ms", "logs_clean_after_ms")
@@ -142,7 +142,9 @@ def run_demo(project: Project, *profiles: str) -> None:
     if ran.code != 0 or "Nothing is left over." not in ran.output:
         raise Failed(f"the demo ended with {ran.code}:\n{ran.said}")
     gone = [
-        line.split()[1] for line in (ran.output + ran.errors).splitlines() if line.endswith("is marked for deletion.")
+        line.removeprefix("Created topic ").removesuffix(".")
+        for line in ran.output.splitlines()
+        if line.startswith("Created topic ")
     ]
     expect(gone, f"the demo has deleted nothing:\n{ran.said}")
     DELETED.extend(gone)

@@ -18,6 +18,7 @@ from survey.views import (
     Source,
     Survey,
     TopicTree,
+    Unseen,
     ZooKeeperTree,
 )
 
@@ -58,8 +59,7 @@ def evidence(
     for number in brokers:
         broker = BrokerId(number)
         if number in failed:
-            problem = Problem(f"broker {number}", "it did not answer")
-            answers.append(BrokerAnswers(broker, problems=(problem,), failure=failed[number]))
+            answers.append(BrokerAnswers(broker, unseen=(Unseen(failed[number], "it did not answer"),)))
             continue
         cache = {"orders": CachedTopic(None, (0, 1))} if number in cached else {}
         mine = [LogDirView(broker, "/d", Source.LOCAL, (disks or {}).get(number, ()))]

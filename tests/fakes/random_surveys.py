@@ -25,10 +25,12 @@ from survey.views import (
     DirectoryKind,
     Failure,
     LogDirView,
+    Place,
     Problem,
     Source,
     Survey,
     TopicTree,
+    Unseen,
     ZooKeeperTree,
 )
 
@@ -120,13 +122,12 @@ class _Draw:
 
     def _answer(self, broker: int, topics: dict[str, TopicTree]) -> BrokerAnswers:
         if self._trouble_comes():
-            problem = Problem(f"broker {broker}", "it does not answer")
-            return BrokerAnswers(BrokerId(broker), problems=(problem,), failure=Failure.SILENT)
+            return BrokerAnswers(BrokerId(broker), unseen=(Unseen(Failure.SILENT, "it does not answer"),))
         names = sorted({*(name for name in topics if not self._trouble_comes()), *self._some(NAMES)} - {*self._untold})
         cache = {name: CachedTopic(self._found_id(name), tuple(range(self._random.randrange(4)))) for name in names}
         if self._trouble_comes():
-            problem = Problem(f"broker {broker}", "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED")
-            return BrokerAnswers(BrokerId(broker), cache, BrokerId(1), None, (problem,), Failure.ERROR)
+            refused = Unseen(Failure.REFUSED, "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED", Place.LOGS)
+            return BrokerAnswers(BrokerId(broker), cache, BrokerId(1), None, (refused,))
         return BrokerAnswers(BrokerId(broker), cache, BrokerId(1), ())
 
     def _found_id(self, name: str) -> TopicId | None:

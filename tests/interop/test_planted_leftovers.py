@@ -14,7 +14,6 @@ from typing import NamedTuple
 import pytest
 
 from adapters import topic_admin
-from adapters.broker_views import plaintext_endpoint
 from adapters.kafka.client import KafkaConnection
 from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.local import LocalCluster
@@ -126,7 +125,7 @@ async def plant_in_cache(operator: ZooKeeperSession, number: int) -> Found:
         "ghost-in-cache", EARLIER, (UpdateMetadataPartition(0, epoch, number, 0, (number,), 0, (number,)),)
     )
     request = UpdateMetadataRequest(BrokerId(NOBODY), ControllerEpoch(epoch), (ghost,), brokers)
-    end = plaintext_endpoint(broker)
+    end = broker.plaintext_endpoint
     assert end is not None
     async with await KafkaConnection.open(end.host, end.port, "operator") as connection:
         spoken = highest_common_version(ApiKey.UPDATE_METADATA, await connection.offered_versions())

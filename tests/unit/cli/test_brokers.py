@@ -15,7 +15,7 @@ from cli.topics_create import Wanted, creation
 from protocol.vocabulary import Broker, BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, SetData
-from survey.views import BrokerAnswers, Directory, DirectoryKind, Failure, LogDirView, Problem, Source
+from survey.views import BrokerAnswers, Directory, DirectoryKind, Failure, LogDirView, Source, Unseen
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 
@@ -35,8 +35,7 @@ async def cluster(session: FakeSession) -> FakeSession:
 
 async def _ask(broker: Broker) -> BrokerAnswers:
     if broker.id == 3:
-        problem = Problem("broker 3", "no answer within 5 s")
-        return BrokerAnswers(broker.id, problems=(problem,), failure=Failure.SILENT)
+        return BrokerAnswers(broker.id, unseen=(Unseen(Failure.SILENT, "no answer within 5 s"),))
     directory = Directory("bills-0", DirectoryKind.REPLICA, TopicPartition("bills", 0), 1_234)
     good = LogDirView(broker.id, "/good", Source.BROKER, (directory,))
     bad = LogDirView(broker.id, "/bad", Source.BROKER, (), "the broker says KAFKA_STORAGE_ERROR", has_failed=True)

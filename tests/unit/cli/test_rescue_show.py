@@ -19,12 +19,12 @@ from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
 from survey.causes import Cause, Kind
 from survey.evidence import Evidence, Holds
 from survey.explain import CLEAN, Explanation, Verdict
-from survey.views import BrokerAnswers, Failure, Problem, Survey, TopicTree, ZooKeeperTree
+from survey.views import BrokerAnswers, Failure, Survey, TopicTree, Unseen, ZooKeeperTree
 
 KAFKA = ActiveController(
     ControllerZnode(BrokerId(2), 0), Stat(czxid=1, mzxid=1, version=0, ephemeral_owner=9, num_children=0)
 )
-SILENT = BrokerAnswers(BrokerId(2), problems=(Problem("broker 2", "silent"),), failure=Failure.SILENT)
+SILENT = BrokerAnswers(BrokerId(2), unseen=(Unseen(Failure.SILENT, "silent"),))
 CALM = Turns(0, 2_000)
 WAITING = Explanation("orders", Verdict.WAITING, (Cause(Kind.BROKER_TO_RETURN, BrokerId(4)),), (), 4_000)
 GONE = Explanation("invoices", Verdict.GONE)

@@ -9,14 +9,27 @@ from dataclasses import dataclass, field
 import pytest
 
 from adapters import topic_admin
-from adapters.deletion_progress import BrokerView, Target, targets
 from cli.answer import Answer, Exit, Refusal
+from cli.deletion_show import Detail
 from cli.deletion_wait import wait_until_gone
 from cli.topics_create import Wanted, creation
 from cli.topics_delete import deletion, selected
-from protocol.vocabulary import Broker, TopicId
+from protocol.vocabulary import Broker, BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
+from survey.brokers import AskBroker, Scope
+from survey.deletion_progress import targets
+from survey.views import (
+    BrokerAnswers,
+    CachedTopic,
+    Directory,
+    DirectoryKind,
+    Failure,
+    LogDirView,
+    Place,
+    Source,
+    Unseen,
+)
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, elect
 
@@ -109,17 +122,31 @@ class Stage:
     completes: dict[int, str] = field(default_factory=dict)
     """Number of a look → the topic whose deletion is completed during it."""
     failed_log_dirs: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    refuses: dict[int, str] = field(default_factory=dict)
+    """Brokers that do not tell their log directories, and what they answer."""
     log: list[tuple[int, int]] = field(default_factory=list)
 
-    async def __call__(self, broker: Broker, topics: Sequence[Target]) -> BrokerView | None:
+    def __call__(self, scope: Scope) -> AskBroker:
+        return lambda broker: self._answer(broker, len(scope.topics or ()))
+
+    async def _answer(self, broker: Broker, topics: int) -> BrokerAnswers:
         if broker.id == 1:
             self.looks += 1
             if self.looks in self.completes:
                 await complete_deletion(self.session, self.completes[self.looks])
-        self.log.append((self.looks, len(topics)))
-        names: dict[str, TopicId | None] = {self.topic: None} if self._has(self.cached, broker) else {}
-        stored = frozenset({self.topic}) if self._has(self.stored, broker) else frozenset()
-        return BrokerView(names, stored, self.failed_log_dirs.get(broker.id, ()))
+        self.log.append((self.looks, topics))
+        cache = {self.topic: CachedTopic(None, (0,))} if self._has(self.cached, broker) else {}
+        replica = Directory(f"{self.topic}-0", DirectoryKind.REPLICA, TopicPartition(self.topic, 0))
+        replicas = (replica,) if self._has(self.stored, broker) else ()
+        failed = [
+            LogDirView(broker.id, path, Source.BROKER, (), "it has failed", has_failed=True)
+            for path in self.failed_log_dirs.get(broker.id, ())
+        ]
+        log_dirs = (LogDirView(broker.id, "/data/a", Source.BROKER, replicas), *failed)
+        refusal = self.refuses.get(broker.id)
+        if refusal is not None:
+            return BrokerAnswers(broker.id, cache, unseen=(Unseen(Failure.REFUSED, refusal, Place.LOGS),))
+        return BrokerAnswers(broker.id, cache, BrokerId(1), log_dirs)
 
     def _has(self, places: tuple[frozenset[int], ...], broker: Broker) -> bool:
         return self.looks <= len(places) and broker.id in places[self.looks - 1]
@@ -137,7 +164,8 @@ async def test_waiting_ends_when_all_three_places_are_clean(
     assert stage.looks == 5
     (row,) = answer.tables[0].rows
     assert row[:2] == ("orders", "deleted")
-    assert row[-1] == ""
+    assert all(row[2:])
+    assert len(answer.tables) == 1
     assert isinstance(answer.data, list)
     (body,) = answer.data
     assert isinstance(body, dict)
@@ -156,15 +184,15 @@ async def test_waiting_gives_up_and_says_what_for(cluster: FakeSession) -> None:
     answer = await deletion(cluster, ["orders"], ask=Stage(cluster), timeout_ms=1)
     assert answer.exit is Exit.TIMED_OUT
     assert answer.tables[0].rows[0][1] == "waiting"
-    assert answer.tables[0].rows[0][-1] == "broker 2 to come back"
-    assert answer.lines[0].startswith("0 of 1 topics deleted after ")
+    assert ("1", "broker 2 to come back", "orders") in answer.tables[1].rows
+    assert answer.lines[0].startswith("0 of 1 topic deleted after ")
 
 
 async def test_waiting_names_a_log_directory_that_has_failed(cluster: FakeSession) -> None:
     stage = Stage(cluster, failed_log_dirs={2: ("/data/b",), 3: ("/data/c",)})
     answer = await deletion(cluster, ["orders"], ask=stage, timeout_ms=1)
     assert answer.exit is Exit.TIMED_OUT
-    shown = answer.tables[0].rows[0][-1]
+    shown = answer.tables[1].rows[0][1]
     assert shown.startswith("broker 2 whose log directory /data/b has failed")
     assert "restart the broker" in shown
     assert "/data/c" not in shown  # broker 3 has no replica
@@ -187,7 +215,7 @@ async def test_a_controller_that_drops_marks_is_noticed(cluster: FakeSession, zo
     answer, _ = await asyncio.gather(delete(), drop_mark())
     assert answer.exit is Exit.NO
     assert answer.tables[0].rows[0][1] == "refused"
-    assert "delete.topic.enable" in answer.tables[0].rows[0][-1]
+    assert "delete.topic.enable" in answer.tables[1].rows[0][1]
 
 
 async def test_topics_that_are_done_are_not_asked_about_again(cluster: FakeSession) -> None:
@@ -197,3 +225,70 @@ async def test_topics_that_are_done_are_not_asked_about_again(cluster: FakeSessi
     waited = await wait_until_gone(cluster, wanted, stage, timeout_ms=60_000, quiet=True, poll_ms=1)
     assert all(progress.is_done for progress in waited.progress)
     assert dict(stage.log) == {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}, "topics asked about in each look"
+
+
+async def test_log_directories_that_a_broker_does_not_tell_are_not_clean(cluster: FakeSession) -> None:
+    stage = Stage(cluster, completes={2: "orders"}, refuses={2: "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED"})
+    answer = await deletion(cluster, ["orders"], ask=stage, timeout_ms=60_000)
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines == (
+        answer.lines[0],
+        "1 topic gone from ZooKeeper, but not every cache and log directory could be seen",
+    )
+    states, causes = answer.tables
+    assert states.rows[0][:2] == ("orders", "gone, as far as could be seen")
+    assert (states.rows[0][3] != "", states.rows[0][4]) == (True, "")
+    cause = "a look at the log directories of broker 2 (DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED)"
+    assert causes.rows == (("1", cause, "orders"),)
+
+
+async def many(session: FakeSession, number: int) -> list[str]:
+    names = [f"topic-{index:03}" for index in range(number)]
+    for name in names:
+        await creation(session, Wanted(name, assignment=((1, 2),)))
+    return names
+
+
+@pytest.mark.parametrize("detail, lines", [(Detail.CAUSES, 1), (Detail.TOPICS, 200), (Detail.QUIET, 0)])
+async def test_many_topics_have_a_line_for_each_cause(
+    cluster: FakeSession, capsys: pytest.CaptureFixture[str], detail: Detail, lines: int
+) -> None:
+    names = await many(cluster, 200)
+    capsys.readouterr()
+    await apply(cluster, Delete(paths.broker_id(2)))
+    answer = await deletion(cluster, names, ask=Stage(cluster), timeout_ms=1, detail=detail)
+    assert answer.exit is Exit.TIMED_OUT
+    assert capsys.readouterr().err.count("marked for deletion") == lines
+    if detail is Detail.TOPICS:
+        assert len(answer.tables[0].rows) == 200
+    else:
+        states, causes = answer.tables
+        assert states.rows[0][:2] == ("200 topics", "waiting")
+        assert causes.rows == (("200", "broker 2 to come back", "topic-000, topic-001, topic-002, …"),)
+
+
+async def test_quiet_says_nothing_where_everything_was_done(
+    cluster: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    stage = Stage(cluster, completes={2: "orders"})
+    answer = await deletion(cluster, ["orders"], ask=stage, timeout_ms=60_000, detail=Detail.QUIET)
+    assert (answer.lines, answer.tables, answer.exit) == ((), (), Exit.OK)
+    assert capsys.readouterr().err == ""
+
+
+async def test_marking_many_topics_is_one_line(cluster: FakeSession) -> None:
+    await deletion(cluster, ["orders"])
+    answer = await deletion(cluster, ["bills", "orders", "orders.eu", "__consumer_offsets"])
+    assert answer.lines == (
+        "Topic orders is already marked for deletion.",
+        "2 topics are marked for deletion: bills, orders.eu.",
+        answer.lines[-1],
+    )
+    assert "internal" in answer.lines[-1]
+    assert answer.exit is Exit.NO
+
+
+def test_quiet_and_verbose_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="--quiet says less"):
+        Detail.of(quiet=True, verbose=True)

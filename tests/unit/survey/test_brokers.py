@@ -19,7 +19,7 @@ from protocol.kafka.queries import (
 )
 from protocol.kafka.versions import VersionRange
 from protocol.vocabulary import BrokerId
-from survey.brokers import _ask
+from survey.brokers import Scope, _ask
 from survey.views import Failure
 
 
@@ -47,25 +47,25 @@ class Answering:
         (DescribeLogDirsResponse((LogDir(0, "/d", ()),)), ["/d"], None),
         (DescribeLogDirsResponse((), 31), None, "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED"),
         # As brokers before 3.0 answer whom they do not let ask; a broker has one log directory or more.
-        (DescribeLogDirsResponse(()), None, "DescribeLogDirs: it names no log directory; may nobody ask it?"),
+        (DescribeLogDirsResponse(()), None, "DescribeLogDirs: it names no log directory; does it let this client ask?"),
     ],
 )
 async def test_who_names_no_log_directory_has_told_none(
     answer: DescribeLogDirsResponse, told: list[str] | None, what: str | None
 ) -> None:
-    found = await _ask(cast(KafkaConnection, Answering(answer)), BrokerId(1), None)
+    found = await _ask(cast(KafkaConnection, Answering(answer)), BrokerId(1), Scope())
     assert found.cache == {}
     assert (None if found.log_dirs is None else [view.path for view in found.log_dirs]) == told
     assert [problem.what for problem in found.problems] == ([] if what is None else [what])
-    assert found.failure is (None if what is None else Failure.ERROR)
+    assert found.failure is (None if what is None else Failure.REFUSED)
 
 
 async def test_a_broker_that_may_not_be_asked_about_a_topic_has_not_told_its_cache() -> None:
     hidden = MetadataTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "secret", None, False, ())
     connection = Answering(DescribeLogDirsResponse((LogDir(0, "/d", ()),)), (hidden,))
-    found = await _ask(cast(KafkaConnection, connection), BrokerId(1), {"secret"})
-    assert (found.cache, found.failure) == (None, Failure.ERROR)
+    found = await _ask(cast(KafkaConnection, connection), BrokerId(1), Scope({"secret"}))
+    assert (found.cache, found.failure) == (None, Failure.REFUSED)
     assert [problem.what for problem in found.problems] == [
-        "Metadata: nobody may ask it about topic secret, nor perhaps others"
+        "Metadata: it does not let this client ask about topic secret, nor perhaps others"
     ]
     assert found.log_dirs is not None

@@ -27,11 +27,13 @@ from survey.views import (
     CachedTopic,
     Directory,
     DirectoryKind,
+    Failure,
     LogDirView,
     Problem,
     Source,
     Survey,
     TopicTree,
+    Unseen,
     ZooKeeperTree,
 )
 from tests.fakes.random_surveys import draw_survey
@@ -263,7 +265,7 @@ def test_a_replica_is_not_missed_on_a_broker_that_is_down_or_only_being_added() 
 def test_a_replica_is_not_missed_where_its_broker_did_not_tell_what_log_directories_it_has() -> None:
     healthy = survey(disks={1: (directory("orders-0"),)})
     assert only(healthy).reason is Reason.REPLICA_WITHOUT_DIRECTORY
-    silent = BrokerAnswers(BrokerId(1), problems=(Problem("broker 1", "silent"),))
+    silent = BrokerAnswers(BrokerId(1), unseen=(Unseen(Failure.SILENT, "silent"),))
     assert leftovers(dataclasses.replace(healthy, answers=(silent, healthy.answers[1]))) == ()
 
 

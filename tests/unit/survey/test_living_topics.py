@@ -35,10 +35,12 @@ from survey.views import (
     DirectoryKind,
     Failure,
     LogDirView,
+    Place,
     Problem,
     Source,
     Survey,
     TopicTree,
+    Unseen,
     ZooKeeperTree,
 )
 
@@ -128,11 +130,10 @@ def with_holes(source: random.Random, seen: Survey) -> Survey:
     views: list[LogDirView] = []
     for broker in tree.brokers:
         answer = next(each for each in seen.answers if each.broker == broker.id)
-        silent = (Problem(f"broker {broker.id}", "silent"),)
         if source.random() < many / 2:
-            answer = BrokerAnswers(broker.id, problems=silent, failure=Failure.SILENT)
+            answer = BrokerAnswers(broker.id, unseen=(Unseen(Failure.SILENT, "silent"),))
         elif source.random() < many / 2:
-            answer = replace(answer, log_dirs=None, problems=silent, failure=Failure.ERROR)
+            answer = replace(answer, log_dirs=None, unseen=(Unseen(Failure.ERROR, "silent", Place.LOGS),))
         answers.append(answer)
         views += answer.log_dirs or ()
     # Some directories were named, of brokers that told of them and of others; one is shown in part.

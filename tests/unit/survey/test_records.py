@@ -27,10 +27,10 @@ from survey.views import (
     DirectoryKind,
     Failure,
     LogDirView,
-    Problem,
     Source,
     Survey,
     TopicTree,
+    Unseen,
     ZooKeeperTree,
 )
 
@@ -66,7 +66,7 @@ SEEN = Survey(
     TREE,
     (
         BrokerAnswers(ONE, {"orders": CachedTopic(ID, (0, 1)), "ghost": CachedTopic(None, ())}, BrokerId(-1), ()),
-        BrokerAnswers(BrokerId(2), problems=(Problem("broker 2", "silent"),), failure=Failure.SILENT),
+        BrokerAnswers(BrokerId(2), unseen=(Unseen(Failure.SILENT, "silent"),)),
     ),
     (
         LogDirView(

@@ -31,7 +31,7 @@ from protocol.zookeeper.znodes import encode_cluster_id
 from survey.leftovers import leftovers
 from survey.records import rows_of
 from survey.take import take
-from survey.views import BrokerAnswers, CachedTopic, LogDirView, Problem, Source
+from survey.views import BrokerAnswers, CachedTopic, Failure, LogDirView, Source, Unseen
 from survey.zookeeper import read_tree
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare
@@ -173,8 +173,8 @@ async def test_local_directories_come_before_the_brokers_word(session: FakeSessi
 
     async def tells_disks(broker: Broker) -> BrokerAnswers:
         views = tuple(LogDirView(broker.id, path, Source.BROKER) for path in (str(tmp_path), "/remote"))
-        problems = (Problem("broker 2", "it is tired"),) if broker.id == 2 else ()
-        return BrokerAnswers(broker.id, log_dirs=views, problems=problems)
+        unseen = (Unseen(Failure.ERROR, "it is tired"),) if broker.id == 2 else ()
+        return BrokerAnswers(broker.id, log_dirs=views, unseen=unseen)
 
     survey = await take(session, ask=tells_disks, log_dirs={1: [tmp_path], 9: [tmp_path / "gone"]}, settle_s=0)
     assert [(view.broker, view.path, view.source) for view in survey.log_dirs] == [
@@ -270,7 +270,7 @@ async def test_where_a_broker_does_not_tell_of_a_topic_nothing_is_said_and_that_
         asked.append(broker.id)
         if len(asked) <= 2:
             return BrokerAnswers(broker.id, {})
-        return BrokerAnswers(broker.id, problems=(Problem(f"broker {broker.id}", "nobody may ask it"),))
+        return BrokerAnswers(broker.id, unseen=(Unseen(Failure.REFUSED, "nobody may ask it"),))
 
     survey = await take(session, ask=hides, settle_s=0)
     assert (leftovers(survey), survey.in_motion) == ((), ("orders",))

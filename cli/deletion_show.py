@@ -1,0 +1,208 @@
+"""What `lethe topics delete` says: of many topics a line for each cause, with --verbose a line for each topic."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from adapters.tool_writes import Outcome
+from cli.answer import Answer, Exit, Table
+from cli.deletion_wait import Waited
+from protocol.journal import JsonValue
+from survey.deletion_progress import Progress, UnseenPlace
+
+DROPPED: Final = "the controller dropped the mark: is its delete.topic.enable false?"
+SHOWN_NAMES: Final = 3
+SHOWN_PROBLEMS: Final = 20
+
+
+class Detail(enum.Enum):
+    """How much is printed."""
+
+    QUIET = "nothing but what is not done"
+    CAUSES = "a line for each cause"
+    TOPICS = "a line for each topic"
+
+    @classmethod
+    def of(cls, *, quiet: bool, verbose: bool) -> Detail:
+        """From the options. Raises ValueError where both are given."""
+        if quiet and verbose:
+            raise ValueError("--quiet says less and --verbose says more: give one of them")
+        return cls.QUIET if quiet else cls.TOPICS if verbose else cls.CAUSES
+
+
+class State(enum.Enum):
+    """How far one topic is."""
+
+    DELETED = "deleted"
+    UNSEEN = "gone, as far as could be seen"
+    WAITING = "waiting"
+    REFUSED = "refused"
+
+
+def state_of(progress: Progress) -> State:
+    """UNSEEN only where nothing of the topic is known to be left."""
+    if progress.is_done:
+        return State.DELETED
+    if progress.is_given_up:
+        return State.REFUSED
+    return State.WAITING if progress.is_left else State.UNSEEN
+
+
+# --- marking ------------------------------------------------------------------------------------------------------
+
+
+def marking_lines(outcomes: Sequence[Outcome], detail: Detail) -> tuple[str, ...]:
+    """What became of the marks. Problems come last, and are named with every amount of detail."""
+    problems = [outcome.problem for outcome in outcomes if outcome.problem is not None]
+    fine = [outcome for outcome in outcomes if outcome.problem is None]
+    lines: list[str] = []
+    if detail is Detail.TOPICS:
+        lines += [_marked([outcome.name], was_done=outcome.was_done) for outcome in fine]
+    elif detail is Detail.CAUSES:
+        for was_done in (True, False):
+            if names := [outcome.name for outcome in fine if outcome.was_done is was_done]:
+                lines.append(_marked(names, was_done=was_done))
+    shown = problems if detail is Detail.TOPICS else problems[:SHOWN_PROBLEMS]
+    left = len(problems) - len(shown)
+    return (*lines, *shown, *([f"… and {left} more problems (--verbose names all)"] if left else []))
+
+
+def _marked(names: Sequence[str], *, was_done: bool) -> str:
+    state = "already marked for deletion" if was_done else "marked for deletion"
+    if len(names) == 1:
+        return f"Topic {names[0]} is {state}."
+    return f"{len(names)} topics are {state}: {some(names)}."
+
+
+def some(names: Sequence[str]) -> str:
+    """`a, b, c`; of more names the first ones, then `…`."""
+    return ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+
+
+def marking_answer(outcomes: Sequence[Outcome], detail: Detail) -> Answer:
+    """The answer where deletions are not waited for, or where marks failed."""
+    data: list[JsonValue] = [
+        {"topic": o.name, "marked": o.problem is None, "was_marked": o.was_done, "problem": o.problem} for o in outcomes
+    ]
+    code = Exit.OK
+    if any(outcome.problem is not None for outcome in outcomes):
+        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in outcomes) else Exit.NO
+    return Answer(data, marking_lines(outcomes, detail), exit=code)
+
+
+# --- waiting ------------------------------------------------------------------------------------------------------
+
+
+def waiting_answer(waited: Waited, detail: Detail) -> Answer:
+    """The answer of --wait. Exit code 1 where a mark was dropped, 4 where something is left, 3 where nothing is as far
+    as could be seen."""
+    data: list[JsonValue] = [_as_json(progress, waited) for progress in waited.progress]
+    states = [state_of(progress) for progress in waited.progress]
+    code = Exit.OK
+    if State.REFUSED in states:
+        code = Exit.NO
+    elif State.WAITING in states:
+        code = Exit.TIMED_OUT
+    elif State.UNSEEN in states:
+        code = Exit.UNREACHABLE
+    if detail is Detail.QUIET and code is Exit.OK:
+        return Answer(data)
+    lines = [f"{states.count(State.DELETED)} of {topics(len(states))} deleted after {waited.elapsed_ms / 1000:.1f} s"]
+    if unseen := states.count(State.UNSEEN):
+        lines.append(f"{topics(unseen)} gone from ZooKeeper, but not every cache and log directory could be seen")
+    if detail is Detail.TOPICS:
+        return Answer(data, tuple(lines), (_by_topic(waited),), code)
+    return Answer(data, tuple(lines), tuple(_by_cause(waited)), code)
+
+
+def topics(number: int) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{number} topic{'' if number == 1 else 's'}"
+
+
+def _by_topic(waited: Waited) -> Table:
+    rows = tuple(
+        (
+            progress.name,
+            state_of(progress).value,
+            *(_cell([progress], latest) for latest in _places(waited)),
+            ", ".join(_causes(progress)),
+        )
+        for progress in waited.progress
+    )
+    return Table(("topic", "state", "ZooKeeper", "caches", "logs", "waits for"), rows)
+
+
+def _by_cause(waited: Waited) -> Iterable[Table]:
+    """A row for each state with the times after which the last of its topics was clean there; a row for each cause."""
+    by_state: dict[State, list[Progress]] = {}
+    by_cause: dict[str, list[str]] = {}
+    for progress in waited.progress:
+        by_state.setdefault(state_of(progress), []).append(progress)
+        for cause in _causes(progress):
+            by_cause.setdefault(cause, []).append(progress.name)
+    rows = tuple(
+        (
+            each[0].name if len(each) == 1 else topics(len(each)),
+            state.value,
+            *(_cell(each, latest) for latest in _places(waited)),
+        )
+        for state, each in by_state.items()
+    )
+    yield Table(("topics", "state", "ZooKeeper", "caches", "logs"), rows)
+    if by_cause:
+        ordered = sorted(by_cause.items(), key=lambda item: -len(item[1]))
+        causes = tuple((str(len(names)), cause, some(names)) for cause, names in ordered)
+        yield Table(("topics", "wait for", "such as"), causes, "Not done")
+
+
+def _causes(progress: Progress) -> tuple[str, ...]:
+    return (DROPPED,) if progress.is_given_up else progress.waits
+
+
+Clean = Callable[[Progress], int | None]
+"""After how many milliseconds a place was seen to be clean of a topic; None where it was not."""
+
+
+def _places(waited: Waited) -> tuple[Clean, ...]:
+    return (
+        lambda progress: waited.zookeeper_ms.get(progress.name),
+        lambda progress: waited.caches_ms.get(progress.name),
+        lambda progress: waited.logs_ms.get(progress.name),
+    )
+
+
+def _cell(topics: Sequence[Progress], clean: Clean) -> str:
+    times = [clean(progress) for progress in topics]
+    known = [each for each in times if each is not None]
+    return f"{max(known) / 1000:.1f} s" if known and len(known) == len(times) else ""
+
+
+def _as_json(progress: Progress, waited: Waited) -> JsonValue:
+    return {
+        "topic": progress.name,
+        "deleted": progress.is_done,
+        "marked": progress.is_marked,
+        "znode": progress.has_znode,
+        "cached_by": [*progress.cached_by],
+        "stored_by": [*progress.stored_by],
+        "silent": [*progress.silent],
+        "absent": [*progress.absent],
+        "failed_log_dirs": [{"broker": failed.broker, "path": failed.path} for failed in progress.failed_log_dirs],
+        "unseen": [_unseen_json(each) for each in progress.unseen],
+        "waits_for": ", ".join(_causes(progress)),
+        "zookeeper_clean_after_ms": waited.zookeeper_ms.get(progress.name),
+        "caches_clean_after_ms": waited.caches_ms.get(progress.name),
+        "logs_clean_after_ms": waited.logs_ms.get(progress.name),
+    }
+
+
+def _unseen_json(unseen: UnseenPlace) -> JsonValue:
+    return {
+        "broker": unseen.broker,
+        "place": unseen.place.value,
+        "failure": unseen.failure.name.lower(),
+        "why": unseen.why,
+    }

@@ -1,0 +1,90 @@
+"""A broker of real sockets that answers Metadata and DescribeLogDirs, with what a test gives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from adapters.kafka.server import Close, KafkaServer, Peer
+from protocol.kafka.codec import RequestHeader
+from protocol.kafka.control import ApiKey
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    LogDir,
+    LogDirPartition,
+    LogDirTopic,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    Request,
+    Response,
+)
+from protocol.kafka.versions import SPOKEN, VersionRange
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicId
+
+SSL = Endpoint("SSL", "127.0.0.1", 1, SecurityProtocol.SSL)
+
+
+@dataclass
+class AnsweringBroker:
+    """What it has, and how it fails. `asked` is what it was asked, in order."""
+
+    cached: dict[str, TopicId | None] = field(default_factory=dict)
+    stored: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Partitions by topic, all in its second log directory."""
+    failed_dirs: tuple[str, ...] = ()
+    metadata_error: int = ErrorCode.NONE
+    """The error with which it answers for every topic that it is asked about by name."""
+    log_dirs_error: int = ErrorCode.NONE
+    names_no_log_dir: bool = False
+    hangs_up: bool = False
+    asked: list[Request] = field(default_factory=list)
+
+    async def __call__(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        self.asked.append(request)
+        if self.hangs_up:
+            return Close("told to")
+        match request:
+            case MetadataRequest(topics=topics):
+                names = [*self.cached] if topics is None else [str(topic.name) for topic in topics]
+                return MetadataResponse((), None, BrokerId(-1), tuple(map(self._metadata, names)))
+            case DescribeLogDirsRequest():
+                return self._log_dirs()
+            case _:
+                return Close(f"unexpected {request}")
+
+    def _metadata(self, name: str) -> MetadataTopic:
+        if self.metadata_error:
+            return MetadataTopic(self.metadata_error, name, None, False, ())
+        if name not in self.cached:
+            return MetadataTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, None, False, ())
+        return MetadataTopic(ErrorCode.LEADER_NOT_AVAILABLE, name, self.cached[name], False, ())
+
+    def _log_dirs(self) -> DescribeLogDirsResponse:
+        if self.log_dirs_error or self.names_no_log_dir:
+            return DescribeLogDirsResponse((), self.log_dirs_error)
+        failed = (LogDir(ErrorCode.KAFKA_STORAGE_ERROR, path, ()) for path in self.failed_dirs)
+        stored = tuple(
+            LogDirTopic(topic, tuple(LogDirPartition(number, 10, 0, False) for number in numbers))
+            for topic, numbers in self.stored.items()
+        )
+        return DescribeLogDirsResponse((*failed, LogDir(0, "/a", ()), LogDir(0, "/b", stored)))
+
+
+@asynccontextmanager
+async def served(
+    handler: AnsweringBroker, number: int = 1, versions: Mapping[ApiKey, VersionRange] = SPOKEN
+) -> AsyncIterator[Broker]:
+    """The broker as it registers while it listens; its first listener cannot be used."""
+    server = KafkaServer(handler, versions)
+    address = await server.listen("127.0.0.1", 0)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.serve(), name="server")
+        await server.started()
+        plain = Endpoint("PLAINTEXT", "127.0.0.1", address.port)
+        yield Broker(BrokerId(number), BrokerEpoch(9), (SSL, plain))
+        server.stop(0)

@@ -1,0 +1,136 @@
+"""Brokers asked about topics over real sockets: what counts as cached and stored, and what was not seen."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from protocol.kafka.control import ApiKey
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest, MetadataRequest
+from protocol.kafka.versions import SPOKEN, VersionRange
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
+from survey.brokers import Scope, ask_all, kept_connections
+from survey.views import BrokerAnswers, Failure, Place
+from tests.fakes.answering_broker import SSL, AnsweringBroker, served
+
+TOPIC_ID = TopicId(uuid.UUID(int=5 << 90))
+BOTH = Scope({"orders", "bills"}, {"orders": (0, 1), "bills": (0,)})
+
+
+def broker() -> AnsweringBroker:
+    """It caches `orders` and `other`, stores a partition of either, and does not know `bills`."""
+    return AnsweringBroker({"orders": TOPIC_ID, "other": None}, {"orders": (1,), "other": (0,)})
+
+
+def stored(answers: BrokerAnswers) -> list[str]:
+    return [each.name for view in answers.log_dirs or () for each in view.directories]
+
+
+async def test_cached_and_stored() -> None:
+    handler = broker()
+    async with served(handler) as registered, kept_connections() as ask:
+        told = await ask(BOTH)(registered)
+        again = await ask(Scope({"bills"}))(registered)
+    assert {name: cached.topic_id for name, cached in (told.cache or {}).items()} == {"orders": TOPIC_ID}
+    assert (stored(told), told.unseen) == (["orders-1"], ())
+    assert (again.cache, stored(again), again.unseen) == ({}, [], ())
+    (metadata, log_dirs, _, all_log_dirs) = handler.asked
+    assert isinstance(metadata, MetadataRequest)
+    assert not metadata.allow_auto_topic_creation
+    assert log_dirs == DescribeLogDirsRequest((DescribableTopic("orders", (0, 1)), DescribableTopic("bills", (0,))))
+    assert all_log_dirs == DescribeLogDirsRequest(None)
+
+
+async def test_an_old_broker_is_asked_for_everything_lest_it_create_a_topic() -> None:
+    handler = broker()
+    versions = {**SPOKEN, ApiKey.METADATA: VersionRange(0, 3)}
+    async with served(handler, versions=versions) as registered, kept_connections() as ask:
+        told = await ask(BOTH)(registered)
+    assert {name: cached.topic_id for name, cached in (told.cache or {}).items()} == {"orders": None}
+    assert [request.topics for request in handler.asked if isinstance(request, MetadataRequest)] == [None]
+
+
+async def test_log_directories_that_have_failed_are_told() -> None:
+    async with served(AnsweringBroker(failed_dirs=("/d", "/c"))) as registered, kept_connections() as ask:
+        told = await ask(BOTH)(registered)
+    assert [view.path for view in told.log_dirs or () if view.has_failed] == ["/c", "/d"]
+
+
+@pytest.mark.parametrize(
+    "handler, place, failure, why",
+    [
+        (
+            AnsweringBroker(log_dirs_error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+            Place.LOGS,
+            Failure.REFUSED,
+            "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED",
+        ),
+        (
+            AnsweringBroker(log_dirs_error=ErrorCode.UNKNOWN_SERVER_ERROR),
+            Place.LOGS,
+            Failure.ERROR,
+            "DescribeLogDirs: UNKNOWN_SERVER_ERROR",
+        ),
+        (
+            AnsweringBroker(names_no_log_dir=True),
+            Place.LOGS,
+            Failure.REFUSED,
+            "DescribeLogDirs: it names no log directory; does it let this client ask?",
+        ),
+        (
+            AnsweringBroker(metadata_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            Place.CACHE,
+            Failure.REFUSED,
+            "Metadata: it does not let this client ask about topic orders, nor perhaps others",
+        ),
+        (
+            AnsweringBroker(metadata_error=ErrorCode.UNKNOWN_SERVER_ERROR),
+            Place.CACHE,
+            Failure.ERROR,
+            "Metadata: UNKNOWN_SERVER_ERROR for topic orders",
+        ),
+    ],
+)
+async def test_an_error_or_a_refusal_is_unseen_and_the_other_place_is_seen(
+    handler: AnsweringBroker, place: Place, failure: Failure, why: str
+) -> None:
+    async with served(handler) as registered, kept_connections() as ask:
+        told = await ask(Scope({"orders"}))(registered)
+    assert told.unseen_at(place) == (failure, why, place)
+    (other,) = set(Place) - {place}
+    assert told.unseen_at(other) is None
+
+
+async def test_a_broker_that_fails_is_asked_again_over_a_new_connection() -> None:
+    handler = broker()
+    async with served(handler) as registered, kept_connections() as ask:
+        handler.hangs_up = True
+        told = await ask(BOTH)(registered)
+        assert (told.cache, told.log_dirs, told.failure) == (None, None, Failure.UNREACHABLE)
+        handler.hangs_up = False
+        assert (await ask(BOTH)(registered)).unseen == ()
+
+
+@pytest.mark.parametrize(
+    "endpoints, failure",
+    [
+        ((), Failure.UNASKED),
+        ((SSL,), Failure.UNASKED),
+        ((Endpoint("PLAINTEXT", "127.0.0.1", 1),), Failure.UNREACHABLE),
+    ],
+)
+async def test_a_broker_that_cannot_be_asked_is_unseen_at_both_places(
+    endpoints: tuple[Endpoint, ...], failure: Failure
+) -> None:
+    registered = Broker(BrokerId(1), BrokerEpoch(9), endpoints)
+    async with kept_connections(timeout_ms=2_000) as ask:
+        told = await ask(BOTH)(registered)
+    assert [unseen and unseen.failure for unseen in map(told.unseen_at, Place)] == [failure, failure]
+
+
+async def test_all_brokers_are_asked_and_one_that_fails_leaves_the_others_seen() -> None:
+    async with served(broker(), 1) as one, served(AnsweringBroker(hangs_up=True), 2) as two, kept_connections() as ask:
+        answers = await ask_all([two, one], ask(BOTH))
+    assert [(answer.broker, answer.failure) for answer in answers] == [(2, Failure.UNREACHABLE), (1, None)]
