@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from protocol.causes import CauseKind, named
 from survey.evidence import Refused, Told, ToldReplica, ToldTopic
 
 EXPLAIN = "/explain"
@@ -67,7 +68,7 @@ def _rows(listed: object) -> tuple[ToldReplica, ...]:
         return ()
     return tuple(
         ToldReplica(
-            (_text(row.get("waiting_for")) or "").upper(),
+            named(_text(row.get("waiting_for")) or "") or CauseKind.UNKNOWN,
             _number(row.get("partition")),
             _number(row.get("broker")),
             _text(row.get("state")),

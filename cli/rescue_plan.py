@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from survey.causes import Kind
+from protocol.causes import CauseKind
 from survey.evidence import Told
 from survey.explain import Explanation, Verdict
 
@@ -29,14 +29,14 @@ class Outlook(enum.Enum):
 
 _IN_THE_WAY: Final = frozenset(
     {
-        Kind.KRAFT,
-        Kind.RESUMPTION,
-        Kind.READABLE_ZNODE,
-        Kind.BROKER_TO_RETURN,
-        Kind.BROKER_SILENT,
-        Kind.BROKER_UNREACHABLE,
-        Kind.BROKER_ERROR,
-        Kind.LOG_DIRECTORY,
+        CauseKind.KRAFT,
+        CauseKind.RESUMPTION,
+        CauseKind.READABLE_ZNODE,
+        CauseKind.BROKER_TO_RETURN,
+        CauseKind.BROKER_SILENT,
+        CauseKind.BROKER_UNREACHABLE,
+        CauseKind.BROKER_ERROR,
+        CauseKind.LOG_DIRECTORY,
     }
 )
 """What no controller can do anything about."""
@@ -47,9 +47,9 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
     kinds = [cause.kind for cause in found.causes]
     if found.verdict in (Verdict.GONE, Verdict.UNSEEN, Verdict.RECLAIMING, Verdict.LEFT_OVER):
         return Outlook.DONE
-    if Kind.DISABLED in kinds and not even_if_disabled:
+    if CauseKind.DISABLED in kinds and not even_if_disabled:
         return Outlook.NEEDS_WORD
-    if found.verdict is Verdict.NOT_MARKED and Kind.DISABLED not in kinds:
+    if found.verdict is Verdict.NOT_MARKED and CauseKind.DISABLED not in kinds:
         return Outlook.NOT_ASKED_FOR
     return Outlook.WAITS if any(kind in _IN_THE_WAY for kind in kinds) else Outlook.FINISHES
 
@@ -60,12 +60,20 @@ def to_mark(found: Iterable[Explanation]) -> tuple[str, ...]:
     return tuple(
         each.topic
         for each in found
-        if each.verdict is Verdict.NOT_MARKED and any(cause.kind is Kind.DISABLED for cause in each.causes)
+        if each.verdict is Verdict.NOT_MARKED and any(cause.kind is CauseKind.DISABLED for cause in each.causes)
     )
 
 
 _HOPELESS: Final = frozenset(
-    {"BROKER_TO_RETURN", "LOG_DIRECTORY", "READABLE_ZNODE", "RESUMPTION", "DISABLED", "NOT_CHOSEN", "DONE"}
+    {
+        CauseKind.BROKER_TO_RETURN,
+        CauseKind.LOG_DIRECTORY,
+        CauseKind.READABLE_ZNODE,
+        CauseKind.RESUMPTION,
+        CauseKind.DISABLED,
+        CauseKind.NOT_CHOSEN,
+        CauseKind.DONE,
+    }
 )
 """What the controller waits for and does not end by waiting a little longer."""
 
@@ -84,7 +92,7 @@ class Progress:
     """Topics that are not gone yet, as far as they were told."""
     _seen: object = None
     _since_ms: int = 0
-    _waits: frozenset[str] = field(default_factory=frozenset)
+    _waits: frozenset[CauseKind] = field(default_factory=frozenset)
 
     def note(self, told: Told, now_ms: int) -> bool:
         """Takes in what the controller says now; whether that is other than before."""

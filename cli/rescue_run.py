@@ -23,6 +23,7 @@ from cli.rescue_look import Look, look, turns_within
 from cli.rescue_plan import Progress, to_mark
 from cli.rescue_show import Control, ended
 from cli.zookeeper_access import DIGEST_VARIABLE
+from protocol.causes import CauseKind
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
 from survey.evidence import Told
@@ -208,8 +209,8 @@ def _said(progress: Progress, told: Told) -> str:
     waits: dict[str, int] = {}
     for topic in progress.left:
         for row in told.topics[topic].replicas:
-            if row.waiting_for != "DONE":
-                what = row.waiting_for.lower().replace("_", " ")
+            if row.waiting_for is not CauseKind.DONE:
+                what = row.waiting_for.code.replace("_", " ")
                 where = "" if row.broker is None else f" (broker {row.broker})"
                 waits[what + where] = waits.get(what + where, 0) + 1
     shown = ", ".join(f"{count} × {what}" for what, count in sorted(waits.items(), key=lambda item: -item[1])[:4])

@@ -16,9 +16,10 @@ from cluster.daemons import ControllerDaemon, Member
 from cluster.demo import Story, note_waits, until
 from cluster.demo_ledger import Happening
 from cluster.demo_waits import Cause, WaitLog
+from protocol.causes import CauseKind
 
-GONE = "BROKER_TO_RETURN"
-UNANSWERED = "ANSWER"
+GONE = CauseKind.BROKER_TO_RETURN.name
+UNANSWERED = CauseKind.ANSWER.name
 
 
 class Chaos:

@@ -1,183 +1,20 @@
-"""Why a topic is not gone, as values, and the one place with the words for them.
-
-Each cause has a name for scripts, a sentence for people, and what would unblock it. Where the controller has a word for
-the same thing (`controller.core.waiting`), the name is the same.
-"""
+"""One cause of one topic, as it was seen, and its text. `protocol.causes` has the words."""
 
 from __future__ import annotations
 
-import enum
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from protocol.remedies import BRING_BACK, CLEAR_CACHE
-from protocol.shell_words import for_shell, operand, option
+from protocol import causes
+from protocol.causes import CauseKind
 from protocol.vocabulary import BrokerId
-
-
-class Words(NamedTuple):
-    """The sentence, after the topic's name, and what would unblock it. Both may name fields of the cause; `{since}` and
-    `{detail}` are empty where nothing is known. In a command the topic is quoted for a shell."""
-
-    sentence: str
-    unblock: str
-
-
-class Kind(enum.Enum):
-    # What holds every deletion, or this one before it began.
-    NO_CONTROLLER = Words(
-        "waits for a controller: none is active",
-        "start one (lethe controller, or a Kafka broker in ZooKeeper mode)",
-    )
-    KRAFT = Words(
-        "waits in vain: a KRaft controller has the cluster, and nobody acts on markers in ZooKeeper",
-        "delete it through a broker, or end the migration first",
-    )
-    CONTROLLER_SILENT = Words(
-        "waits for controller {broker}, which holds /controller and cannot be talked to{detail}",
-        "wake or restart it, or have another one do it: lethe rescue",
-    )
-    CONTROLLER_LATE = Words(
-        "waits for controller {broker}: it is alive, no broker is missing, and the topic is still there{since}{detail}",
-        "if nothing moves, see its controller.log, or have another one do it: lethe rescue",
-    )
-    RESUMPTION = Words(
-        "waits for deletions to be resumed: they are paused{since}{detail}",
-        "lethe topics resume-deletions",
-    )
-    DISABLED = Words(
-        "is not deleted because delete.topic.enable is false{path}: a controller drops its marker{since}",
-        "set it to true, then delete the topic again",
-    )
-    READABLE_ZNODE = Words(
-        "waits for its znode {path} to be readable{since}{detail}",
-        "repair the znode, or have Lethe's controller delete it as it is: "
-        "lethe topics delete --unreadable --topic {topic}",
-    )
-    UNREADABLE_ORDERED = Words(
-        "waits for Lethe's controller: its marker orders its deletion although its znode {path} cannot be read"
-        "{since}{detail}, and only Lethe's controller looks at that",
-        "have lethe controller take over, or repair the znode",
-    )
-    REASSIGNMENT = Words(
-        "waits for the reassignment of {partitions} to end{since}{detail}",
-        "start the brokers that replicas move to, or lethe partitions reassign --cancel {topic}; Lethe's controller "
-        "ends it by itself",
-    )
-    HALF_DELETED = Words(
-        "is half deleted: its tree in ZooKeeper is incomplete{detail}",
-        "an active controller finishes it",
-    )
-    INCOMPLETE = Words(
-        "has an incomplete tree in ZooKeeper{detail}: it is being made, or it was damaged",
-        "nothing, while an active controller makes it; otherwise look at {path} and what is below it",
-    )
-    UNREADABLE = Words(
-        "has a znode {path} that cannot be read or understood{since}{detail}",
-        "see who may read it, and what it says; nothing can be said of the topic before",
-    )
-    MARKER_WITHOUT_TOPIC = Words(
-        "has only its deletion marker left: there is no such topic in ZooKeeper",
-        "an active controller drops the marker by itself",
-    )
-    # Brokers.
-    BROKER_TO_RETURN = Words(
-        "waits for broker {broker}, which is not registered in ZooKeeper{since}",
-        BRING_BACK,
-    )
-    BROKER_TO_FINISH_SHUTDOWN = Words(
-        "waits for broker {broker}, which is shutting down{since}",
-        "nothing, if it answers before it goes; otherwise start it again",
-    )
-    BROKER_SILENT = Words(
-        "waits for broker {broker}, which is registered but does not answer{since}{detail}",
-        "wake or restart the broker; the request is repeated by itself",
-    )
-    BROKER_UNREACHABLE = Words(
-        "waits for broker {broker}, which is registered but cannot be reached{since}{detail}",
-        "see whether its process runs and its listener can be reached; the request is repeated by itself",
-    )
-    BROKER_ERROR = Words(
-        "waits for broker {broker}, which answers with an error{since}{detail}",
-        "mend what the broker's log says of it; Lethe's controller repeats the request by itself",
-    )
-    LOG_DIRECTORY = Words(
-        "waits for broker {broker}, whose log directory {path} has failed{since}{detail}",
-        "repair the directory and restart the broker",
-    )
-    ANSWER = Words(
-        "waits for broker {broker}, which has been asked and has not answered{since}{detail}",
-        "if it lasts, see what the broker does; the request is repeated by itself",
-    )
-    TOMBSTONE_ANSWER = Words(
-        "waits for broker {broker} to confirm that its metadata cache has dropped the topic{since}{detail}",
-        "if it lasts, see what the broker does; the request is repeated by itself",
-    )
-    ZNODES = Words(
-        "waits for ZooKeeper to let the controller remove its znodes{since}{detail}",
-        "it is repeated by itself; see to the permissions of the topic's znodes",
-    )
-    STILL_STORED = Words(
-        "is still stored on broker {broker} ({partitions}), which is alive and answers",
-        "nothing, unless it lasts: then see the logs of the controller and the broker; Kafka's own controller asks "
-        "again only when the broker restarts or another controller takes over (lethe controller-resign)",
-    )
-    # Going on.
-    IN_PROGRESS = Words(
-        "is being deleted: nothing that could be seen is wrong, the controller has not finished{detail}",
-        "nothing; if it lasts, see the controller's log",
-    )
-    IN_MOTION = Words("has changed while it was looked at", "ask again")
-    NOT_MARKED = Words(
-        "is not marked for deletion: nobody has asked for it, or a controller with delete.topic.enable=false has "
-        "dropped the marker",
-        "lethe topics delete --topic {topic}",
-    )
-    REFUSED = Words(
-        "is not deleted: the controller has dropped its marker{since}{detail}",
-        "mend that, then delete the topic again: lethe topics delete --topic {topic}",
-    )
-    # Left over.
-    CACHED = Words(
-        "is gone from ZooKeeper, but broker {broker} still tells clients of it{detail}",
-        CLEAR_CACHE,
-    )
-    STORED = Words(
-        "is gone from ZooKeeper, but broker {broker} still has {path}{detail}",
-        "look whether it can go, and remove it while the broker is down: no controller will ask for it again",
-    )
-    RECLAIMING = Words(
-        "is deleted; broker {broker} has yet to remove the bytes of {path}",
-        "nothing: brokers remove them after log.segment.delete.delay.ms (file.delete.delay.ms)",
-    )
-    ZNODE_LEFT = Words("is gone, but {path} still names it", "remove it from ZooKeeper, if nobody needs it")
-
-    @property
-    def is_hold(self) -> bool:
-        """True where no replica of the topic goes on before this is over."""
-        return self in _HOLDS
-
-
-_HOLDS = frozenset(
-    {
-        Kind.NO_CONTROLLER,
-        Kind.KRAFT,
-        Kind.CONTROLLER_SILENT,
-        Kind.RESUMPTION,
-        Kind.DISABLED,
-        Kind.READABLE_ZNODE,
-        Kind.UNREADABLE_ORDERED,
-        Kind.REASSIGNMENT,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
     """One cause, and what it is about; None and empty where it is not about that."""
 
-    kind: Kind
+    kind: CauseKind
     broker: BrokerId | None = None
     partitions: tuple[int, ...] = ()
     path: str | None = None
@@ -189,31 +26,27 @@ class Cause:
 
 def sentence(cause: Cause, topic: str, now_ms: int) -> str:
     """`orders waits for broker 3, which …`, without a full stop."""
-    return f"{topic} {cause.kind.value.sentence.format_map(_fields(cause, topic, now_ms))}"
+    said = causes.sentence(
+        cause.kind,
+        topic,
+        broker=cause.broker,
+        partitions=partitions_text(cause.partitions),
+        path=cause.path,
+        since="" if cause.since_ms is None else since_text(cause.since_ms, now_ms),
+        detail=cause.detail,
+    )
+    return f"{topic} {said}"
 
 
 def unblock(cause: Cause, topic: str) -> str:
     """The command or the action. Names are those of a shell's words."""
-    words = {"operand": operand(topic), "option": option("--topic", topic)}
-    return for_shell(cause.kind.value.unblock).format_map(_fields(cause, topic, 0) | words)
-
-
-def _fields(cause: Cause, topic: str, now_ms: int) -> dict[str, str]:
-    path = cause.path or ""
-    return {
-        "topic": topic,
-        "broker": str(cause.broker),
-        "partitions": partitions_text(cause.partitions),
-        "path": f" (in {path})" if path and cause.kind is Kind.DISABLED else path,
-        "since": "" if cause.since_ms is None else f", since {since_text(cause.since_ms, now_ms)}",
-        "detail": f" ({cause.detail})" if cause.detail else "",
-    }
+    return causes.remedy(cause.kind, topic, broker=cause.broker, path=cause.path)
 
 
 def partitions_text(numbers: tuple[int, ...]) -> str:
     """`partition 3`, `partitions 0-4, 7`; `its partitions` where they are not known."""
     if not numbers:
-        return "its partitions"
+        return causes.ITS_PARTITIONS
     return f"partition{'s' if len(numbers) > 1 else ''} {ranges(numbers)}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from protocol.causes import CauseKind
 from protocol.zookeeper.znodes import DeletionsPaused
 from survey.views import Survey
 
@@ -33,7 +34,7 @@ class Holds:
 class ToldReplica:
     """What the controller says of one replica, or (partition None) of one broker, or (both None) of the topic."""
 
-    waiting_for: str
+    waiting_for: CauseKind
     partition: int | None = None
     broker: int | None = None
     state: str | None = None

@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from protocol.causes import CauseKind
 from protocol.findings import Reason
 from protocol.zookeeper import paths
 from survey import unreadable
-from survey.causes import Cause, Kind, ranges
+from survey.causes import Cause, ranges
 from survey.directories import may_be_cut
 from survey.evidence import Evidence, ToldReplica, ToldTopic
 from survey.leftovers import damage, leftovers
@@ -98,7 +99,7 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     told = evidence.told.topics.get(topic)
     phase = None if told is None else told.phase
     if topic in evidence.survey.in_motion:
-        return Explanation(topic, Verdict.IN_PROGRESS, (Cause(Kind.IN_MOTION),), (), marked_since_ms, phase)
+        return Explanation(topic, Verdict.IN_PROGRESS, (Cause(CauseKind.IN_MOTION),), (), marked_since_ms, phase)
     there = tree.topics.get(topic)
     if topic in tree.marked:
         causes, replicas = _marked(evidence, there, stored, told)
@@ -109,19 +110,21 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     if there is not None:
         return Explanation(topic, Verdict.NOT_MARKED, tuple(_unmarked(evidence, there)))
     causes = tuple(_left(evidence, topic))
-    if any(cause.kind is not Kind.RECLAIMING for cause in causes):
+    if any(cause.kind is not CauseKind.RECLAIMING for cause in causes):
         return Explanation(topic, Verdict.LEFT_OVER, causes)
     if causes:
         return Explanation(topic, Verdict.RECLAIMING, causes)
     return Explanation(topic, Verdict.GONE if evidence.survey.is_complete else Verdict.UNSEEN)
 
 
-_GOING_ON = frozenset({Kind.IN_PROGRESS, Kind.STILL_STORED, Kind.IN_MOTION, Kind.MARKER_WITHOUT_TOPIC})
+_GOING_ON = frozenset(
+    {CauseKind.IN_PROGRESS, CauseKind.STILL_STORED, CauseKind.IN_MOTION, CauseKind.MARKER_WITHOUT_TOPIC}
+)
 
 
 def _is_going_on(evidence: Evidence, cause: Cause) -> bool:
     """Nothing has to happen first where a controller is active. Lethe's deletes what is half deleted at once."""
-    return cause.kind in _GOING_ON or (cause.kind is Kind.HALF_DELETED and lethe_leads(evidence))
+    return cause.kind in _GOING_ON or (cause.kind is CauseKind.HALF_DELETED and lethe_leads(evidence))
 
 
 # --- marked -------------------------------------------------------------------------------------------------------
@@ -133,7 +136,7 @@ def _marked(
     held_by_controller = tuple(_no_controller(evidence))
     if there is None:
         # Neither a pause nor delete.topic.enable keeps a controller from dropping such a marker.
-        return (*held_by_controller, Cause(Kind.MARKER_WITHOUT_TOPIC)), ()
+        return (*held_by_controller, Cause(CauseKind.MARKER_WITHOUT_TOPIC)), ()
     holds = (*held_by_controller, *_holds(evidence, there, stored, told))
     hold = next((cause for cause in holds if cause.kind.is_hold), None)
     replicas = tuple(replicas_of(evidence, as_deleted(evidence, there, told), stored, told, hold))
@@ -144,12 +147,12 @@ def _marked(
     if going_on and (late := _late_controller(evidence, there.name)) is not None:
         return (late,), replicas
     if not going_on:
-        return tuple(cause for cause in causes if cause.kind is not Kind.STILL_STORED), replicas
-    return causes or (Cause(Kind.IN_PROGRESS, detail=_phase(there, told)),), replicas
+        return tuple(cause for cause in causes if cause.kind is not CauseKind.STILL_STORED), replicas
+    return causes or (Cause(CauseKind.IN_PROGRESS, detail=_phase(there, told)),), replicas
 
 
 def _phase(there: TopicTree, told: ToldTopic | None) -> str | None:
-    if told is not None and any(row.waiting_for == "ZNODES" for row in told.replicas):
+    if told is not None and any(row.waiting_for is CauseKind.ZNODES for row in told.replicas):
         return "its znodes are being removed"
     return "its marker orders that, although its znode cannot be read" if there.assignments is None else None
 
@@ -157,9 +160,9 @@ def _phase(there: TopicTree, told: ToldTopic | None) -> str | None:
 def _no_controller(evidence: Evidence) -> Iterator[Cause]:
     controller = evidence.survey.zookeeper.controller
     if controller is None:
-        yield Cause(Kind.NO_CONTROLLER)
+        yield Cause(CauseKind.NO_CONTROLLER)
     elif controller.is_kraft:
-        yield Cause(Kind.KRAFT)
+        yield Cause(CauseKind.KRAFT)
     elif (silent := _silent_controller(evidence)) is not None:
         yield silent
 
@@ -170,17 +173,17 @@ def _holds(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic
         yield disabled
     paused = evidence.holds.paused
     if paused is not None and (evidence.survey.zookeeper.controller is None or lethe_leads(evidence)):
-        yield Cause(Kind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
+        yield Cause(CauseKind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
     if (held := unreadable.hold(evidence, there, told)) is not None:
         yield held
     moving = _moving(evidence, there)
     waits = {row.waiting_for for row in told.replicas} if told is not None else set()
-    if moving and (told is None or not told.replicas or "REASSIGNMENT" in waits):
+    if moving and (told is None or not told.replicas or CauseKind.REASSIGNMENT in waits):
         since_ms = next((row.since_ms for row in told.replicas), None) if told is not None else None
         since_ms = _moving_since(evidence, there) if since_ms is None else since_ms
-        yield Cause(Kind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_where_to(moving))
-    elif told is not None and "REASSIGNMENT" in waits:
-        yield Cause(Kind.REASSIGNMENT, since_ms=told.replicas[0].since_ms)
+        yield Cause(CauseKind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_where_to(moving))
+    elif told is not None and CauseKind.REASSIGNMENT in waits:
+        yield Cause(CauseKind.REASSIGNMENT, since_ms=told.replicas[0].since_ms)
 
 
 def _silent_controller(evidence: Evidence) -> Cause | None:
@@ -190,7 +193,7 @@ def _silent_controller(evidence: Evidence) -> Cause | None:
         return None
     for answer in evidence.survey.answers:
         if answer.broker == controller.broker_id and answer.failure in (Failure.SILENT, Failure.UNREACHABLE):
-            return Cause(Kind.CONTROLLER_SILENT, controller.broker_id, detail=answer.problems[0].what)
+            return Cause(CauseKind.CONTROLLER_SILENT, controller.broker_id, detail=answer.problems[0].what)
     return None
 
 
@@ -201,7 +204,7 @@ def _late_controller(evidence: Evidence, topic: str) -> Cause | None:
         return None
     if evidence.survey.taken_at_ms - since_ms < LATE_AFTER_MS:
         return None
-    return Cause(Kind.CONTROLLER_LATE, controller.broker_id, since_ms=since_ms)
+    return Cause(CauseKind.CONTROLLER_LATE, controller.broker_id, since_ms=since_ms)
 
 
 def _disabled(evidence: Evidence) -> Cause | None:
@@ -209,7 +212,7 @@ def _disabled(evidence: Evidence) -> Cause | None:
     configured, told = evidence.holds.delete_topic_enable, evidence.told.deletion_enabled
     says_so = configured.path if configured is not None and not configured.value else None
     is_disabled = says_so is not None if told is None else not told
-    return Cause(Kind.DISABLED, path=says_so) if is_disabled else None
+    return Cause(CauseKind.DISABLED, path=says_so) if is_disabled else None
 
 
 def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None) -> bool:
@@ -248,15 +251,15 @@ def _where_to(moving: dict[int, tuple[int, ...]]) -> str:
 def _damaged(there: TopicTree) -> Iterator[Cause]:
     found = damage(there, is_marked=True)
     if found is not None:
-        yield Cause(Kind.HALF_DELETED, detail=found)
+        yield Cause(CauseKind.HALF_DELETED, detail=found)
 
 
 def _topic_wait(evidence: Evidence, row: ToldReplica) -> Cause | None:
     """A cause that the controller gave for the topic as a whole, or for one broker's cache."""
-    if row.waiting_for == "TOMBSTONE_ANSWER" and row.broker is not None:
-        return of_broker(evidence, Kind.TOMBSTONE_ANSWER, row)
-    if row.waiting_for == "ZNODES" and row.last_error is not None:
-        return Cause(Kind.ZNODES, since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
+    if row.waiting_for is CauseKind.TOMBSTONE_ANSWER and row.broker is not None:
+        return of_broker(evidence, CauseKind.TOMBSTONE_ANSWER, row)
+    if row.waiting_for is CauseKind.ZNODES and row.last_error is not None:
+        return Cause(CauseKind.ZNODES, since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
     return None
 
 
@@ -269,14 +272,14 @@ def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
     if disabled is not None:
         yield disabled if refused is None else replace(disabled, since_ms=refused.at_ms)
     elif refused is not None:
-        yield Cause(Kind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
+        yield Cause(CauseKind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
     elif there.assignments is not None and damage(there, is_marked=False) is None:
         # Of a topic that is not whole, or not understood, nobody should take this for advice to delete it.
-        yield Cause(Kind.NOT_MARKED)
+        yield Cause(CauseKind.NOT_MARKED)
     if there.assignments is None:
-        yield replace(unreadable.unreadable(evidence, there.name), kind=Kind.UNREADABLE)
+        yield replace(unreadable.unreadable(evidence, there.name), kind=CauseKind.UNREADABLE)
     elif (found := damage(there, is_marked=False)) is not None:
-        yield Cause(Kind.INCOMPLETE, path=paths.topic(there.name), detail=found)
+        yield Cause(CauseKind.INCOMPLETE, path=paths.topic(there.name), detail=found)
 
 
 # --- gone ---------------------------------------------------------------------------------------------------------
@@ -290,12 +293,12 @@ def _left(evidence: Evidence, topic: str) -> Iterator[Cause]:
         detail = finding.detail or (f"{finding.size_bytes:,} bytes" if finding.size_bytes else None)
         match finding.reason:
             case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION:
-                yield Cause(Kind.CACHED, finding.broker, detail=detail)
+                yield Cause(CauseKind.CACHED, finding.broker, detail=detail)
             case Reason.NOT_RECLAIMED_YET:
-                yield Cause(Kind.RECLAIMING, finding.broker, partitions, finding.what, detail=detail)
+                yield Cause(CauseKind.RECLAIMING, finding.broker, partitions, finding.what, detail=detail)
             case Reason.CONFIG_WITHOUT_TOPIC | Reason.REASSIGNMENT_WITHOUT_TOPIC:
-                yield Cause(Kind.ZNODE_LEFT, path=finding.what, partitions=partitions)
+                yield Cause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)
             case _ if finding.broker is not None:
-                yield Cause(Kind.STORED, finding.broker, partitions, finding.what, detail=detail)
+                yield Cause(CauseKind.STORED, finding.broker, partitions, finding.what, detail=detail)
             case _:
-                yield Cause(Kind.ZNODE_LEFT, path=finding.what, partitions=partitions)
+                yield Cause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)

@@ -49,7 +49,7 @@ def _topic(each: Explanation, now_ms: int, *, replicas: bool) -> JsonValue:
 
 def cause_to_json(cause: Cause, topic: str, now_ms: int) -> dict[str, JsonValue]:
     return {
-        "cause": cause.kind.name.lower(),
+        "cause": cause.kind.code,
         "sentence": sentence(cause, topic, now_ms),
         "unblock": unblock(cause, topic),
         "broker": cause.broker,
@@ -68,7 +68,7 @@ def _replica(replica: Replica, topic: str) -> JsonValue:
         "broker": replica.broker,
         "state": replica.state,
         "seen": replica.seen.name.lower(),
-        "waiting_for": None if cause is None else cause.kind.name.lower(),
+        "waiting_for": None if cause is None else cause.kind.code,
         "since_ms": None if cause is None else cause.since_ms,
         "attempts": 0 if cause is None else cause.attempts,
         "last_error": replica.last_error,

@@ -8,8 +8,9 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from protocol.causes import CauseKind
 from protocol.vocabulary import BrokerId, ReplicaAssignment
-from survey.causes import Cause, Kind
+from survey.causes import Cause
 from survey.evidence import Evidence, ToldReplica, ToldTopic
 from survey.views import BrokerAnswers, DirectoryKind, Failure, TopicTree
 
@@ -46,16 +47,30 @@ class Replica:
         return self.cause.detail if self.cause is not None and self.cause.kind in _ASKED else None
 
 
-_ASKED = (Kind.BROKER_ERROR, Kind.ANSWER, Kind.LOG_DIRECTORY, Kind.BROKER_SILENT, Kind.BROKER_UNREACHABLE)
+_BROKER_CAUSES = (
+    CauseKind.BROKER_TO_RETURN,
+    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
+    CauseKind.LOG_DIRECTORY,
+    CauseKind.ANSWER,
+    CauseKind.BROKER_ERROR,
+)
+"""What a controller tells of a replica that is its broker's doing."""
+_ASKED = (
+    CauseKind.BROKER_ERROR,
+    CauseKind.ANSWER,
+    CauseKind.LOG_DIRECTORY,
+    CauseKind.BROKER_SILENT,
+    CauseKind.BROKER_UNREACHABLE,
+)
 
 Stored = Mapping[tuple[int, BrokerId], Seen]
 """The replicas of one topic that were seen on disks, by partition and broker."""
 
 _FAILED = {
-    Failure.SILENT: Kind.BROKER_SILENT,
-    Failure.UNREACHABLE: Kind.BROKER_UNREACHABLE,
-    Failure.REFUSED: Kind.BROKER_ERROR,
-    Failure.ERROR: Kind.BROKER_ERROR,
+    Failure.SILENT: CauseKind.BROKER_SILENT,
+    Failure.UNREACHABLE: CauseKind.BROKER_UNREACHABLE,
+    Failure.REFUSED: CauseKind.BROKER_ERROR,
+    Failure.ERROR: CauseKind.BROKER_ERROR,
 }
 
 
@@ -130,51 +145,45 @@ def _outside(
 ) -> Cause | None:
     """What the replica waits for, as far as can be told from outside; None where it is done."""
     if not may_run:
-        return Cause(Kind.BROKER_TO_RETURN, broker, (partition,))
+        return Cause(CauseKind.BROKER_TO_RETURN, broker, (partition,))
     if answer is not None and answer.failure in _FAILED:
         what = answer.problems[0].what if answer.problems else None
         return Cause(_FAILED[answer.failure], broker, (partition,), detail=what)
     if seen is Seen.UNKNOWN and (path := _failed_dir(evidence, broker)) is not None:
-        return Cause(Kind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
+        return Cause(CauseKind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
     if seen is Seen.STORED:
-        return hold or Cause(Kind.STILL_STORED, broker, (partition,))
+        return hold or Cause(CauseKind.STILL_STORED, broker, (partition,))
     return None
 
 
 def _told_replica(
     evidence: Evidence, partition: int, broker: BrokerId, seen: Seen, row: ToldReplica, hold: Cause | None
 ) -> Replica:
-    if row.waiting_for == "DONE":
+    if row.waiting_for is CauseKind.DONE:
         return Replica(partition, broker, seen, None, row.state)
-    kinds = {
-        "BROKER_TO_RETURN": Kind.BROKER_TO_RETURN,
-        "BROKER_TO_FINISH_SHUTDOWN": Kind.BROKER_TO_FINISH_SHUTDOWN,
-        "LOG_DIRECTORY": Kind.LOG_DIRECTORY,
-        "ANSWER": Kind.ANSWER,
-        "NEXT_TRY": Kind.BROKER_ERROR,
-    }
-    kind = kinds.get(row.waiting_for)
-    cause = hold if kind is None else of_broker(evidence, kind, replace(row, partition=partition, broker=broker))
+    kind = row.waiting_for
+    is_broker = kind in _BROKER_CAUSES
+    cause = of_broker(evidence, kind, replace(row, partition=partition, broker=broker)) if is_broker else hold
     if cause is None:
-        cause = Cause(Kind.STILL_STORED, broker, (partition,), since_ms=row.since_ms)
+        cause = Cause(CauseKind.STILL_STORED, broker, (partition,), since_ms=row.since_ms)
     return Replica(partition, broker, seen, cause, row.state, row.next_try_ms, row.unblock)
 
 
-def of_broker(evidence: Evidence, kind: Kind, row: ToldReplica) -> Cause:
+def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
     """The controller's cause, sharpened by what the broker does when it is asked by us."""
     assert row.broker is not None
     broker = BrokerId(row.broker)
     answer = next((each for each in evidence.survey.answers if each.broker == broker), None)
     detail, path = row.last_error, None
-    if kind in (Kind.ANSWER, Kind.TOMBSTONE_ANSWER) and answer is not None and answer.failure in _FAILED:
+    if kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER) and answer is not None and answer.failure in _FAILED:
         kind = _FAILED[answer.failure]
         mine = answer.problems[0].what if answer.problems else None
         # The controller knows better what it met; but not of errors, which are answers to others.
         detail = mine if answer.failure in (Failure.REFUSED, Failure.ERROR) else detail or mine
     failed = _failed_dir(evidence, broker)
-    if kind is Kind.BROKER_ERROR and failed is not None and row.last_error and "STORAGE" in row.last_error:
-        kind = Kind.LOG_DIRECTORY
-    if kind is Kind.LOG_DIRECTORY:
+    if kind is CauseKind.BROKER_ERROR and failed is not None and row.last_error and "STORAGE" in row.last_error:
+        kind = CauseKind.LOG_DIRECTORY
+    if kind is CauseKind.LOG_DIRECTORY:
         path = failed or "(which one the broker does not tell)"
     partitions = () if row.partition is None else (row.partition,)
     return Cause(kind, broker, partitions, path, row.since_ms, row.attempts, detail)
@@ -182,7 +191,7 @@ def of_broker(evidence: Evidence, kind: Kind, row: ToldReplica) -> Cause:
 
 def together(replicas: Iterable[Replica]) -> Iterator[Cause]:
     """One cause per broker and kind, with all its partitions, the earliest time and the most attempts."""
-    groups: dict[tuple[Kind, BrokerId | None, str | None, str | None], list[Cause]] = {}
+    groups: dict[tuple[CauseKind, BrokerId | None, str | None, str | None], list[Cause]] = {}
     for replica in replicas:
         cause = replica.cause
         if cause is not None and not cause.kind.is_hold:

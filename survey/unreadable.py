@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from protocol.causes import CauseKind
 from protocol.vocabulary import ReplicaAssignment
 from protocol.zookeeper import paths
-from survey.causes import Cause, Kind
+from survey.causes import Cause
 from survey.evidence import Evidence, ToldTopic
 from survey.views import TopicTree
 
@@ -24,7 +25,7 @@ def lethe_leads(evidence: Evidence) -> bool:
 
 def hold(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> Cause | None:
     """What the marked topic waits for because of its znode; None where it is readable, or goes all the same."""
-    row = next((row for row in told.replicas if row.waiting_for == "READABLE_ZNODE"), None) if told else None
+    row = next((row for row in told.replicas if row.waiting_for is CauseKind.READABLE_ZNODE), None) if told else None
     if row is not None:
         return unreadable(evidence, there.name, row.last_error or "the controller cannot read or understand it")
     if there.assignments is not None or (told is not None and told.phase != "held"):
@@ -33,7 +34,7 @@ def hold(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> Cause 
         return unreadable(evidence, there.name)
     if lethe_leads(evidence):
         return None
-    return replace(unreadable(evidence, there.name), kind=Kind.UNREADABLE_ORDERED)
+    return replace(unreadable(evidence, there.name), kind=CauseKind.UNREADABLE_ORDERED)
 
 
 def unreadable(evidence: Evidence, topic: str, what: str | None = None) -> Cause:
@@ -41,7 +42,7 @@ def unreadable(evidence: Evidence, topic: str, what: str | None = None) -> Cause
     (`what`) by somebody else."""
     path = paths.topic(topic)
     seen = next((what for where, what in evidence.survey.problems if where == path), None)
-    return Cause(Kind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=seen or what)
+    return Cause(CauseKind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=seen or what)
 
 
 def as_deleted(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> TopicTree:

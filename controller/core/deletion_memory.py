@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from controller.core.transitions import ReplicaState
+from protocol.causes import CauseKind
 from protocol.vocabulary import BrokerEpoch, BrokerId
 
 
@@ -37,18 +38,7 @@ METADATA_CACHE: Final = -1
 """Stands for the partition where a deletion's problem is with a broker's metadata cache."""
 
 
-class HeldBy(enum.Enum):
-    """Why a marked topic is not queued."""
-
-    PAUSED = "deletions are paused"
-    REASSIGNMENT = "a reassignment is ended first"
-    UNREADABLE = "its znode cannot be understood"
-    DISABLED = "deletion is disabled; the marker is being removed"
-    NO_TOPIC = "there is no such topic; the marker is being removed"
-    NOT_CHOSEN = "it is not one of those that are to be deleted now"
-
-
-REFUSED: Final = (HeldBy.DISABLED, HeldBy.NO_TOPIC)
+REFUSED: Final = (CauseKind.DISABLED, CauseKind.MARKER_WITHOUT_TOPIC)
 """These last until the marker is removed, and are recorded as refusals."""
 DELETING: Final = "deleting the topic"
 """What such a refusal was to be."""
@@ -65,7 +55,8 @@ class Mark(NamedTuple):
 
     since_ms: int
     """Since when we know of the marker."""
-    held_by: HeldBy
+    held_by: CauseKind
+    """One that has a `held_code`."""
     last_error: str | None = None
 
 

@@ -46,12 +46,12 @@ from controller.core.deletion_memory import (
     NO_SUCH_TOPIC,
     REFUSED,
     VANISHED,
-    HeldBy,
     Mark,
     RefusedMark,
 )
 from controller.core.mutation import queue_deletion
 from controller.core.turn import Turn
+from protocol.causes import CauseKind
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
     Children,
@@ -109,7 +109,7 @@ def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
     if not context.delete_topic_enable and context.dynamic.deletion_unknown is None:
         # What has been started ends: some of its replicas are gone.
         refused = tuple(name for name in marked if not context.is_queued(name))
-        _refuse(turn, refused, HeldBy.DISABLED, DISABLED)
+        _refuse(turn, refused, CauseKind.DISABLED, DISABLED)
         if refused:
             turn.write([(Delete(paths.delete_topic(name)),) for name in refused], MarkersRemoved(refused))
         return
@@ -122,10 +122,10 @@ def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
         aside = context.set_aside_topics.get(name)
         if aside is not None:
             unreadable.append(name)
-            _hold(turn, name, HeldBy.UNREADABLE, aside.reason)
+            _hold(turn, name, CauseKind.READABLE_ZNODE, aside.reason)
         else:
             unknown.append(name)
-            _hold(turn, name, HeldBy.NO_TOPIC)
+            _hold(turn, name, CauseKind.MARKER_WITHOUT_TOPIC)
     settling: list[Task] = []
     if unreadable and context.paused is None:
         settling += [ReadMarkers(tuple(unreadable))]
@@ -146,7 +146,7 @@ def _chosen(turn: Turn, marked: tuple[str, ...]) -> tuple[str, ...]:
         return marked
     for name in marked:
         if name not in only:
-            _hold(turn, name, HeldBy.NOT_CHOSEN)
+            _hold(turn, name, CauseKind.NOT_CHOSEN)
     return tuple(name for name in marked if name in only)
 
 
@@ -167,7 +167,7 @@ def _record_end(turn: Turn, name: str, mark: Mark) -> None:
         phase(turn, name, LET_GO if is_there else VANISHED, since_ms=mark.since_ms)
 
 
-def _hold(turn: Turn, name: str, held_by: HeldBy, last_error: str | None = None) -> None:
+def _hold(turn: Turn, name: str, held_by: CauseKind, last_error: str | None = None) -> None:
     context = turn.context
     known = context.marks.get(name)
     mark = Mark(turn.now_ms if known is None else known.since_ms, held_by, last_error)
@@ -179,7 +179,7 @@ def _hold(turn: Turn, name: str, held_by: HeldBy, last_error: str | None = None)
             _record_end(turn, name, known)
     elif known is None or known.held_by is not held_by:
         marked_at_ms = context.marker_times.get(name, mark.since_ms)
-        phase(turn, name, "held", since_ms=mark.since_ms, held_by=held_by.name, marked_at_ms=marked_at_ms)
+        phase(turn, name, "held", since_ms=mark.since_ms, held_by=held_by.held_code, marked_at_ms=marked_at_ms)
 
 
 # --- which are queued ---------------------------------------------------------------------------------------------
@@ -194,11 +194,11 @@ def queue(turn: Turn, task: QueueDeletions) -> None:
             if name in task.begun:
                 _queue(turn, name)
             else:
-                _hold(turn, name, HeldBy.PAUSED)
+                _hold(turn, name, CauseKind.RESUMPTION)
         return
     moving = context.reassigned_topics(waiting)
     for name in moving:
-        _hold(turn, name, HeldBy.REASSIGNMENT)
+        _hold(turn, name, CauseKind.REASSIGNMENT)
     for name in waiting:
         if name not in moving:
             _queue(turn, name)
@@ -227,7 +227,7 @@ def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:
         context.agenda.append(ListDeletions())
 
 
-def _refuse(turn: Turn, names: Sequence[str], held_by: HeldBy, why: str) -> None:
+def _refuse(turn: Turn, names: Sequence[str], held_by: CauseKind, why: str) -> None:
     refused = turn.context.refused_marks
     for name in names:
         turn.refuse(f"topic/{name}", DELETING, why)
@@ -272,6 +272,6 @@ def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOu
                     context.marks[name] = mark._replace(last_error=outcome.error.name)
                 continue
         if task.ghosts:
-            _refuse(turn, (name,), HeldBy.NO_TOPIC, NO_SUCH_TOPIC)
+            _refuse(turn, (name,), CauseKind.MARKER_WITHOUT_TOPIC, NO_SUCH_TOPIC)
         context.marks.pop(name, None)
     _remove_ghosts(turn, alone, with_config=False)

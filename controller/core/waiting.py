@@ -6,52 +6,17 @@ the last error, and when it is tried again (None where that depends on the cause
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from controller.core.context import Context
-from controller.core.deletion_memory import METADATA_CACHE, Deletion, HeldBy, Mark
+from controller.core.deletion_memory import METADATA_CACHE, Deletion, Mark
 from controller.core.topic import Partition
 from controller.core.transitions import ReplicaState
+from protocol.causes import CauseKind
 from protocol.vocabulary import BrokerId, TopicPartition
-
-
-class WaitingFor(enum.Enum):
-    """What has to happen, in words an operator can act on."""
-
-    BROKER_TO_RETURN = "the broker is not registered in ZooKeeper; start it with its disks"
-    BROKER_TO_FINISH_SHUTDOWN = "the broker is shutting down and has not answered; if it goes, start it again"
-    LOG_DIRECTORY = "the broker's log directory has failed; repair it and restart the broker"
-    ANSWER = "the broker has been asked to delete the replica and has not answered"
-    NEXT_TRY = "the broker answered with an error; it is asked again"
-    OTHER_REPLICAS = "replicas of the topic are outstanding; this one follows when they have answered"
-    TOMBSTONE_ANSWER = "the broker has been told that the topic is gone and has not answered"
-    TURN = "the controller has not come to it yet"
-    ZNODES = "the topic's znodes are being removed"
-    READABLE_ZNODE = "the topic's znode cannot be understood; repair it, or have the topic deleted as it is"
-    RESUMPTION = "deletions are paused"
-    REASSIGNMENT = "a reassignment of the topic is ended first"
-    DISABLED = "deletion is disabled (delete.topic.enable); the marker is being removed"
-    MARKER_WITHOUT_TOPIC = "there is no such topic; the marker is being removed"
-    HALF_DELETED = "no state of these partitions is known: half deleted, never led, or the topic is unreadable"
-    NOT_CHOSEN = "this controller is here to delete other topics only"
-    DONE = "nothing: the replica is deleted"
-
-
-_HELD: Final[Mapping[HeldBy, WaitingFor]] = MappingProxyType(
-    {
-        HeldBy.PAUSED: WaitingFor.RESUMPTION,
-        HeldBy.REASSIGNMENT: WaitingFor.REASSIGNMENT,
-        HeldBy.UNREADABLE: WaitingFor.READABLE_ZNODE,
-        HeldBy.DISABLED: WaitingFor.DISABLED,
-        HeldBy.NO_TOPIC: WaitingFor.MARKER_WITHOUT_TOPIC,
-        HeldBy.NOT_CHOSEN: WaitingFor.NOT_CHOSEN,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +24,7 @@ class Wait:
     """One cause. `partition` and `broker` are None where the cause is not one replica or broker."""
 
     topic: str
-    waiting_for: WaitingFor
+    waiting_for: CauseKind
     since_ms: int
     partition: int | None = None
     broker: BrokerId | None = None
@@ -72,9 +37,9 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
     """Every cause for which this topic is not gone yet; empty where it is not marked for deletion."""
     deletion = context.deletions.get(topic)
     if deletion is not None:
-        return tuple(wait for wait in _causes(context, topic, deletion) if wait.waiting_for is not WaitingFor.DONE)
+        return tuple(wait for wait in _causes(context, topic, deletion) if wait.waiting_for is not CauseKind.DONE)
     mark = context.marks.get(topic)
-    return () if mark is None else (Wait(topic, _HELD[mark.held_by], mark.since_ms, last_error=mark.last_error),)
+    return () if mark is None else (Wait(topic, mark.held_by, mark.since_ms, last_error=mark.last_error),)
 
 
 class Oldest(NamedTuple):
@@ -83,19 +48,19 @@ class Oldest(NamedTuple):
     topic: str
     marked_since_ms: int
     """As `marked_since_ms` gives it."""
-    reason: WaitingFor
+    reason: CauseKind
     broker: BrokerId | None
 
 
 _ROWS_LOOKED_AT: Final = 300
 _TELLING: Final = (
-    WaitingFor.BROKER_TO_RETURN,
-    WaitingFor.LOG_DIRECTORY,
-    WaitingFor.BROKER_TO_FINISH_SHUTDOWN,
-    WaitingFor.NEXT_TRY,
-    WaitingFor.TOMBSTONE_ANSWER,
-    WaitingFor.ANSWER,
-    WaitingFor.RESUMPTION,
+    CauseKind.BROKER_TO_RETURN,
+    CauseKind.LOG_DIRECTORY,
+    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
+    CauseKind.BROKER_ERROR,
+    CauseKind.TOMBSTONE_ANSWER,
+    CauseKind.ANSWER,
+    CauseKind.RESUMPTION,
 )
 """Causes that say more than that other replicas are waited for, the most telling first."""
 
@@ -121,11 +86,11 @@ def oldest(context: Context) -> Oldest | None:
     deletion = context.deletions.get(topic)
     if deletion is None:
         mark = context.marks[topic]
-        return Oldest(topic, _marked_since_ms(context, topic, mark), _HELD[mark.held_by], None)
+        return Oldest(topic, _marked_since_ms(context, topic, mark), mark.held_by, None)
     rows = [*islice(_causes(context, topic, deletion), _ROWS_LOOKED_AT), *_troubled(context, topic, deletion)]
-    rows = [row for row in rows if row.waiting_for is not WaitingFor.DONE]
+    rows = [row for row in rows if row.waiting_for is not CauseKind.DONE]
     if not rows:
-        return Oldest(topic, deletion.marked_at_ms, WaitingFor.OTHER_REPLICAS, None)
+        return Oldest(topic, deletion.marked_at_ms, CauseKind.OTHER_REPLICAS, None)
     ranks = {reason: rank for rank, reason in enumerate(_TELLING)}
     first = min(rows, key=lambda row: ranks.get(row.waiting_for, len(ranks)))
     return Oldest(topic, deletion.marked_at_ms, first.waiting_for, first.broker)
@@ -170,7 +135,7 @@ def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
         for broker in partition.assignment.replicas:
             if partition.replicas.get(broker) is ReplicaState.DELETION_SUCCESSFUL:
                 at_ms = deletion.asked_at_ms or deletion.queued_at_ms
-                yield Wait(topic, WaitingFor.DONE, at_ms, topic_partition.partition, BrokerId(broker))
+                yield Wait(topic, CauseKind.DONE, at_ms, topic_partition.partition, BrokerId(broker))
             else:
                 yield _replica(context, deletion, topic_partition, partition, BrokerId(broker))
 
@@ -182,7 +147,7 @@ def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> 
         problem = deletion.problems.get((METADATA_CACHE, broker))
         yield Wait(
             topic,
-            WaitingFor.TOMBSTONE_ANSWER,
+            CauseKind.TOMBSTONE_ANSWER,
             since_ms,
             broker=broker,
             attempts=problem.attempts if problem else 1,
@@ -193,7 +158,7 @@ def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> 
         problem = deletion.znode_problem
         yield Wait(
             topic,
-            WaitingFor.ZNODES if context.paused is None else WaitingFor.RESUMPTION,
+            CauseKind.ZNODES if context.paused is None else CauseKind.RESUMPTION,
             since_ms,
             attempts=problem.attempts if problem else 1,
             last_error=problem.what if problem else None,
@@ -214,28 +179,28 @@ def _replica(
         broker,
         problem.attempts if problem else deletion.attempts,
         problem.what if problem else None,
-        deletion.retry_at_ms if waiting_for is WaitingFor.NEXT_TRY else None,
+        deletion.retry_at_ms if waiting_for is CauseKind.BROKER_ERROR else None,
     )
 
 
 def _reason(
     context: Context, deletion: Deletion, topic_partition: TopicPartition, partition: Partition, broker: BrokerId
-) -> tuple[WaitingFor, int]:
+) -> tuple[CauseKind, int]:
     queued_ms = deletion.queued_at_ms
     if broker not in context.brokers:
         # Nobody waited for the broker before the topic was to be deleted.
-        return WaitingFor.BROKER_TO_RETURN, max(context.gone_since_ms.get(broker, context.elected_at_ms), queued_ms)
+        return CauseKind.BROKER_TO_RETURN, max(context.gone_since_ms.get(broker, context.elected_at_ms), queued_ms)
     if broker in context.shutting_down:
-        return WaitingFor.BROKER_TO_FINISH_SHUTDOWN, queued_ms
+        return CauseKind.BROKER_TO_FINISH_SHUTDOWN, queued_ms
     if topic_partition in context.offline_dirs.get(broker, {}):
-        return WaitingFor.LOG_DIRECTORY, queued_ms
+        return CauseKind.LOG_DIRECTORY, queued_ms
     if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED:
-        return WaitingFor.ANSWER, deletion.asked_at_ms or queued_ms
+        return CauseKind.ANSWER, deletion.asked_at_ms or queued_ms
     if context.paused is not None:
-        return WaitingFor.RESUMPTION, max(context.paused.since_ms or queued_ms, queued_ms)
+        return CauseKind.RESUMPTION, max(context.paused.since_ms or queued_ms, queued_ms)
     problem = deletion.problems.get((topic_partition.partition, broker))
     if problem is not None:
-        return WaitingFor.NEXT_TRY, problem.since_ms
+        return CauseKind.BROKER_ERROR, problem.since_ms
     if deletion.in_progress:
-        return WaitingFor.OTHER_REPLICAS, queued_ms
-    return WaitingFor.TURN, queued_ms
+        return CauseKind.OTHER_REPLICAS, queued_ms
+    return CauseKind.TURN, queued_ms

@@ -9,7 +9,7 @@ from adapters.clock import Clock
 from adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
 from controller.core.context import Context, Role
 from controller.core.waiting import Wait, all_waits, marked_topics, waits
-from controller.runtime.explanation import DEFAULT_TOPICS, Problems, explain_all, explain_topic, not_marked
+from controller.runtime.explanation import DEFAULT_TOPICS, Problems, explain_all, explain_topic, meaning, not_marked
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
 from controller.runtime.sessions import SessionKeeper
@@ -166,7 +166,7 @@ class AdminPages:
 def _wait(wait: Wait) -> dict[str, object]:
     return {
         "waiting_for": wait.waiting_for.name,
-        "meaning": wait.waiting_for.value,
+        "meaning": meaning(wait.waiting_for, wait.topic, wait.broker),
         "partition": wait.partition,
         "broker": wait.broker,
         "since_ms": wait.since_ms,

@@ -15,7 +15,7 @@
 
     a replica; without `partition` it is about a broker's metadata cache, without `broker` too about the topic
     {"partition": 0, "broker": 3, "state": "DELETION_STARTED", "since_ms": ...,
-     "waiting_for": "ANSWER",           a name of `controller.core.waiting.WaitingFor`
+     "waiting_for": "ANSWER",           a name of `protocol.causes.CauseKind`
      "attempts": 1, "last_error": null, "next_try_ms": null, "unblock": "..."}
 
     a cause
@@ -30,45 +30,21 @@ costs the controller no more than some hundredths of a second.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from controller.core.context import Context
 from controller.core.deletion_memory import Deletion
-from controller.core.waiting import Wait, WaitingFor, all_rows, marked_since_ms, marked_topics
+from controller.core.waiting import Wait, all_rows, marked_since_ms, marked_topics
 from controller.runtime.brokers import ChannelProblem
+from protocol import causes
+from protocol.causes import CauseKind
 from protocol.journal import JsonValue, partition_ranges
-from protocol.remedies import BRING_BACK
 from protocol.vocabulary import BrokerId, PartitionReplica
 
 VERSION: Final = 1
 DEFAULT_TOPICS: Final = 100
 MAX_ROWS: Final = 2_000
 """Replicas in one document; also what is looked at to make one of several topics."""
-
-W = WaitingFor
-UNBLOCK: Final[Mapping[WaitingFor, str | None]] = MappingProxyType(
-    {
-        W.BROKER_TO_RETURN: BRING_BACK,
-        W.BROKER_TO_FINISH_SHUTDOWN: "nothing if it answers before it goes; otherwise start the broker again",
-        W.LOG_DIRECTORY: "repair the log directory and restart the broker",
-        W.ANSWER: "if it lasts, see whether the broker's process runs and its listener can be reached; or restart it",
-        W.NEXT_TRY: "mend what the broker's log says of it; the request is repeated by itself",
-        W.OTHER_REPLICAS: "nothing: it goes on when the other replicas have been answered for",
-        W.TOMBSTONE_ANSWER: "if it lasts, see whether the broker's process runs and its listener can be reached",
-        W.TURN: "nothing: the controller is at work",
-        W.ZNODES: "nothing: it is repeated by itself; if it lasts, see to the permissions of the topic's znodes",
-        W.READABLE_ZNODE: "repair the znode, or have the topic deleted as it is: lethe topics delete --unreadable",
-        W.RESUMPTION: "lethe topics resume-deletions, or remove /lethe/deletions_paused, or see the reason given",
-        W.REASSIGNMENT: "nothing: the controller ends the reassignment by itself",
-        W.DISABLED: "set delete.topic.enable to true and delete the topic again",
-        W.MARKER_WITHOUT_TOPIC: "nothing: the marker is removed by itself",
-        W.HALF_DELETED: "nothing: the deletion goes on all the same",
-        W.NOT_CHOSEN: "nothing: another controller takes it up when this one hands control back",
-        W.DONE: None,
-    }
-)
-"""What a person can do; `_unblock` fills in the broker."""
 
 Problems = Mapping[BrokerId, ChannelProblem]
 
@@ -134,13 +110,13 @@ def _topic(context: Context, topic: str, problems: Problems, now_ms: int) -> Jso
     deletion, mark = context.deletions.get(topic), context.marks.get(topic)
     rows = [_sharpened(wait, problems, now_ms) for wait in all_rows(context, topic)]
     # What still has to happen comes first: where there is no room for all, it is what matters.
-    rows.sort(key=lambda row: row.waiting_for is W.DONE)
+    rows.sort(key=lambda row: row.waiting_for is CauseKind.DONE)
     return {
         "topic": topic,
         "marked": True,
         "marked_since_ms": marked_since_ms(context, topic),
         "phase": "held" if deletion is None else _phase(deletion),
-        "held_by": None if mark is None else mark.held_by.name,
+        "held_by": None if mark is None else mark.held_by.held_code,
         "replicas": [_row(context, row) for row in rows[:MAX_ROWS]],
         "replicas_not_shown": max(0, len(rows) - MAX_ROWS),
         "causes": [_cause(group) for group in _groups([*rows, *_half_deleted(context, topic)])],
@@ -155,7 +131,10 @@ def _phase(deletion: Deletion) -> str:
 
 def _sharpened(wait: Wait, problems: Problems, now_ms: int) -> Wait:
     """What the channel met is why there is no answer."""
-    if wait.waiting_for not in (W.ANSWER, W.TOMBSTONE_ANSWER, W.BROKER_TO_FINISH_SHUTDOWN) or wait.broker is None:
+    if (
+        wait.waiting_for not in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER, CauseKind.BROKER_TO_FINISH_SHUTDOWN)
+        or wait.broker is None
+    ):
         return wait
     problem = problems.get(wait.broker)
     if problem is not None:
@@ -174,7 +153,7 @@ def _half_deleted(context: Context, topic: str) -> list[Wait]:
     if deletion is None:
         return []
     return [
-        Wait(topic, W.HALF_DELETED, deletion.queued_at_ms, tp.partition)
+        Wait(topic, CauseKind.HALF_DELETED, deletion.queued_at_ms, tp.partition)
         for tp, partition in context.partitions_of(topic)
         if partition.leadership is None
     ]
@@ -188,7 +167,7 @@ def _row(context: Context, wait: Wait) -> JsonValue:
         "partition": wait.partition,
         "broker": wait.broker,
         "state": state,
-        "since_ms": None if wait.waiting_for is W.DONE else wait.since_ms,
+        "since_ms": None if wait.waiting_for is CauseKind.DONE else wait.since_ms,
         "waiting_for": wait.waiting_for.name,
         "attempts": wait.attempts,
         "last_error": wait.last_error,
@@ -198,8 +177,7 @@ def _row(context: Context, wait: Wait) -> JsonValue:
 
 
 def _unblock(wait: Wait) -> str | None:
-    words = UNBLOCK[wait.waiting_for]
-    return None if words is None else words.format(broker=wait.broker)
+    return causes.remedy(wait.waiting_for, wait.topic, broker=wait.broker) or None
 
 
 # --- in groups ----------------------------------------------------------------------------------------------------
@@ -207,9 +185,9 @@ def _unblock(wait: Wait) -> str | None:
 
 def _groups(rows: Sequence[Wait]) -> list[list[Wait]]:
     """What waits for the same of the same broker with the same error."""
-    found: dict[tuple[WaitingFor, BrokerId | None, str | None], list[Wait]] = {}
+    found: dict[tuple[CauseKind, BrokerId | None, str | None], list[Wait]] = {}
     for row in rows:
-        if row.waiting_for is not W.DONE:
+        if row.waiting_for is not CauseKind.DONE:
             found.setdefault((row.waiting_for, row.broker, row.last_error), []).append(row)
     return list(found.values())
 
@@ -217,12 +195,13 @@ def _groups(rows: Sequence[Wait]) -> list[list[Wait]]:
 def _cause(group: list[Wait]) -> JsonValue:
     first = group[0]
     partitions = [row.partition for row in group if row.partition is not None]
+    ranges = partition_ranges(partitions) if partitions else ""
     tries = [row.next_try_ms for row in group if row.next_try_ms is not None]
     return {
         "cause": first.waiting_for.name,
-        "meaning": first.waiting_for.value,
+        "meaning": meaning(first.waiting_for, first.topic, first.broker, ranges),
         "broker": first.broker,
-        "partitions": partition_ranges(partitions) if partitions else None,
+        "partitions": ranges or None,
         "replicas": len(partitions),
         "since_ms": min(row.since_ms for row in group),
         "attempts": max(row.attempts for row in group),
@@ -230,3 +209,9 @@ def _cause(group: list[Wait]) -> JsonValue:
         "next_try_ms": min(tries, default=None),
         "unblock": _unblock(first),
     }
+
+
+def meaning(kind: CauseKind, topic: str, broker: BrokerId | None, ranges: str = "") -> str:
+    """The cause's sentence without the topic, and without the times and errors that stand beside it."""
+    partitions = f"partitions {ranges}" if ranges else ""
+    return causes.sentence(kind, topic, broker=broker, partitions=partitions)

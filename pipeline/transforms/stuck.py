@@ -31,8 +31,9 @@ from pyspark.sql import functions as F
 from pipeline import schemas
 from pipeline.outcomes import OPEN
 from pipeline.transforms.contract import to_schema
-from pipeline.transforms.stuck_causes import TYPE, Cause, cause, filled, no_causes, only_if
+from pipeline.transforms.stuck_causes import TYPE, cause, filled, no_causes, only_if
 from pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
+from protocol.causes import HELD_BY, CauseKind
 from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.findings import Reason
 from protocol.zookeeper import paths
@@ -51,12 +52,6 @@ _SPAN: Final = ("topic", "topic_id", "span")
 _OF_A_SURVEY: Final = ("survey_id", "taken_at", "complete", "in_motion", "problems")
 _MARKED: Final = (Reason.MARKED_TOPIC, Reason.MARKER_WITHOUT_TOPIC, Reason.HALF_DELETED_TOPIC)
 _INCOMPLETE: Final = (Reason.HALF_DELETED_TOPIC, Reason.INCOMPLETE_TOPIC)
-_HELD_BY: Final = {
-    "PAUSED": Cause.RESUMPTION,
-    "REASSIGNMENT": Cause.REASSIGNMENT,
-    "UNREADABLE": Cause.READABLE_ZNODE,
-    "NOT_CHOSEN": Cause.NOT_CHOSEN,
-}
 
 
 class Surveyed(NamedTuple):
@@ -93,8 +88,8 @@ def stuck_now(
     waiting_ms = F.unix_millis(moment) - F.unix_millis("since")
     causes = F.array_sort(
         F.when(F.size("causes") > 0, F.array_distinct("causes")).otherwise(
-            F.when(F.col("seen_in") == "survey", F.array(cause(Cause.MARKED))).otherwise(
-                F.array(cause(Cause.IN_PROGRESS))
+            F.when(F.col("seen_in") == "survey", F.array(cause(CauseKind.MARKED))).otherwise(
+                F.array(cause(CauseKind.IN_PROGRESS))
             )
         )
     )
@@ -160,8 +155,9 @@ def _of_brokers(replicas: DataFrame) -> DataFrame:
 
 def _holding() -> Column:
     held_by = F.try_element_at("held", F.lit(-1))["held_by"]
-    named = F.coalesce(*(F.when(held_by == name, cause(kind)) for name, kind in _HELD_BY.items()))
-    return only_if(F.col("phase") == "held", F.coalesce(named, cause(Cause.HELD, detail=held_by)))
+    znode = F.concat(F.lit(f"{paths.BROKER_TOPICS}/"), F.col("topic"))
+    named = F.coalesce(*(F.when(held_by == name, cause(kind, path=znode)) for name, kind in HELD_BY.items()))
+    return only_if(F.col("phase") == "held", F.coalesce(named, cause(CauseKind.HELD, detail=held_by)))
 
 
 def _waiting() -> Column:
@@ -170,24 +166,24 @@ def _waiting() -> Column:
     def cause_of(wait: Column) -> Column:
         broker, reason = wait["broker"], wait["reason"]
         return (
-            F.when(reason == BROKER_TO_RETURN, cause(Cause.BROKER_TO_RETURN, broker=broker))
-            .when(reason == LOG_DIRECTORY, cause(Cause.LOG_DIRECTORY, broker=broker))
-            .when(reason == UNREACHABLE, cause(Cause.BROKER_UNREACHABLE, broker=broker))
-            .when(reason == ASKED, cause(Cause.ANSWER, broker=broker))
-            .otherwise(cause(Cause.BROKER_ERROR, broker=broker, detail=reason))
+            F.when(reason == BROKER_TO_RETURN, cause(CauseKind.BROKER_TO_RETURN, broker=broker))
+            .when(reason == LOG_DIRECTORY, cause(CauseKind.LOG_DIRECTORY, broker=broker))
+            .when(reason == UNREACHABLE, cause(CauseKind.BROKER_NOT_ASKED, broker=broker))
+            .when(reason == ASKED, cause(CauseKind.ANSWER, broker=broker))
+            .otherwise(cause(CauseKind.BROKER_ERROR, broker=broker, detail=reason))
         )
 
     return F.transform(lasting, cause_of)
 
 
 def _asked() -> Column:
-    return F.transform("silent", lambda broker: cause(Cause.ANSWER, broker=broker))
+    return F.transform("silent", lambda broker: cause(CauseKind.ANSWER, broker=broker))
 
 
 def _finishing() -> Column:
     is_acknowledged = F.col("phase").isin("acknowledged", "tombstoned") & F.col("acknowledged_at").isNotNull()
     is_told = F.col("tombstoned_at").isNotNull()
-    last = F.when(is_told, cause(Cause.ZNODES)).otherwise(cause(Cause.TOMBSTONE_ANSWER))
+    last = F.when(is_told, cause(CauseKind.ZNODES)).otherwise(cause(CauseKind.TOMBSTONE_OF_SOME_BROKER))
     return only_if(is_acknowledged, last)
 
 
@@ -197,8 +193,8 @@ def _unless_paused(rows: DataFrame, tenures: DataFrame) -> DataFrame:
         F.max_by(F.struct("paused_at", "resigned_at"), F.struct("epoch", "active_at")).alias("tenure")
     )
     is_paused = F.col("tenure.paused_at").isNotNull() & F.col("tenure.resigned_at").isNull()
-    others = F.filter("causes", lambda each: each["rank"] != Cause.ZNODES.rank)
-    causes = F.when(is_paused, F.concat(F.array(cause(Cause.RESUMPTION)), others)).otherwise(F.col("causes"))
+    others = F.filter("causes", lambda each: each["rank"] != CauseKind.ZNODES.rank)
+    causes = F.when(is_paused, F.concat(F.array(cause(CauseKind.RESUMPTION)), others)).otherwise(F.col("causes"))
     return rows.join(F.broadcast(newest), F.lit(True), "left").withColumn("causes", causes).drop("tenure")
 
 
@@ -266,18 +262,18 @@ def _unless_registered(each: Column) -> Column:
     """A cause of the journal's; another one where the survey found the broker registered that it says is away."""
     broker = each["broker"]
     is_later = F.coalesce(F.col("taken_at") >= F.try_element_at("tried", broker), F.lit(True))
-    is_back = (each["rank"] == Cause.BROKER_TO_RETURN.rank) & F.array_contains("registered", broker) & is_later
-    return F.when(is_back, cause(Cause.BROKER_UNREACHABLE, broker=broker)).otherwise(each)
+    is_back = (each["rank"] == CauseKind.BROKER_TO_RETURN.rank) & F.array_contains("registered", broker) & is_later
+    return F.when(is_back, cause(CauseKind.BROKER_NOT_ASKED, broker=broker)).otherwise(each)
 
 
 def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
     """topic, topic_id, marked_at, is_marked, found_causes: topics whose deletion is not over, or may not be."""
     reason = F.col("reason")
     said = F.coalesce(
-        F.when(reason == Reason.MARKER_WITHOUT_TOPIC.code, F.array(cause(Cause.MARKER_WITHOUT_TOPIC))),
+        F.when(reason == Reason.MARKER_WITHOUT_TOPIC.code, F.array(cause(CauseKind.MARKER_WITHOUT_TOPIC))),
         F.when(
             reason.isin(*(each.code for each in _INCOMPLETE)),
-            F.array(cause(Cause.HALF_DELETED, detail=F.col("detail"))),
+            F.array(cause(CauseKind.HALF_DELETED, detail=F.col("detail"))),
         ),
         no_causes(),
     )
@@ -318,11 +314,11 @@ def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> Da
             "is_marked",
             F.concat(
                 "said",
-                only_if(~F.col("has_controller"), cause(Cause.NO_CONTROLLER)),
-                only_if(F.coalesce("is_moving", F.lit(False)), cause(Cause.REASSIGNMENT)),
+                only_if(~F.col("has_controller"), cause(CauseKind.NO_CONTROLLER)),
+                only_if(F.coalesce("is_moving", F.lit(False)), cause(CauseKind.REASSIGNMENT)),
                 F.transform(
                     F.coalesce("absent", F.array().cast("array<int>")),
-                    lambda broker: cause(Cause.BROKER_TO_RETURN, broker=broker),
+                    lambda broker: cause(CauseKind.BROKER_TO_RETURN, broker=broker),
                 ),
             )
             .cast(f"array<{TYPE}>")

@@ -1,4 +1,4 @@
-"""Why a topic is not gone, as columns: the words of `lethe explain`, as far as journal and surveys tell.
+"""Why a topic is not gone, as columns: the words of `protocol.causes`, as far as journal and surveys tell.
 
 A cause is a struct of rank, broker, sentence and remedy. Sorted, the one that has to go first stands first: what holds
 everything, then this topic, then its brokers.
@@ -6,83 +6,33 @@ everything, then this topic, then its brokers.
 
 from __future__ import annotations
 
-import enum
 import re
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from protocol.remedies import BRING_BACK
+from protocol.causes import ITS_PARTITIONS, CauseKind
 from protocol.shell_words import PLAIN, for_shell
-
-
-class Cause(enum.Enum):
-    """Sentence, after the topic's name, and the command that helps or shows more; in the order of their ranks. In a
-    command the topic is quoted for a shell."""
-
-    NO_CONTROLLER = ("waits for a controller: none is active", "start a controller: lethe controller")
-    RESUMPTION = ("waits for deletions to be resumed: they are paused", "lethe topics resume-deletions")
-    NOT_CHOSEN = ("waits for a controller that deletes it: this one is here for other topics", "lethe explain {topic}")
-    READABLE_ZNODE = (
-        "waits for its znode /brokers/topics/{topic} to be readable",
-        "lethe topics delete --unreadable --topic {topic}",
-    )
-    REASSIGNMENT = (
-        "waits for the reassignment of its partitions to end",
-        "lethe partitions reassign --cancel {topic}",
-    )
-    MARKER_WITHOUT_TOPIC = (
-        "has only its deletion marker left: there is no such topic in ZooKeeper",
-        "lethe rescue --topic {topic}",
-    )
-    HALF_DELETED = (
-        "is half deleted: its tree in ZooKeeper is incomplete ({detail})",
-        "lethe explain {topic}",
-    )
-    BROKER_TO_RETURN = (
-        "waits for broker {broker}, which is not registered in ZooKeeper",
-        BRING_BACK,
-    )
-    LOG_DIRECTORY = (
-        "waits for broker {broker}, whose log directory has failed",
-        "repair the log directory and restart broker {broker}",
-    )
-    BROKER_UNREACHABLE = (
-        "waits for broker {broker}, which could not be asked when it was last tried",
-        "lethe explain {topic}",
-    )
-    BROKER_ERROR = ("waits for broker {broker}, which answers with an error ({detail})", "lethe explain {topic}")
-    ANSWER = ("waits for broker {broker}, which has been asked and has not answered", "lethe explain {topic}")
-    TOMBSTONE_ANSWER = (
-        "waits for a broker to confirm that its metadata cache has dropped the topic",
-        "lethe explain {topic}",
-    )
-    ZNODES = ("waits for ZooKeeper to let the controller remove its znodes", "lethe explain {topic}")
-    HELD = ("is held back ({detail})", "lethe explain {topic}")
-    MARKED = ("is marked for deletion and not gone yet", "lethe rescue --topic {topic}")
-    IN_PROGRESS = (
-        "is being deleted: nothing that could be seen is wrong, the controller has not finished",
-        "lethe explain {topic}",
-    )
-
-    @property
-    def rank(self) -> int:
-        return list(Cause).index(self)
-
 
 _WORDS = ("operand", "option")
 TYPE = "struct<rank:int,broker:int,sentence:string,remedy:string>"
 
 
-def cause(kind: Cause, *, broker: Column | None = None, detail: Column | None = None) -> Column:
+def cause(
+    kind: CauseKind, *, broker: Column | None = None, detail: Column | None = None, path: Column | None = None
+) -> Column:
     """A cause of the row's `topic`, which its remedy does not name yet: `filled` does."""
-    fields = {"topic": F.col("topic")}
+    fields = {"topic": F.col("topic"), "partitions": F.lit(ITS_PARTITIONS)}
+    fields |= dict.fromkeys(("path", "place", "since"), F.lit(""))
+    fields["detail"] = F.lit("")
     if broker is not None:
         fields["broker"] = broker.cast("string")
+    if path is not None:
+        fields["path"] = F.concat(F.lit(" "), path)
     if detail is not None:
-        fields["detail"] = F.coalesce(detail, F.lit("not told"))
+        fields["detail"] = F.coalesce(F.concat(F.lit(" ("), detail, F.lit(")")), F.lit(""))
     for_later = {word: F.lit(f"{{{word}}}") for word in _WORDS}
-    sentence, remedy = _filled(kind.value[0], fields), _filled(for_shell(kind.value[1]), fields | for_later)
+    sentence, remedy = _filled(kind.value.sentence, fields), _filled(for_shell(kind.value.remedy), fields | for_later)
     return F.struct(
         F.lit(kind.rank).alias("rank"),
         (F.lit(None) if broker is None else broker).cast("int").alias("broker"),

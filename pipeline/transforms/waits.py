@@ -19,9 +19,10 @@ from pyspark.sql import functions as F
 
 from pipeline.transforms.contract import ms_between
 from pipeline.transforms.journal_lines import broker_lines
+from protocol.causes import CauseKind
 
-BROKER_TO_RETURN: Final = "broker_to_return"
-LOG_DIRECTORY: Final = "log_directory"
+BROKER_TO_RETURN: Final = CauseKind.BROKER_TO_RETURN.code
+LOG_DIRECTORY: Final = CauseKind.LOG_DIRECTORY.code
 UNREACHABLE: Final = "unreachable"
 ASKED: Final = "asked"
 """A reason that is none of these is the answer that did not count."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from protocol.causes import CauseKind
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from protocol.zookeeper.znodes import ControllerZnode
-from survey.causes import Kind
 from survey.evidence import Evidence, Holds, Told, ToldReplica, ToldTopic
 from survey.explain import Explanation
 from survey.views import (
@@ -82,7 +82,7 @@ def evidence(
     )  # fmt: skip
 
 
-def kinds(found: Explanation) -> list[tuple[Kind, int | None]]:
+def kinds(found: Explanation) -> list[tuple[CauseKind, int | None]]:
     return [(cause.kind, cause.broker) for cause in found.causes]
 
 
@@ -90,7 +90,7 @@ def told(*rows: ToldReplica, phase: str = "started") -> Told:
     """Of the replicas that are not named it says that they are deleted."""
     named = {(row.partition, row.broker) for row in rows}
     done = [
-        ToldReplica("DONE", partition, broker, "DELETION_SUCCESSFUL")
+        ToldReplica(CauseKind.DONE, partition, broker, "DELETION_SUCCESSFUL")
         for partition in (0, 1)
         for broker in (1, 2)
         if (partition, broker) not in named

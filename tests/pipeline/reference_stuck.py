@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from pipeline.transforms.stuck_causes import Cause
+from protocol.causes import CauseKind, sentence
 from tests.pipeline.journals import Line
 from tests.pipeline.reference import Row, Span, in_order
 
@@ -46,29 +46,29 @@ def _sentences(span: Span, told: dict[int, tuple[int, str]]) -> Iterator[str]:
         by_broker[broker].append(lines)
     for broker, replicas in by_broker.items():
         for cause, detail in _causes(replicas, told.get(broker, (0, "started"))):
-            yield cause.value[0].format_map({"broker": broker, "detail": detail})
+            yield sentence(cause, "", broker=broker, detail=detail)
 
 
-def _causes(replicas: list[Told], told: tuple[int, str]) -> Iterator[tuple[Cause, str]]:
+def _causes(replicas: list[Told], told: tuple[int, str]) -> Iterator[tuple[CauseKind, str]]:
     owing = [(lines, last) for lines in replicas if (last := _last(lines))[1] != "acked"]
     unable = [(lines, last) for lines, last in owing if _lasts(lines)]
     if any(not _lasts(lines) for lines, _ in owing):
-        yield Cause.ANSWER, ""
+        yield CauseKind.ANSWER, ""
     if not unable:
         return
     told_at, what = told
     if all(kind == "asked" for _, (_, kind) in unable) and (
         what == "started" or all(at > told_at for _, (at, _) in unable)
     ):
-        yield Cause.ANSWER, ""
+        yield CauseKind.ANSWER, ""
     elif what != "started":
-        yield {"failed": Cause.BROKER_TO_RETURN, "log directory failed": Cause.LOG_DIRECTORY}[what], ""
+        yield {"failed": CauseKind.BROKER_TO_RETURN, "log directory failed": CauseKind.LOG_DIRECTORY}[what], ""
     elif refusals := [
         max((at, said) for at, kind, said in lines if kind == "refused") for lines in _refusing(replicas)
     ]:
-        yield Cause.BROKER_ERROR, max(said or "" for _, said in refusals)
+        yield CauseKind.BROKER_ERROR, max(said or "" for _, said in refusals)
     else:
-        yield Cause.BROKER_UNREACHABLE, ""
+        yield CauseKind.BROKER_NOT_ASKED, ""
 
 
 def _last(lines: Told) -> tuple[int, str]:

@@ -17,8 +17,8 @@ from pipeline.transforms.slow_brokers import slow_brokers
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import stuck_now
-from pipeline.transforms.stuck_causes import Cause
 from pipeline.transforms.tenures import controller_tenures
+from protocol.causes import CauseKind, sentence
 from tests.pipeline import reference, reference_gold, reference_stuck
 from tests.pipeline.histories import History
 from tests.pipeline.journals import Line, events, rows_of
@@ -95,7 +95,7 @@ def test_stuck(made: Made) -> None:
     said = [why.partition(",")[2] for each in wanted.values() for why in each]
     assert len(set(said)) >= 6, "each cause"
     assert len([each for each in wanted.values() if each]) > 20
-    (is_paused,) = {Cause.RESUMPTION.value[0] in row["reasons"] for row in rows if row["phase"] != "held"}
+    (is_paused,) = {sentence(CauseKind.RESUMPTION, "") in row["reasons"] for row in rows if row["phase"] != "held"}
     assert is_paused == reference_stuck.is_paused(reference_gold.controller_tenures(made.lines))
 
 

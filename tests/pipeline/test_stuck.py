@@ -16,13 +16,13 @@ from pipeline.transforms.replicas import replica_deletions
 from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import Surveyed, stuck_now
-from pipeline.transforms.stuck_causes import Cause, cause, filled
+from pipeline.transforms.stuck_causes import cause, filled
 from pipeline.transforms.tenures import controller_tenures
+from protocol.causes import CauseKind, remedy
 from protocol.clocks import CLOCKS_DIFFER_MS
 from protocol.findings import Reason
 from protocol.journal import time_to_text
 from protocol.shell_words import operand, option
-from survey.causes import Kind
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -227,7 +227,7 @@ def test_what_holds_a_topic_back(by_journal: _Stuck) -> None:
     assert by_journal.why("damaged") == (
         ["waits for its znode /brokers/topics/damaged to be readable"],
         [],
-        "lethe topics delete --unreadable --topic damaged",
+        remedy(CauseKind.READABLE_ZNODE, "damaged"),
     )
     assert by_journal.why("mystery")[0] == ["is held back (SOMETHING_NEW)"]
 
@@ -244,7 +244,7 @@ def test_which_brokers_are_waited_for(by_journal: _Stuck) -> None:
     assert by_journal.why("silent") == (
         ["waits for broker 2, which has been asked and has not answered"],
         [2],
-        "lethe explain silent",
+        remedy(CauseKind.ANSWER, "silent"),
     )
 
 
@@ -278,7 +278,7 @@ def test_what_is_last_to_be_waited_for(by_journal: _Stuck) -> None:
     assert by_journal.why("tombstone")[0] == [
         "waits for a broker to confirm that its metadata cache has dropped the topic"
     ]
-    assert by_journal.why("znodes")[0] == ["waits for ZooKeeper to let the controller remove its znodes"]
+    assert by_journal.why("znodes")[0] == ["waits for the controller to remove its znodes"]
     assert by_journal.why("begun")[0] == [
         "is being deleted: nothing that could be seen is wrong, the controller has not finished"
     ]
@@ -303,7 +303,7 @@ def test_a_cluster_without_a_journal(spark: SparkSession) -> None:
             "waits for broker 8, which is not registered in ZooKeeper",
         ],
         [7, 8],
-        "start a controller: lethe controller",
+        remedy(CauseKind.NO_CONTROLLER, ""),
     )
 
 
@@ -318,17 +318,17 @@ def test_what_the_survey_adds(by_both: _Stuck) -> None:
     assert by_both.why("moving") == (
         ["waits for the reassignment of its partitions to end"],
         [],
-        "lethe partitions reassign --cancel moving",
+        remedy(CauseKind.REASSIGNMENT, "moving"),
     )
     assert by_both.why("ghost") == (
         ["has only its deletion marker left: there is no such topic in ZooKeeper"],
         [],
-        "lethe rescue --topic ghost",
+        remedy(CauseKind.MARKER_WITHOUT_TOPIC, "ghost"),
     )
     assert by_both.why("half") == (
         ["is half deleted: its tree in ZooKeeper is incomplete (partitions 0 have no state)"],
         [],
-        "lethe explain half",
+        remedy(CauseKind.HALF_DELETED, "half"),
     )
 
 
@@ -338,7 +338,7 @@ def test_a_topic_that_nobody_has_marked_is_stuck_only_if_the_journal_says_so(by_
     assert by_both.why("lost-mark") == (
         ["is half deleted: its tree in ZooKeeper is incomplete (partitions 1 have no state)"],
         [],
-        "lethe explain lost-mark",
+        remedy(CauseKind.HALF_DELETED, "lost-mark"),
     )
 
 
@@ -369,7 +369,7 @@ def test_a_survey_that_does_not_know_all_of_zookeeper_proves_little(spark: Spark
 
 def test_names_in_commands_are_for_a_shell(spark: SparkSession) -> None:
     names = ("orders", "$(reboot)", "-orders", "-a b", "it's", "a\n", "{option}{operand}")
-    rescue, explain = (filled(cause(kind)["remedy"]) for kind in (Cause.MARKER_WITHOUT_TOPIC, Cause.ZNODES))
+    rescue, explain = (filled(cause(kind)["remedy"]) for kind in (CauseKind.MARKED, CauseKind.TOMBSTONE_OF_SOME_BROKER))
     rows = frame_of(spark, StructType([StructField("topic", StringType())]), ((name,) for name in names))
     said = {
         row.topic: (row.rescue, row.explain)
@@ -378,18 +378,3 @@ def test_names_in_commands_are_for_a_shell(spark: SparkSession) -> None:
     assert said == {
         name: (f"lethe rescue {option('--topic', name)}", f"lethe explain {operand(name)}") for name in names
     }
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(Cause.NO_CONTROLLER, Cause.RESUMPTION, Cause.READABLE_ZNODE, Cause.REASSIGNMENT),
-        *(Cause.MARKER_WITHOUT_TOPIC, Cause.HALF_DELETED, Cause.BROKER_TO_RETURN, Cause.BROKER_ERROR),
-        *(Cause.ANSWER, Cause.ZNODES, Cause.IN_PROGRESS),
-    ],
-    ids=lambda kind: kind.name,
-)
-def test_the_words_are_those_of_lethe_explain(kind: Cause) -> None:
-    fields = {"partitions": "its partitions", "since": "", "path": "/brokers/topics/{topic}", "broker": "{broker}"}
-    told = Kind[kind.name].value.sentence.format_map(fields | {"detail": "", "topic": "{topic}"})
-    assert kind.value[0].replace(" ({detail})", "") == told

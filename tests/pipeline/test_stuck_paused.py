@@ -13,6 +13,7 @@ from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import stuck_now
 from pipeline.transforms.tenures import controller_tenures
+from protocol.causes import CauseKind, remedy
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -21,7 +22,7 @@ PAUSED: Final = "waits for deletions to be resumed: they are paused"
 ASKED: Final = "waits for broker 2, which has been asked and has not answered"
 TOMBSTONE: Final = "waits for a broker to confirm that its metadata cache has dropped the topic"
 IN_PROGRESS: Final = "is being deleted: nothing that could be seen is wrong, the controller has not finished"
-ZNODES: Final = "waits for ZooKeeper to let the controller remove its znodes"
+ZNODES: Final = "waits for the controller to remove its znodes"
 RESUME: Final = "lethe topics resume-deletions"
 
 
@@ -66,10 +67,10 @@ def test_a_pause_holds_what_was_queued_before_it(spark: SparkSession) -> None:
         "held": (PAUSED, RESUME),
     }
     going_on = {
-        "begun": (IN_PROGRESS, "lethe explain begun"),
-        "asked": (ASKED, "lethe explain asked"),
+        "begun": (IN_PROGRESS, remedy(CauseKind.IN_PROGRESS, "begun")),
+        "asked": (ASKED, remedy(CauseKind.ANSWER, "asked")),
         "tombstone": (TOMBSTONE, "lethe explain tombstone"),
-        "znodes": (ZNODES, "lethe explain znodes"),
+        "znodes": (ZNODES, remedy(CauseKind.ZNODES, "znodes")),
         "held": (PAUSED, RESUME),
     }
     journal.election(111_000, 1003, "active", 3)

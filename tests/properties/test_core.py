@@ -15,7 +15,8 @@ from controller.core import controller
 from controller.core.context import Role
 from controller.core.effects import WriteZnodes
 from controller.core.gauges import gauges
-from controller.core.waiting import WaitingFor, waits
+from controller.core.waiting import waits
+from protocol.causes import CauseKind
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import (
     AlterPartition,
@@ -173,11 +174,11 @@ def test_a_topic_that_is_not_done_says_why_and_names_somebody_who_is_to_blame(
         assert found
         for wait in found:
             match wait.waiting_for:
-                case WaitingFor.BROKER_TO_RETURN:
+                case CauseKind.BROKER_TO_RETURN:
                     assert wait.broker not in world.sessions
-                case WaitingFor.NEXT_TRY:
+                case CauseKind.BROKER_ERROR:
                     assert wait.last_error
-                case WaitingFor.TURN:
+                case CauseKind.TURN:
                     raise AssertionError("nothing is outstanding, and yet its turn has not come")
                 case _:
                     assert wait.broker in world.sessions

@@ -116,7 +116,7 @@ async def test_an_unreadable_topic_is_not_said_to_be_in_service(scene: Scene) ->
         await reader.next()
         await reader.until(held=1)
         note = reader.model["lists"]["held"]["rows"][held]["note"]
-        assert note.startswith("out of service, its znode cannot be understood: not JSON")
+        assert note.startswith("out of service, waits for its znode to be readable (not JSON")
 
 
 async def test_many_topics_are_shown_in_part_and_found_by_the_server(scene: Scene) -> None:

@@ -202,7 +202,7 @@ def test_error_for_a_replica_is_tried_again_with_growing_waits_until_it_succeeds
     due: list[int] = []
     for attempt in range(1, 9):
         (wait,) = waits(world.context, "orders")
-        assert (wait.broker, wait.waiting_for.name, wait.last_error) == (2, "NEXT_TRY", error.name)
+        assert (wait.broker, wait.waiting_for.name, wait.last_error) == (2, "BROKER_ERROR", error.name)
         assert wait.attempts == attempt
         assert wait.next_try_ms is not None
         due.append(wait.next_try_ms - world.now_ms)

@@ -7,9 +7,9 @@ import pytest
 from controller.core import events
 from controller.core.config import Takeover
 from controller.core.context import Role
-from controller.core.deletion_memory import HeldBy
 from controller.core.effects import ReadZnodes, StandAgain, WriteZnodes
 from controller.core.takeover import interval_ms
+from protocol.causes import CauseKind
 from protocol.journal import FactType
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths, znodes
@@ -459,7 +459,7 @@ def test_only_the_chosen_topics_are_deleted_and_the_others_stay_in_service_with_
     assert world.exists(paths.delete_topic("spirit")), "nobody asked for that one"
     assert world.exists(paths.delete_topic("invoices"))
     assert led(world, "invoices") == (1, 0, (1, 2))
-    assert world.context.marks["invoices"].held_by is HeldBy.NOT_CHOSEN
+    assert world.context.marks["invoices"].held_by is CauseKind.NOT_CHOSEN
     assert causes(world, "invoices") == [(None, None, "NOT_CHOSEN")]
     assert refusals(world, "topic/spirit") == []
 

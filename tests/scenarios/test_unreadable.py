@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from controller.core.deletion_memory import HeldBy
+from protocol.causes import CauseKind
 from protocol.journal import FactType
 from protocol.vocabulary import ReplicaAssignment, TopicId
 from protocol.zookeeper import paths, znodes
@@ -192,7 +192,7 @@ def test_partitions_that_may_not_be_listed_keep_it_held_with_the_reason() -> Non
     order(world)
     world.run()
     mark = world.context.marks["orders"]
-    assert (mark.held_by, mark.last_error) == (HeldBy.UNREADABLE, "NO_AUTH at /brokers/topics/orders/partitions")
+    assert (mark.held_by, mark.last_error) == (CauseKind.READABLE_ZNODE, "NO_AUTH at /brokers/topics/orders/partitions")
     assert refusals(world, "topic/orders") == ["NO_AUTH at /brokers/topics/orders/partitions"]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from controller.core.context import Context, Role
-from controller.core.deletion_memory import HeldBy
 from controller.core.invariants import violations
 from controller.core.transitions import PartitionState
+from protocol.causes import CauseKind
 from protocol.vocabulary import ReplicaAssignment, TopicPartition
 from tests.simulation.ledger import Incarnation
 from tests.simulation.settings import DELETION, Settings, in_force
@@ -85,20 +85,20 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
         if name not in ledger.marked:
             yield f"holds {name} back, which is not marked"
         elif living is None or not _is_reason(context, living, mark.held_by):
-            yield f"holds {living or name} back: {mark.held_by.value}"
+            yield f"holds {living or name} back: {mark.held_by.name}"
         elif any(partition.state is PartitionState.NON_EXISTENT for _, partition in context.partitions_of(name)):
             yield f"holds {name} back, and has taken it out of service"
 
 
-def _is_reason(context: Context, incarnation: Incarnation, held_by: HeldBy) -> bool:
+def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -> bool:
     match held_by:
-        case HeldBy.PAUSED:
+        case CauseKind.RESUMPTION:
             return context.paused is not None
-        case HeldBy.UNREADABLE:
+        case CauseKind.READABLE_ZNODE:
             return not incarnation.readable
-        case HeldBy.REASSIGNMENT:
+        case CauseKind.REASSIGNMENT:
             return not incarnation.is_settled
-        case HeldBy.DISABLED | HeldBy.NO_TOPIC | HeldBy.NOT_CHOSEN:
+        case _:
             return False
 
 

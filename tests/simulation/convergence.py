@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from broker.core.naming import DirectoryKind
 from controller.core.context import Role
-from controller.core.waiting import WaitingFor, waits
+from controller.core.waiting import waits
+from protocol.causes import CauseKind
 from protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from tests.simulation.disk import Directory, kind_of
@@ -67,7 +68,7 @@ def all_but_those_of(cluster: Cluster, away: BrokerId) -> None:
         if not causes:
             raise Violation("L1", f"{incarnation} waits, and nobody knows for what")
         for cause in causes:
-            if (cause.waiting_for, cause.broker) != (WaitingFor.BROKER_TO_RETURN, away):
+            if (cause.waiting_for, cause.broker) != (CauseKind.BROKER_TO_RETURN, away):
                 raise Violation("L1", f"{incarnation} waits for {cause}, and not for broker {away} alone")
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from controller.core.deletion_memory import HeldBy
+from protocol.causes import HELD_BY, sentence
 from protocol.journal import Fact, FactType, JsonValue
 from protocol.vocabulary import NO_BROKER
 
@@ -30,7 +30,6 @@ MERGE_WITHIN_MS: Final = 60_000
 """A line of history takes in what is like it for so long after the last one."""
 
 
-_HELD_WORDS: Final = {each.name: each.value for each in HeldBy}
 _TENURE_WORDS: Final = {
     "taken": "took control from another one",
     "elected": "was elected",
@@ -167,7 +166,7 @@ class BoardState:
         match fact.data.get("phase"):
             case "held":
                 self._enter(topic, Phase.HELD, fact, now_ms)
-                self._line("held", fact.subject, "held back", _HELD_WORDS.get(_text(fact, "held_by")), now_ms)
+                self._line("held", fact.subject, "held back", _why_held(fact), now_ms)
             case "queued":
                 self._enter(topic, Phase.QUEUED, fact, now_ms)
             case "started":
@@ -276,6 +275,11 @@ class BoardState:
             return
         self._last_id += 1
         self.history.append(Line(self._last_id, now_ms, kind, subject[:MAX_TEXT], what, why))
+
+
+def _why_held(fact: Fact) -> str | None:
+    kind = HELD_BY.get(_text(fact, "held_by"))
+    return None if kind is None else sentence(kind, fact.subject.removeprefix("topic/"))
 
 
 def _text(fact: Fact, key: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from adapters.clock import Clock
 from controller.core.context import Context
-from controller.core.deletion_memory import HeldBy, Mark, Stage
+from controller.core.deletion_memory import Mark, Stage
 from controller.core.transitions import ReplicaState
 from controller.core.waiting import marked_since_ms
 from controller.runtime.board.document import Document, Row, Rows
@@ -22,6 +22,7 @@ from controller.runtime.brokers import ChannelProblem
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ChannelView
 from controller.runtime.sessions import SessionKeeper
+from protocol.causes import CauseKind, sentence
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId, PartitionReplica
 
@@ -138,7 +139,7 @@ class BoardView:
         if deletion is None:
             since_ms = marked_since_ms(context, topic)
             held = {} if since_ms is None else {"since_ms": since_ms}
-            return {**held, "waits": mark is not None, "note": mark and _why_held(mark), "broker": None}
+            return {**held, "waits": mark is not None, "note": mark and _why_held(topic, mark), "broker": None}
         found: dict[str, JsonValue] = {
             "since_ms": deletion.marked_at_ms,
             "done": deletion.by_state.get(ReplicaState.DELETION_SUCCESSFUL, 0),
@@ -190,10 +191,9 @@ class BoardView:
         return Rows(len(ids), rows)
 
 
-def _why_held(mark: Mark) -> str:
-    if mark.held_by is HeldBy.UNREADABLE:
-        return f"out of service, {mark.held_by.value}: {mark.last_error}"[:MAX_TEXT]
-    return (mark.last_error or mark.held_by.value)[:MAX_TEXT]
+def _why_held(topic: str, mark: Mark) -> str:
+    why = sentence(mark.held_by, topic, detail=mark.last_error)
+    return (f"out of service, {why}" if mark.held_by is CauseKind.READABLE_ZNODE else why)[:MAX_TEXT]
 
 
 def _in_the_way(context: Context, topic: str) -> dict[str, JsonValue]:

@@ -14,6 +14,7 @@ from cli.answer import Answer, Exit
 from cli.explain import explained, url_problem
 from cli.explain_controller import asked, told
 from cli.explain_watch import is_over, watched
+from protocol.causes import CauseKind
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
 from survey.evidence import ToldReplica, ToldTopic
@@ -148,7 +149,7 @@ def test_what_explain_says() -> None:
             ],
         }
     )  # fmt: skip
-    replica = ToldReplica("ANSWER", 0, 3, "ReplicaDeletionStarted", 5)
+    replica = ToldReplica(CauseKind.ANSWER, 0, 3, "ReplicaDeletionStarted", 5)
     assert found.topics == {"t": ToldTopic("t", 2, "started", None, (replica,))}
     assert (found.epoch, found.deletion_enabled, found.is_known) == (4, True, True)
 

@@ -8,36 +8,37 @@ from adapters.broker_settings import BrokerSettings, common_protocol, newest_und
 from cli.answer import Exit, Refusal
 from cli.rescue_control import FIRST_ID, free_id
 from cli.rescue_plan import Outlook, Progress, counted, outlook, to_mark
+from protocol.causes import CauseKind
 from protocol.kafka.control import ApiKey
 from protocol.kafka.versions import InterBrokerProtocol, VersionRange
 from protocol.vocabulary import BrokerId
-from survey.causes import Cause, Kind
+from survey.causes import Cause
 from survey.evidence import Told, ToldReplica, ToldTopic
 from survey.explain import Explanation, Verdict
 
 
-def waiting(*kinds: Kind) -> Explanation:
+def waiting(*kinds: CauseKind) -> Explanation:
     return Explanation("orders", Verdict.WAITING, tuple(map(Cause, kinds)))
 
 
 @pytest.mark.parametrize(
     "found,expected",
     [
-        (waiting(Kind.NO_CONTROLLER), Outlook.FINISHES),
-        (waiting(Kind.CONTROLLER_SILENT), Outlook.FINISHES),
-        (waiting(Kind.CONTROLLER_LATE), Outlook.FINISHES),
-        (waiting(Kind.REASSIGNMENT, Kind.HALF_DELETED), Outlook.FINISHES),
-        (waiting(Kind.MARKER_WITHOUT_TOPIC), Outlook.FINISHES),
-        (waiting(Kind.REASSIGNMENT, Kind.BROKER_TO_RETURN), Outlook.WAITS),
-        (waiting(Kind.CONTROLLER_SILENT, Kind.BROKER_SILENT), Outlook.WAITS),
-        (waiting(Kind.LOG_DIRECTORY), Outlook.WAITS),
-        (waiting(Kind.READABLE_ZNODE), Outlook.WAITS),
-        (waiting(Kind.RESUMPTION), Outlook.WAITS),
-        (waiting(Kind.DISABLED), Outlook.NEEDS_WORD),
-        (Explanation("orders", Verdict.NOT_MARKED, (Cause(Kind.DISABLED),)), Outlook.NEEDS_WORD),
-        (Explanation("orders", Verdict.NOT_MARKED, (Cause(Kind.NOT_MARKED),)), Outlook.NOT_ASKED_FOR),
+        (waiting(CauseKind.NO_CONTROLLER), Outlook.FINISHES),
+        (waiting(CauseKind.CONTROLLER_SILENT), Outlook.FINISHES),
+        (waiting(CauseKind.CONTROLLER_LATE), Outlook.FINISHES),
+        (waiting(CauseKind.REASSIGNMENT, CauseKind.HALF_DELETED), Outlook.FINISHES),
+        (waiting(CauseKind.MARKER_WITHOUT_TOPIC), Outlook.FINISHES),
+        (waiting(CauseKind.REASSIGNMENT, CauseKind.BROKER_TO_RETURN), Outlook.WAITS),
+        (waiting(CauseKind.CONTROLLER_SILENT, CauseKind.BROKER_SILENT), Outlook.WAITS),
+        (waiting(CauseKind.LOG_DIRECTORY), Outlook.WAITS),
+        (waiting(CauseKind.READABLE_ZNODE), Outlook.WAITS),
+        (waiting(CauseKind.RESUMPTION), Outlook.WAITS),
+        (waiting(CauseKind.DISABLED), Outlook.NEEDS_WORD),
+        (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),)), Outlook.NEEDS_WORD),
+        (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),)), Outlook.NOT_ASKED_FOR),
         (Explanation("orders", Verdict.GONE), Outlook.DONE),
-        (Explanation("orders", Verdict.LEFT_OVER, (Cause(Kind.STORED),)), Outlook.DONE),
+        (Explanation("orders", Verdict.LEFT_OVER, (Cause(CauseKind.STORED),)), Outlook.DONE),
     ],
 )
 def test_outlook_of_a_topic(found: Explanation, expected: Outlook) -> None:
@@ -45,18 +46,18 @@ def test_outlook_of_a_topic(found: Explanation, expected: Outlook) -> None:
 
 
 def test_deletion_that_is_switched_off_needs_a_word_and_then_goes_its_way() -> None:
-    off = Explanation("orders", Verdict.NOT_MARKED, (Cause(Kind.DISABLED),))
+    off = Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),))
     assert outlook(off, even_if_disabled=True) is Outlook.FINISHES
-    assert outlook(waiting(Kind.DISABLED, Kind.BROKER_TO_RETURN), even_if_disabled=True) is Outlook.WAITS
-    unasked = Explanation("orders", Verdict.NOT_MARKED, (Cause(Kind.NOT_MARKED),))
+    assert outlook(waiting(CauseKind.DISABLED, CauseKind.BROKER_TO_RETURN), even_if_disabled=True) is Outlook.WAITS
+    unasked = Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),))
     assert outlook(unasked, even_if_disabled=True) is Outlook.NOT_ASKED_FOR, "the word is for what is switched off"
 
 
 def test_only_what_is_switched_off_is_marked_by_a_rescue() -> None:
-    off = Explanation("orders", Verdict.NOT_MARKED, (Cause(Kind.DISABLED),))
-    living = Explanation("kept", Verdict.NOT_MARKED, (Cause(Kind.NOT_MARKED),))
-    refused = Explanation("paid", Verdict.NOT_MARKED, (Cause(Kind.REFUSED),))
-    marked = Explanation("old", Verdict.WAITING, (Cause(Kind.DISABLED),))
+    off = Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),))
+    living = Explanation("kept", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),))
+    refused = Explanation("paid", Verdict.NOT_MARKED, (Cause(CauseKind.REFUSED),))
+    marked = Explanation("old", Verdict.WAITING, (Cause(CauseKind.DISABLED),))
     assert to_mark([off, living, refused, marked, Explanation("none", Verdict.GONE)]) == ("orders",)
 
 
@@ -73,7 +74,10 @@ def test_outlooks_are_counted_in_the_order_of_their_hope() -> None:
 def told(*rows: tuple[str, str, str], not_shown: int = 0) -> Told:
     """(topic, phase, what its one replica waits for)"""
     return Told(
-        {topic: ToldTopic(topic, phase=phase, replicas=(ToldReplica(waits, 0, 1),)) for topic, phase, waits in rows},
+        {
+            topic: ToldTopic(topic, phase=phase, replicas=(ToldReplica(CauseKind[waits], 0, 1),))
+            for topic, phase, waits in rows
+        },
         not_shown=not_shown,
     )
 

@@ -12,11 +12,12 @@ from adapters.topic_admin import ActiveController
 from cli.answer import Exit
 from cli.rescue_look import Look, Turns
 from cli.rescue_show import PAUSED, Control, before, ended, plan
+from protocol.causes import CauseKind
 from protocol.remedies import BRING_BACK
 from protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
 from protocol.zookeeper.operations import Stat
 from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
-from survey.causes import Cause, Kind
+from survey.causes import Cause
 from survey.evidence import Evidence, Holds
 from survey.explain import CLEAN, Explanation, Verdict
 from survey.views import BrokerAnswers, Failure, Survey, TopicTree, Unseen, ZooKeeperTree
@@ -26,7 +27,7 @@ KAFKA = ActiveController(
 )
 SILENT = BrokerAnswers(BrokerId(2), unseen=(Unseen(Failure.SILENT, "silent"),))
 CALM = Turns(0, 2_000)
-WAITING = Explanation("orders", Verdict.WAITING, (Cause(Kind.BROKER_TO_RETURN, BrokerId(4)),), (), 4_000)
+WAITING = Explanation("orders", Verdict.WAITING, (Cause(CauseKind.BROKER_TO_RETURN, BrokerId(4)),), (), 4_000)
 GONE = Explanation("invoices", Verdict.GONE)
 
 
@@ -123,7 +124,7 @@ def test_codes_of_an_end() -> None:
     assert end(GONE, timed_out=True).exit is Exit.OK
     assert end(GONE, interrupted=True).exit is Exit.INTERRUPTED
     assert end(GONE, turns=Turns(20, 100)).exit is Exit.NO, "the next controllers fall over too"
-    left_over = Explanation("orders", Verdict.LEFT_OVER, (Cause(Kind.STORED, BrokerId(4), path="/d/orders-0"),))
+    left_over = Explanation("orders", Verdict.LEFT_OVER, (Cause(CauseKind.STORED, BrokerId(4), path="/d/orders-0"),))
     assert end(left_over).exit is Exit.NO
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from survey.causes import Kind
+from protocol.causes import CauseKind
 from tools import rescue_page
 
 STORIES = [
@@ -57,7 +57,7 @@ def test_the_page_gives_causes_and_advice_in_the_words_of_today() -> None:
     unknown = [
         (said, advice)
         for said, advice in told
-        if not any(fits(kind.value.sentence, said) and fits(kind.value.unblock, advice) for kind in Kind)
+        if not any(fits(kind.value.sentence, said) and fits(kind.value.remedy, advice) for kind in CauseKind)
     ]
     assert unknown == []
 

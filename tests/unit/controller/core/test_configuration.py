@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.configuration import unseen
-from controller.core.deletion_memory import HeldBy
+from protocol.causes import CauseKind
 from protocol.journal import FactType
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create, Delete, SetData, ZkError
@@ -169,7 +169,7 @@ def test_who_takes_over_and_cannot_know_whether_topics_may_be_deleted_deletes_no
     world.mark("t")
     world.elect()
     assert world.exists(paths.delete_topic("t"))
-    assert world.context.marks["t"].held_by is HeldBy.PAUSED
+    assert world.context.marks["t"].held_by is CauseKind.RESUMPTION
     assert world.context.paused is not None
     assert "until the brokers' configuration is written again" in world.context.paused.reason
     assert led(world, "t") is not None
@@ -184,7 +184,7 @@ def test_marker_held_back_for_not_knowing_is_removed_when_deletion_turns_out_to_
     world.mark("t")
     world.elect()
     configure(world, OWN, delete_topic_enable="false")
-    assert world.context.marks["t"].held_by is HeldBy.PAUSED
+    assert world.context.marks["t"].held_by is CauseKind.RESUMPTION
     configure(world, DEFAULT)
     assert world.context.paused is None
     assert not world.exists(paths.delete_topic("t"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from controller.core.transitions import ReplicaState
-from controller.core.waiting import WaitingFor, waits
+from controller.core.waiting import waits
+from protocol.causes import CauseKind
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, PartitionReplica
 from tests.fakes.one_controller import OneController, Refusing, consent
@@ -34,7 +35,7 @@ def test_a_replica_whose_broker_came_back_is_deleted_though_another_broker_has_g
     one.stop_broker(1)
     one.run()
 
-    assert [(w.waiting_for, w.broker) for w in waits(one.context, "t")] == [(WaitingFor.BROKER_TO_RETURN, 1)]
+    assert [(w.waiting_for, w.broker) for w in waits(one.context, "t")] == [(CauseKind.BROKER_TO_RETURN, 1)]
 
 
 def test_a_topic_that_every_replica_has_confirmed_does_not_wait_for_a_broker_that_confirmed_and_went() -> None:
@@ -44,7 +45,7 @@ def test_a_topic_that_every_replica_has_confirmed_does_not_wait_for_a_broker_tha
     one.silent[3] = None
     one.mark("t")
     one.run()
-    assert [(w.waiting_for, w.broker) for w in waits(one.context, "t")] == [(WaitingFor.TOMBSTONE_ANSWER, 3)]
+    assert [(w.waiting_for, w.broker) for w in waits(one.context, "t")] == [(CauseKind.TOMBSTONE_ANSWER, 3)]
 
     one.stop_broker(1)
     one.run()
@@ -73,4 +74,4 @@ def test_a_retry_that_comes_due_while_others_are_outstanding_is_made_up_for() ->
     one.run()
 
     causes = [(w.waiting_for, w.broker) for w in waits(one.context, "t")]
-    assert causes == [(WaitingFor.BROKER_TO_RETURN, 2), (WaitingFor.BROKER_TO_RETURN, 3)]
+    assert causes == [(CauseKind.BROKER_TO_RETURN, 2), (CauseKind.BROKER_TO_RETURN, 3)]

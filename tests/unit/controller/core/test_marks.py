@@ -10,9 +10,10 @@ from controller.core import mutation
 from controller.core.agenda import ListTopics
 from controller.core.agenda_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
 from controller.core.context import Context, SetAside
-from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, HeldBy, Mark
+from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, Mark
 from controller.core.effects import Effect, ReadZnodes, Record, Send
 from controller.core.marks import MAX_REFUSED
+from protocol.causes import CauseKind
 from protocol.journal import FactType
 from protocol.vocabulary import ReplicaAssignment, TopicPartition
 from protocol.zookeeper import paths
@@ -108,12 +109,12 @@ def test_topic_with_a_partition_that_is_being_moved_is_held_and_the_others_go() 
     )
     listing(context, "moving", "still")
     assert list(context.deletions) == ["still"]
-    assert context.marks == {"moving": Mark(NOW_MS, HeldBy.REASSIGNMENT)}
+    assert context.marks == {"moving": Mark(NOW_MS, CauseKind.REASSIGNMENT)}
 
 
 def test_held_topic_is_queued_later_and_its_mark_is_as_old_as_before() -> None:
     context = with_topics("a")
-    context.marks["a"] = Mark(17, HeldBy.REASSIGNMENT)
+    context.marks["a"] = Mark(17, CauseKind.REASSIGNMENT)
     perform(context, QueueDeletions(("a",)))
     assert context.marks == {}
     assert (context.deletions["a"].marked_at_ms, context.deletions["a"].queued_at_ms) == (17, NOW_MS)
@@ -178,7 +179,7 @@ def test_while_paused_marked_topics_are_held_and_queued_when_it_is_over() -> Non
     paused(context)
     assert context.paused == DeletionsPaused(1_234, "maintenance")
     effects = listing(context, "a")
-    assert context.marks == {"a": Mark(NOW_MS, HeldBy.PAUSED)}
+    assert context.marks == {"a": Mark(NOW_MS, CauseKind.RESUMPTION)}
     assert phases(effects) == ["held"]
     assert phases(listing(context, "a")) == [], "it is told once"
     effects = pause(context, GONE, GONE)
@@ -241,14 +242,14 @@ def disabled(*names: str) -> Context:
 def test_disabled_removes_markers_of_what_was_not_started_and_remembers_that() -> None:
     context = disabled("held", "new", "started")
     mutation.queue_deletion(context, "started", NOW_MS)
-    context.marks["held"] = Mark(3, HeldBy.PAUSED)
+    context.marks["held"] = Mark(3, CauseKind.RESUMPTION)
     effects = listing(context, "held", "new", "started")
     assert list(write_in(effects).groups) == [
         (Delete(paths.delete_topic("held")),),
         (Delete(paths.delete_topic("new")),),
     ]
     assert {name: mark.held_by for name, mark in context.marks.items()} == dict.fromkeys(
-        ("held", "new"), HeldBy.DISABLED
+        ("held", "new"), CauseKind.DISABLED
     )
     written(context, effects)
     assert context.marks == {}
@@ -268,7 +269,7 @@ def test_disabled_and_nothing_marked_writes_nothing() -> None:
 def test_marker_that_may_not_be_removed_stays_a_mark_that_says_so() -> None:
     context = disabled("a")
     effects = written(context, listing(context, "a"), {0: ZkError.NO_AUTH})
-    assert context.marks == {"a": Mark(NOW_MS, HeldBy.DISABLED, "NO_AUTH")}
+    assert context.marks == {"a": Mark(NOW_MS, CauseKind.DISABLED, "NO_AUTH")}
     assert [fact.data["why"] for fact in refusals(effects)] == ["NO_AUTH"]
 
 
@@ -281,7 +282,7 @@ def test_marker_that_somebody_else_removed_first_is_gone_as_well() -> None:
 def test_marker_without_topic_is_shown_until_it_is_removed() -> None:
     context = with_topics()
     effects = listing(context, "ghost")
-    assert context.marks["ghost"].held_by is HeldBy.NO_TOPIC
+    assert context.marks["ghost"].held_by is CauseKind.MARKER_WITHOUT_TOPIC
     effects = answered(context, effects, Children(()))
     assert write_in(effects).groups == (
         (Create(paths.topic("ghost"), None), Delete(paths.topic("ghost")), Delete(paths.delete_topic("ghost"))),
@@ -298,7 +299,7 @@ def test_marker_of_a_topic_that_is_made_between_the_look_and_the_write_is_taken_
     assert read_in(effects).reads == (GetChildren(paths.BROKER_TOPICS, watch=True),)
     assert context.agenda[0] == ListDeletions()
     assert context.refused_marks == {}
-    assert context.marks["ghost"].held_by is HeldBy.NO_TOPIC
+    assert context.marks["ghost"].held_by is CauseKind.MARKER_WITHOUT_TOPIC
 
 
 def test_refused_marks_are_bounded_and_the_oldest_go_first() -> None:

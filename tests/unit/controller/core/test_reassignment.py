@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from controller.core.deletion_memory import HeldBy
 from controller.core.effects import ReadZnodes, RetryReassignments, WriteZnodes
 from controller.core.transitions import ReplicaState
+from protocol.causes import CauseKind
 from protocol.journal import FactType
 from protocol.kafka.control import StopReplicaRequest
 from protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
@@ -517,7 +517,7 @@ def test_a_deletion_waits_while_the_reassignment_cannot_be_ended_and_says_so() -
     world.mark("orders")
     world.run()
     mark = world.context.marks["orders"]
-    assert (mark.held_by, mark.last_error) == (HeldBy.REASSIGNMENT, "NO_AUTH")
+    assert (mark.held_by, mark.last_error) == (CauseKind.REASSIGNMENT, "NO_AUTH")
     world.refusals.clear()
     world.advance(60_000)
     world.run()

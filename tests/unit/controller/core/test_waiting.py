@@ -8,7 +8,8 @@ from controller.core import mutation
 from controller.core.deletion_memory import Problem, RetryOf, Stage
 from controller.core.gauges import Gauges, gauges
 from controller.core.transitions import ReplicaState
-from controller.core.waiting import Oldest, Wait, WaitingFor, all_waits, oldest, waits
+from controller.core.waiting import Oldest, Wait, all_waits, oldest, waits
+from protocol.causes import CauseKind
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
@@ -17,7 +18,7 @@ from tests.fakes.one_controller import OneController, Refusing
 from tests.scenarios.plot import cluster, with_topic
 from tests.unit.controller.core.stage import add_topic, leading
 
-W = WaitingFor
+W = CauseKind
 
 
 def doomed() -> OneController:
@@ -96,7 +97,7 @@ def test_next_try_with_the_last_error_and_its_time() -> None:
     began_ms = world.now_ms
     world.advance(500)
     assert waits(world.context, "t") == (
-        Wait("t", W.NEXT_TRY, began_ms, 0, BrokerId(2), 2, "KAFKA_STORAGE_ERROR", world.now_ms + 1000),
+        Wait("t", W.BROKER_ERROR, began_ms, 0, BrokerId(2), 2, "KAFKA_STORAGE_ERROR", world.now_ms + 1000),
     )
 
 
@@ -208,7 +209,7 @@ def test_oldest_finds_the_one_replica_that_fails_among_very_many() -> None:
     mutation.start_deletion(context, deletion, 100)
     deletion.problems[4_999, 1] = Problem("KAFKA_STORAGE_ERROR", 120, 3)
     found = oldest(context)
-    assert found == Oldest("large", 100, W.NEXT_TRY, BrokerId(1))
+    assert found == Oldest("large", 100, W.BROKER_ERROR, BrokerId(1))
 
 
 def test_topics_are_counted_by_stage_and_retries_by_reason() -> None:

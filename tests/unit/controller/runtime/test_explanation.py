@@ -10,11 +10,11 @@ import orjson
 import pytest
 
 from controller.core import mutation
-from controller.core.deletion_memory import HeldBy, Mark, RefusedMark
+from controller.core.deletion_memory import Mark, RefusedMark
 from controller.core.transitions import ReplicaState
-from controller.core.waiting import WaitingFor
 from controller.runtime.brokers import ChannelProblem
-from controller.runtime.explanation import MAX_ROWS, UNBLOCK, explain_all, explain_topic, not_marked
+from controller.runtime.explanation import MAX_ROWS, explain_all, explain_topic, not_marked
+from protocol.causes import CauseKind
 from protocol.kafka.errors import ErrorCode
 from protocol.remedies import BRING_BACK
 from protocol.vocabulary import BrokerId, TopicPartition
@@ -46,11 +46,6 @@ def marked(world: OneController) -> OneController:
     return world
 
 
-def test_every_name_has_what_would_unblock_it() -> None:
-    assert set(UNBLOCK) == set(WaitingFor)
-    assert [name for name, text in UNBLOCK.items() if not text] == [WaitingFor.DONE]
-
-
 def test_broker_that_is_away_and_replicas_that_are_done() -> None:
     world = doomed((1, 2), (2, 1))
     world.stop_broker(2)
@@ -69,7 +64,7 @@ def test_broker_that_is_away_and_replicas_that_are_done() -> None:
     (cause,) = topic["causes"]
     assert cause == {
         "cause": "BROKER_TO_RETURN",
-        "meaning": WaitingFor.BROKER_TO_RETURN.value,
+        "meaning": "waits for broker 2, which is not registered in ZooKeeper",
         "broker": 2,
         "partitions": "0-1",
         "replicas": 2,
@@ -98,7 +93,7 @@ def test_broker_that_answers_errors_with_the_next_try() -> None:
     world.answer = Refusing(2, ErrorCode.UNKNOWN_SERVER_ERROR)
     marked(world)
     (cause,) = explained(world)["causes"]
-    assert (cause["cause"], cause["broker"], cause["last_error"]) == ("NEXT_TRY", 2, "UNKNOWN_SERVER_ERROR")
+    assert (cause["cause"], cause["broker"], cause["last_error"]) == ("BROKER_ERROR", 2, "UNKNOWN_SERVER_ERROR")
     assert cause["next_try_ms"] == world.now_ms + 500
 
 
@@ -152,18 +147,18 @@ def test_paused_before_and_after_the_start() -> None:
 @pytest.mark.parametrize(
     "held_by, cause",
     [
-        (HeldBy.PAUSED, "RESUMPTION"),
-        (HeldBy.REASSIGNMENT, "REASSIGNMENT"),
-        (HeldBy.UNREADABLE, "READABLE_ZNODE"),
-        (HeldBy.DISABLED, "DISABLED"),
-        (HeldBy.NO_TOPIC, "MARKER_WITHOUT_TOPIC"),
+        (CauseKind.RESUMPTION, "RESUMPTION"),
+        (CauseKind.REASSIGNMENT, "REASSIGNMENT"),
+        (CauseKind.READABLE_ZNODE, "READABLE_ZNODE"),
+        (CauseKind.DISABLED, "DISABLED"),
+        (CauseKind.MARKER_WITHOUT_TOPIC, "MARKER_WITHOUT_TOPIC"),
     ],
 )
-def test_held_topic(held_by: HeldBy, cause: str) -> None:
+def test_held_topic(held_by: CauseKind, cause: str) -> None:
     world = doomed()
     world.context.marks["t"] = Mark(5, held_by, "why")
     topic = explained(world)
-    assert (topic["phase"], topic["held_by"], topic["marked_since_ms"]) == ("held", held_by.name, 5)
+    assert (topic["phase"], topic["held_by"], topic["marked_since_ms"]) == ("held", held_by.held_code, 5)
     (row,) = topic["replicas"]
     assert (row["waiting_for"], row["partition"], row["broker"], row["last_error"]) == (cause, None, None, "why")
 

@@ -1,0 +1,309 @@
+"""The one vocabulary of causes: why a topic that was to be deleted is not gone.
+
+Every program that names a cause refers to a member of `CauseKind`: the controller, its documents, board and metrics,
+`lethe explain`, and the pipeline. So the same cause has the same name, sentence and remedy everywhere.
+
+    name       BROKER_TO_RETURN: in the controller's documents, and the label `reason` of its metrics
+    code       broker_to_return: in what commands print with --json, and in the pipeline's tables
+    sentence   "waits for broker {broker}, which is not registered in ZooKeeper{since}": follows the topic's name
+    remedy     "start broker {broker} with its disks …": a command, or what a person can do
+
+To add a cause, add a member here, and to `FROM_CONTROLLER` where a controller tells it: tests name the views that lack
+it.
+
+Sentence and remedy may name fields. `{topic}` and `{broker}` are always known where they are named. `{partitions}` is
+"its partitions" where they are not known. `{path}`, `{place}`, `{since}` and `{detail}` are empty where nothing is
+known, and begin with their own separator otherwise.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from protocol.remedies import BRING_BACK, CLEAR_CACHE
+from protocol.shell_words import for_shell, operand, option
+
+_IF_IT_LASTS: Final = "if it lasts, see what the broker does; the request is repeated by itself"
+
+
+class Words(NamedTuple):
+    """What people read of a cause."""
+
+    sentence: str
+    remedy: str
+
+
+class CauseKind(enum.Enum):
+    """In the order in which they are shown: what holds every deletion, then this topic, then its brokers."""
+
+    # What holds every deletion.
+    NO_CONTROLLER = Words(
+        "waits for a controller: none is active",
+        "start one (lethe controller, or a Kafka broker in ZooKeeper mode)",
+    )
+    KRAFT = Words(
+        "waits in vain: a KRaft controller has the cluster, and nobody acts on markers in ZooKeeper",
+        "delete it through a broker, or end the migration first",
+    )
+    CONTROLLER_SILENT = Words(
+        "waits for controller {broker}, which holds /controller and cannot be talked to{detail}",
+        "wake or restart it, or have another one do it: lethe rescue",
+    )
+    CONTROLLER_LATE = Words(
+        "waits for controller {broker}: it is alive, no broker is missing, and the topic is still there{since}{detail}",
+        "if nothing moves, see its controller.log, or have another one do it: lethe rescue",
+    )
+    RESUMPTION = Words(
+        "waits for deletions to be resumed: they are paused{since}{detail}",
+        "lethe topics resume-deletions",
+    )
+    DISABLED = Words(
+        "is not deleted because delete.topic.enable is false{place}: a controller drops its marker{since}",
+        "set it to true, then delete the topic again",
+    )
+    # What holds this topic.
+    NOT_CHOSEN = Words(
+        "waits for a controller that deletes it: this one is here for other topics{since}",
+        "nothing: another controller takes it up when this one gives control back",
+    )
+    READABLE_ZNODE = Words(
+        "waits for its znode{path} to be readable{since}{detail}",
+        "repair the znode, or have Lethe's controller delete it as it is: "
+        "lethe topics delete --unreadable --topic {topic}",
+    )
+    UNREADABLE_ORDERED = Words(
+        "waits for Lethe's controller: its marker orders its deletion although its znode{path} cannot be read"
+        "{since}{detail}, and only Lethe's controller looks at that",
+        "have lethe controller take over, or repair the znode",
+    )
+    REASSIGNMENT = Words(
+        "waits for the reassignment of {partitions} to end{since}{detail}",
+        "start the brokers that replicas move to, or lethe partitions reassign --cancel {topic}; Lethe's controller "
+        "ends it by itself",
+    )
+    MARKER_WITHOUT_TOPIC = Words(
+        "has only its deletion marker left: there is no such topic in ZooKeeper",
+        "an active controller drops the marker by itself",
+    )
+    HALF_DELETED = Words(
+        "is half deleted: its tree in ZooKeeper is incomplete{detail}",
+        "an active controller finishes it",
+    )
+    INCOMPLETE = Words(
+        "has an incomplete tree in ZooKeeper{detail}: it is being made, or it was damaged",
+        "nothing, while an active controller makes it; otherwise look at{path} and what is below it",
+    )
+    UNREADABLE = Words(
+        "has a znode{path} that cannot be read or understood{since}{detail}",
+        "see who may read it, and what it says; nothing can be said of the topic before",
+    )
+    # Brokers.
+    BROKER_TO_RETURN = Words(
+        "waits for broker {broker}, which is not registered in ZooKeeper{since}",
+        BRING_BACK,
+    )
+    BROKER_TO_FINISH_SHUTDOWN = Words(
+        "waits for broker {broker}, which is shutting down{since}{detail}",
+        "nothing, if it answers before it goes; otherwise start it again",
+    )
+    LOG_DIRECTORY = Words(
+        "waits for broker {broker}, whose log directory{path} has failed{since}{detail}",
+        "repair the directory and restart the broker",
+    )
+    BROKER_SILENT = Words(
+        "waits for broker {broker}, which is registered but does not answer{since}{detail}",
+        "wake or restart the broker; the request is repeated by itself",
+    )
+    BROKER_UNREACHABLE = Words(
+        "waits for broker {broker}, which is registered but cannot be reached{since}{detail}",
+        "see whether its process runs and its listener can be reached; the request is repeated by itself",
+    )
+    BROKER_NOT_ASKED = Words(
+        "waits for broker {broker}, which could not be asked when it was last tried{since}",
+        "lethe explain {topic}",
+    )
+    BROKER_ERROR = Words(
+        "waits for broker {broker}, which answers with an error{since}{detail}",
+        "mend what the broker's log says of it; Lethe's controller repeats the request by itself",
+    )
+    ANSWER = Words(
+        "waits for broker {broker}, which has been asked and has not answered{since}{detail}",
+        _IF_IT_LASTS,
+    )
+    TOMBSTONE_ANSWER = Words(
+        "waits for broker {broker} to confirm that its metadata cache has dropped the topic{since}{detail}",
+        _IF_IT_LASTS,
+    )
+    TOMBSTONE_OF_SOME_BROKER = Words(
+        "waits for a broker to confirm that its metadata cache has dropped the topic{since}",
+        "lethe explain {topic}",
+    )
+    OTHER_REPLICAS = Words(
+        "waits for answers about its other replicas first{since}",
+        "nothing: it goes on when the other replicas have been answered for",
+    )
+    TURN = Words(
+        "waits for the controller, which has not come to it yet{since}",
+        "nothing: the controller is at work",
+    )
+    ZNODES = Words(
+        "waits for the controller to remove its znodes{since}{detail}",
+        "nothing: it is repeated by itself; if it lasts, see to the permissions of the topic's znodes",
+    )
+    STILL_STORED = Words(
+        "is still stored on broker {broker} ({partitions}), which is alive and answers",
+        "nothing, unless it lasts: then see the logs of the controller and the broker; Kafka's own controller asks "
+        "again only when the broker restarts or another controller takes over (lethe controller-resign)",
+    )
+    # Going on.
+    HELD = Words("is held back{detail}", "lethe explain {topic}")
+    MARKED = Words("is marked for deletion and not gone yet", "lethe rescue --topic {topic}")
+    IN_PROGRESS = Words(
+        "is being deleted: nothing that could be seen is wrong, the controller has not finished{detail}",
+        "nothing; if it lasts, see the controller's log",
+    )
+    IN_MOTION = Words("has changed while it was looked at", "ask again")
+    NOT_MARKED = Words(
+        "is not marked for deletion: nobody has asked for it, or a controller with delete.topic.enable=false has "
+        "dropped the marker",
+        "lethe topics delete --topic {topic}",
+    )
+    REFUSED = Words(
+        "is not deleted: the controller has dropped its marker{since}{detail}",
+        "mend that, then delete the topic again: lethe topics delete --topic {topic}",
+    )
+    UNKNOWN = Words(
+        "waits for something that this release of lethe does not know{detail}",
+        "use the lethe that the controller runs",
+    )
+    # Left over.
+    CACHED = Words("is gone from ZooKeeper, but broker {broker} still tells clients of it{detail}", CLEAR_CACHE)
+    STORED = Words(
+        "is gone from ZooKeeper, but broker {broker} still has{path}{detail}",
+        "look whether it can go, and remove it while the broker is down: no controller will ask for it again",
+    )
+    RECLAIMING = Words(
+        "is deleted; broker {broker} has yet to remove the bytes of{path}",
+        "nothing: brokers remove them after log.segment.delete.delay.ms (file.delete.delay.ms)",
+    )
+    ZNODE_LEFT = Words("is gone, but{path} still names it", "remove it from ZooKeeper, if nobody needs it")
+    DONE = Words("waits for nothing: the replica on broker {broker} is deleted", "")
+    """No cause: a replica for which nothing is waited for any more."""
+
+    @property
+    def code(self) -> str:
+        """For programs: `broker_to_return`."""
+        return self.name.lower()
+
+    @property
+    def rank(self) -> int:
+        """Position in which it is shown, from 0."""
+        return _RANKS[self]
+
+    @property
+    def is_hold(self) -> bool:
+        """True where no replica of the topic goes on before this is over."""
+        return self in _HOLDS
+
+    @property
+    def held_code(self) -> str | None:
+        """What journals and the controller's documents call it as the reason for which a marked topic is not queued."""
+        return _HELD_CODES.get(self)
+
+
+FROM_CONTROLLER: Final = (
+    CauseKind.RESUMPTION,
+    CauseKind.DISABLED,
+    CauseKind.NOT_CHOSEN,
+    CauseKind.READABLE_ZNODE,
+    CauseKind.REASSIGNMENT,
+    CauseKind.MARKER_WITHOUT_TOPIC,
+    CauseKind.HALF_DELETED,
+    CauseKind.BROKER_TO_RETURN,
+    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
+    CauseKind.LOG_DIRECTORY,
+    CauseKind.BROKER_ERROR,
+    CauseKind.ANSWER,
+    CauseKind.TOMBSTONE_ANSWER,
+    CauseKind.OTHER_REPLICAS,
+    CauseKind.TURN,
+    CauseKind.ZNODES,
+    CauseKind.DONE,
+)
+"""Causes that Lethe's controller tells of marked topics and their replicas."""
+
+_RANKS: Final[Mapping[CauseKind, int]] = MappingProxyType({kind: rank for rank, kind in enumerate(CauseKind)})
+_HOLDS: Final = frozenset(
+    {
+        CauseKind.NO_CONTROLLER,
+        CauseKind.KRAFT,
+        CauseKind.CONTROLLER_SILENT,
+        CauseKind.RESUMPTION,
+        CauseKind.DISABLED,
+        CauseKind.READABLE_ZNODE,
+        CauseKind.UNREADABLE_ORDERED,
+        CauseKind.REASSIGNMENT,
+    }
+)
+_HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
+    {
+        CauseKind.RESUMPTION: "PAUSED",
+        CauseKind.REASSIGNMENT: "REASSIGNMENT",
+        CauseKind.READABLE_ZNODE: "UNREADABLE",
+        CauseKind.DISABLED: "DISABLED",
+        CauseKind.MARKER_WITHOUT_TOPIC: "NO_TOPIC",
+        CauseKind.NOT_CHOSEN: "NOT_CHOSEN",
+    }
+)
+"""Journals are kept: these codes are never changed, only added to."""
+HELD_BY: Final[Mapping[str, CauseKind]] = MappingProxyType({code: kind for kind, code in _HELD_CODES.items()})
+"""The cause that a `held_by` of a journal or of the controller's documents means."""
+_EARLIER_NAMES: Final[Mapping[str, CauseKind]] = MappingProxyType({"NEXT_TRY": CauseKind.BROKER_ERROR})
+
+
+def named(name: str) -> CauseKind | None:
+    """The cause of that name or code, also of one that an earlier release used; None where there is none."""
+    name = name.upper()
+    return CauseKind.__members__.get(name) or _EARLIER_NAMES.get(name)
+
+
+def sentence(
+    kind: CauseKind,
+    topic: str,
+    *,
+    broker: int | None = None,
+    partitions: str = "",
+    path: str | None = None,
+    since: str = "",
+    detail: str | None = None,
+) -> str:
+    """`waits for broker 3, which …`: without the topic's name before it, and without a full stop. `partitions` is text
+    such as `partitions 0-3`; `since` such as `12:03:10 (14 min)`."""
+    return kind.value.sentence.format_map(_fields(topic, broker, partitions, path, since, detail))
+
+
+def remedy(kind: CauseKind, topic: str, *, broker: int | None = None, path: str | None = None) -> str:
+    """The command or the action. In a command the topic is quoted for a shell."""
+    words = {"operand": operand(topic), "option": option("--topic", topic)}
+    return for_shell(kind.value.remedy).format_map(_fields(topic, broker, "", path, "", None) | words)
+
+
+def _fields(
+    topic: str, broker: int | None, partitions: str, path: str | None, since: str, detail: str | None
+) -> dict[str, str]:
+    return {
+        "topic": topic,
+        "broker": str(broker),
+        "partitions": partitions or ITS_PARTITIONS,
+        "path": f" {path}" if path else "",
+        "place": f" (in {path})" if path else "",
+        "since": f", since {since}" if since else "",
+        "detail": f" ({detail})" if detail else "",
+    }
+
+
+ITS_PARTITIONS: Final = "its partitions"
+"""Where they are not known."""
