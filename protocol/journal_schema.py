@@ -287,9 +287,14 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                             "what",
                             Kind.TEXT,
                             "`started`, `failed`, `modified`, `shutting down`, `relieved` (of its leaders), "
-                            "`log directory failed` or `producer ids`",
+                            "`log directory failed`, `producer ids`; `kept a ghost`: its metadata cache has a topic or "
+                            "an incarnation that ZooKeeper has not; `dropped a ghost`: not any more",
                         ),
                         _BROKER_EPOCH._replace(optional=True),
+                        Key("topic", Kind.TEXT, "name of the ghost", optional=True),
+                        _TOPIC_ID,
+                        _PARTITIONS._replace(optional=True),
+                        _REASON._replace(optional=True),
                     ),
                 ),
                 Form("agent", _BROKER, (Key("happened", Kind.TEXT, "what happened"),)),

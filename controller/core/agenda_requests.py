@@ -7,6 +7,7 @@ import enum
 from dataclasses import dataclass
 
 from controller.core.agenda_partitions import Partitions
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import ControllerResponse
 from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
@@ -223,6 +224,15 @@ class StrangersDropped:
     leadership: tuple[LeaderAndIsr, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class GhostsChecked:
+    """After reading the znodes of topics that a broker's metadata cache shows and no controller has loaded so."""
+
+    broker: BrokerId
+    shown: tuple[tuple[str, CachedTopic], ...]
+    attempts: int
+
+
 RequestContinuation = (
     ConfigurationRead
     | NotificationsFound
@@ -236,4 +246,5 @@ RequestContinuation = (
     | ProducerIdsWritten
     | ControlProven
     | StrangersDropped
+    | GhostsChecked
 )

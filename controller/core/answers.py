@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from controller.core import reassignment_end
+from controller.core import caches, reassignment_end
 from controller.core.agenda import Stand, TakeReplicasOffline
 from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
 from controller.core.agenda_partitions import MoveReplicas
@@ -55,6 +55,7 @@ def received(turn: Turn, event: Answer) -> None:
             _leader_and_isr(turn, event, request)
         case UpdateMetadataAnswered(), UpdateMetadataRequest() as request:
             _update_metadata(turn, event, request)
+            caches.answered(turn, event)
         case StopReplicaAnswered(), StopReplicaRequest() as request:
             _stop_replica(turn, event, request)
         case _:

@@ -58,12 +58,13 @@ FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION = 3
 class RequestBatch:
     """One batch; made empty by `Turn.batch`, sent by `Turn.flush`."""
 
-    __slots__ = ("_context", "_leader_and_isr", "_stop_replica", "_tell_all", "_told", "_updates")
+    __slots__ = ("_context", "_dropped", "_leader_and_isr", "_stop_replica", "_tell_all", "_told", "_updates")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._leader_and_isr: dict[BrokerId, dict[TopicPartition, bool]] = {}
         self._updates: dict[TopicPartition, None] = {}
+        self._dropped: dict[BrokerId, tuple[UpdateMetadataTopic, ...]] = {}
         self._told: dict[BrokerId, None] = {}
         self._tell_all = False
         self._stop_replica: dict[BrokerId, dict[TopicPartition, bool]] = {}
@@ -99,12 +100,19 @@ class RequestBatch:
             else:
                 entries.setdefault(topic_partition, False)
 
+    def add_dropped(self, broker: BrokerId, topics: tuple[UpdateMetadataTopic, ...]) -> None:
+        """Tell this broker alone to drop partitions from its metadata cache that no topic has."""
+        if topics and broker in self._context.brokers:
+            self._dropped[broker] = topics
+
     # --- making requests -------------------------------------------------------------------------------------------
 
     def requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         """Receiver and request, in sending order."""
         yield from self._leader_and_isr_requests()
         yield from self._update_metadata_requests()
+        for broker, dropped in self._dropped.items():
+            yield broker, self._update_metadata_request(dropped)
         yield from self._stop_replica_requests()
 
     def _leader_and_isr_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
@@ -158,15 +166,17 @@ class RequestBatch:
             row = _update_metadata_row(context, topic_partition, partition, offline)
             if row is not None:
                 topics.setdefault(topic_partition.topic, []).append(row)
-        listed = listing.entry(context)
-        request = UpdateMetadataRequest(
-            context.config.controller_id,
-            context.epoch,
-            tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
-            (*context.brokers.values(), *(() if listed is None else (listed,))),
+        request = self._update_metadata_request(
+            tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items())
         )
         for broker in told:
             yield broker, request
+
+    def _update_metadata_request(self, topics: tuple[UpdateMetadataTopic, ...]) -> UpdateMetadataRequest:
+        context = self._context
+        listed = listing.entry(context)
+        live = (*context.brokers.values(), *(() if listed is None else (listed,)))
+        return UpdateMetadataRequest(context.config.controller_id, context.epoch, topics, live)
 
     def _stop_replica_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
@@ -273,7 +283,5 @@ def _nodes(context: Context, leaders: Iterable[int]) -> Iterator[Node]:
         broker = context.brokers.get(BrokerId(leader))
         if broker is None or not broker.endpoints:
             continue
-        listener = context.config.control_listener
-        endpoint = broker.endpoint(listener) if listener else None
-        chosen = endpoint or broker.endpoints[0]
+        chosen = context.control_endpoint(broker)
         yield Node(broker.id, chosen.host, chosen.port)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import reassignment_end
+from controller.core import caches, reassignment_end
 from controller.core.agenda import (
     AnnounceBrokersUnlessElected,
     BrokersFailed,
@@ -116,9 +116,7 @@ def _unusable(context: Context, broker: Broker) -> str | None:
 
 def open_channel(turn: Turn, broker: Broker) -> None:
     """Start a channel to the broker's control listener, or to its first listener where it has no such one."""
-    listener = turn.context.config.control_listener
-    endpoint = broker.endpoint(listener) if listener else None
-    turn.emit(OpenChannel(broker.id, broker.epoch, endpoint or broker.endpoints[0]))
+    turn.emit(OpenChannel(broker.id, broker.epoch, turn.context.control_endpoint(broker)))
 
 
 def show(turn: Turn) -> None:
@@ -149,6 +147,7 @@ def started(turn: Turn, task: BrokersStarted) -> None:
     batch = turn.batch()
     batch.add_update_metadata((broker.id for broker in task.brokers), _in_service(context))
     turn.flush(batch)
+    caches.schedule(turn, tuple(broker.id for broker in task.brokers))
     replicas = tuple(context.replicas_on(ids))
     doomed = tuple(dict.fromkeys(r.topic for r in replicas if context.is_queued(r.topic)))
     turn.do(
@@ -191,6 +190,7 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
     for broker_id in task.brokers:
         broker = context.brokers.pop(broker_id, None)
         forget_broker_memory(context, broker_id)
+        caches.forget(turn, broker_id)
         context.gone_since_ms[broker_id] = turn.now_ms
         turn.emit(CloseChannel(broker_id))
         epoch = None if broker is None else broker.epoch

@@ -52,6 +52,8 @@ class CoreConfig:
     takeover_interval_max_ms: int = 3_600_000
     only_topics: frozenset[str] | None = None
     """Of the marked topics only these are deleted, and the markers of all others stay; None: all of them."""
+    cache_look_rest: int = 9
+    """After reading a broker's whole metadata cache, so many times as long as that took until the next one is read."""
     admin: str | None = None
     """URL of our HTTP server, which `/controller` tells to tools."""
 

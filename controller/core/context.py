@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from controller.core.cache_memory import CacheComparison
 from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
 from controller.core.deletion_memory import Deletion, Mark, RefusedMark, RetryOf, Stage
 from controller.core.effects import Timer
@@ -30,6 +31,7 @@ from protocol.vocabulary import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
+    Endpoint,
     EpochVersion,
     PartitionReplica,
     TopicPartition,
@@ -162,7 +164,10 @@ class Context:
     """Requests not answered yet, by request id."""
     unanswered: dict[int, Asked] = field(default_factory=dict)
     """What brokers have asked of us and are still to be told, by the key of the request."""
+    caches: CacheComparison = field(default_factory=CacheComparison)
     # --- counted since the process started
+    ghosts_cured: int = 0
+    """Topics that a broker's metadata cache had and ZooKeeper had not, and that the cache has lost since."""
     elections: int = 0
     """Leaders elected."""
     unclean_elections: int = 0
@@ -195,6 +200,11 @@ class Context:
     def holds_controller(self) -> bool:
         """`/controller` is ours, as far as we know, whether or not we lead already."""
         return self.is_leading or self.role is Role.TAKING
+
+    def control_endpoint(self, broker: Broker) -> Endpoint:
+        """Where the controller reaches the broker: its control listener, or its first one where it has no such one."""
+        listener = self.config.control_listener
+        return (broker.endpoint(listener) if listener else None) or broker.endpoints[0]
 
     def is_live(self, broker: int) -> bool:
         """Registered and not shutting down."""

@@ -18,6 +18,7 @@ from controller.core import (
     agenda_residence,
     answers,
     brokers,
+    caches,
     configuration,
     controlled_shutdown,
     creation,
@@ -51,6 +52,7 @@ from controller.core import (
 )
 from controller.core.context import Context
 from controller.core.effects import (
+    CompareCaches,
     Effect,
     RebalanceLeaders,
     RetryDeletions,
@@ -127,6 +129,8 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
             turn.do(agenda_reassignment.ReadReassignments())
         case events.LeaderAndIsrAnswered() | events.UpdateMetadataAnswered() | events.StopReplicaAnswered():
             answers.received(turn, event)
+        case events.CacheRead():
+            caches.was_read(turn, event)
         case events.ResignationRequested(reason=reason):
             turn.do(agenda.GiveUp(reason))
         case _:
@@ -147,6 +151,8 @@ def _timer(turn: Turn, timer: Timer) -> None:
             reassignment.retries_due(turn)
         case RebalanceLeaders():
             preferred.rebalance(turn)
+        case CompareCaches():
+            caches.look(turn)
         case _:
             assert_never(timer)
 

@@ -63,6 +63,19 @@ class Send(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadCache:
+    """Ask the broker what its metadata cache has, over a connection of its own, so that no control request waits behind
+    the answer, which takes megabytes in a large cluster. Whatever happens, `events.CacheRead` with the same id follows,
+    unless the session is lost or the process ends."""
+
+    id: int
+    broker: BrokerId
+    endpoint: Endpoint
+    topics: tuple[str, ...] | None
+    """Only these; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """Answer the request that came as `events.BrokerRequested` with this key; exactly one is given per key."""
 
@@ -112,7 +125,12 @@ class RebalanceLeaders:
     """Timer: it is to be looked whether too many partitions are not led by their preferred replica."""
 
 
-Timer = StandAgain | RetryDeletions | RetryReassignments | RebalanceLeaders
+@dataclass(frozen=True, slots=True)
+class CompareCaches:
+    """Timer: the next broker's metadata cache is due to be compared with ZooKeeper."""
+
+
+Timer = StandAgain | RetryDeletions | RetryReassignments | RebalanceLeaders | CompareCaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +155,7 @@ Effect = (
     | OpenChannel
     | CloseChannel
     | Send
+    | ReadCache
     | Reply
     | DisconnectBrokers
     | ShowBrokers

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from controller.core.effects import RebalanceLeaders, Timer
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
 from protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
@@ -140,6 +141,17 @@ class StopReplicaAnswered:
     response: StopReplicaResponse
 
 
+@dataclass(frozen=True, slots=True)
+class CacheRead:
+    """What came of the `effects.ReadCache` with this id."""
+
+    id: int
+    broker: BrokerId
+    topics: Mapping[str, CachedTopic] | None
+    """What the broker shows of what it was asked for; None where it did not answer, or in part only: see `problem`."""
+    problem: str | None = None
+
+
 # --- requests of brokers ------------------------------------------------------------------------------------------
 
 
@@ -213,6 +225,7 @@ External = (
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
     | StopReplicaAnswered
+    | CacheRead
     | BrokerRequested
     | TimerFired
     | ResignationRequested
@@ -272,7 +285,7 @@ def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all
             return ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
         case TimerFired(timer=RebalanceLeaders()):
             return ControllerState.AUTO_LEADER_BALANCE
-        case TimerFired():
+        case TimerFired() | CacheRead():
             return ControllerState.IDLE
         case _:
             assert_never(event)

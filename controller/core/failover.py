@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import brokers, preferred
+from controller.core import brokers, caches, preferred
 from controller.core.agenda import BecomeActive, StartPartitions
 from controller.core.agenda_deletion import ResumeDeletions
 from controller.core.agenda_partitions import BringOnline, MoveReplicas
@@ -160,6 +160,7 @@ def become_active(turn: Turn) -> None:
     context = turn.context
     context.role = Role.ACTIVE
     preferred.schedule_first_rebalance(turn)
+    caches.schedule(turn, tuple(context.brokers))
     turn.record(
         FactType.ELECTION,
         f"controller/{context.config.controller_id}",

@@ -29,6 +29,8 @@ class Gauges:
     set_aside_broker_count: int = 0
     held_topic_count: int = 0
     deletions_paused: int = 0
+    ghost_count: int = 0
+    unseen_cache_count: int = 0
     topics_in_stage: Mapping[Stage, int] = field(default_factory=dict)
     """Queued topics; a stage without any may be left out."""
     doomed_replicas: Mapping[ReplicaState, int] = field(default_factory=dict)
@@ -55,6 +57,8 @@ def gauges(context: Context) -> Gauges:
         set_aside_broker_count=len(context.set_aside_brokers),
         held_topic_count=len(context.marks),
         deletions_paused=int(context.paused is not None),
+        ghost_count=sum(len(ghosts) for ghosts in context.caches.ghosts.values()),
+        unseen_cache_count=len(context.caches.unseen),
         topics_in_stage=dict(context.topics_in_stage),
         doomed_replicas=dict(replicas),
     )

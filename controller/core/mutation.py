@@ -369,6 +369,7 @@ def reset_cluster(context: Context) -> None:
         "set_aside_brokers",
         "outstanding",
         "unanswered",
+        "caches",
         "dynamic",
         "last_config_change",
         "offline_partitions",

@@ -17,6 +17,7 @@ from controller.core import (
     agenda_requests,
     agenda_residence,
     brokers,
+    caches,
     configuration,
     continuations,
     creation,
@@ -128,6 +129,8 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
             residence.residents_listed(turn, outcomes)
         case agenda_residence.RegistrationRead():
             residence.registration_read(turn, outcomes)
+        case agenda_requests.GhostsChecked():
+            caches.checked(turn, then, outcomes)
         case agenda_requests.ProducerIdsRead():
             producer_ids.was_read(turn, then, outcomes)
         case agenda_reassignment.ReassignmentsRead():

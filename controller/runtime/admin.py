@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from adapters.clock import Clock
@@ -13,6 +14,7 @@ from controller.runtime.explanation import DEFAULT_TOPICS, Problems, explain_all
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
 from controller.runtime.sessions import SessionKeeper
+from protocol.journal import JsonValue, partition_ranges
 from protocol.vocabulary import NO_BROKER
 
 STUCK_AFTER_S: Final = 300.0
@@ -100,6 +102,11 @@ class AdminPages:
                     {"path": aside.path, "reason": aside.reason}
                     for aside in (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
                 ],
+                "metadata_caches": {
+                    "unseen": [{"broker": broker, "reason": why} for broker, why in context.caches.unseen.items()],
+                    "ghosts": list(_ghosts(context)),
+                    "ghosts_cured": context.ghosts_cured,
+                },
                 "requests_outstanding": len(context.outstanding),
             }
         )
@@ -174,3 +181,15 @@ def _wait(wait: Wait) -> dict[str, object]:
         "last_error": wait.last_error,
         "next_try_ms": wait.next_try_ms,
     }
+
+
+def _ghosts(context: Context) -> Iterator[dict[str, JsonValue]]:
+    """What metadata caches have and ZooKeeper has not, of very many the first."""
+    found = ((broker, ghost) for broker, ghosts in context.caches.ghosts.items() for ghost in ghosts.values())
+    for broker, ghost in islice(found, MAX_TOPICS_SHOWN):
+        yield {
+            "broker": broker,
+            "topic": ghost.topic,
+            "partitions": partition_ranges(ghost.partitions),
+            "kept_because": ghost.kept_because,
+        }

@@ -19,7 +19,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -43,6 +43,7 @@ from controller.core.events import External, ResignationRequested, SessionLost
 from controller.runtime.admin import AdminPages
 from controller.runtime.board.board import Board, BoardMemory
 from controller.runtime.brokers import Channels, ChannelSettings, Connect
+from controller.runtime.caches import CacheReader, ConnectToAsk
 from controller.runtime.listener import BrokerListener, relay_for
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
@@ -127,9 +128,13 @@ class ControllerApp:
         clock: Clock | None = None,
         *,
         only_topics: frozenset[str] | None = None,
+        cache_look_rest: int | None = None,
         manager: ServiceManager | None = None,
+        connect_to_ask: ConnectToAsk | None = None,
     ) -> None:
-        """`only_topics`: of the marked topics only these are deleted; None: all. `manager` is told how it is."""
+        """`only_topics`: of the marked topics only these are deleted; None: all. `cache_look_rest`: see `CoreConfig`.
+        `manager` is told how it is. `connect_to_ask` opens the connections on which metadata caches are read; None:
+        Kafka's protocol over TCP."""
         self.started = asyncio.Event()
         """Set when the HTTP server listens and the tasks run; a ZooKeeper session may still be missing."""
         self.http: HttpServer | None = None
@@ -137,6 +142,8 @@ class ControllerApp:
         """Where brokers reach it, with real ports; empty for a guest."""
         self._config = config
         self._only_topics = only_topics
+        self._cache_look_rest = cache_look_rest
+        self._connect_to_ask = connector(config) if connect_to_ask is None else connect_to_ask
         self._open_session = open_session
         self._connect = connect
         self._clock = SystemClock() if clock is None else clock
@@ -208,12 +215,15 @@ class ControllerApp:
                 lambda error, where: loop.fault(error, where),
             )
             subject = f"controller/{self._config.controller_id}"
+            caches = CacheReader(self._connect_to_ask, queue.post, lambda error, where: loop.fault(error, where))
             performer = Performer(
-                sessions, channels, timers, recorder.record, metrics.note_zookeeper, subject, listener
+                sessions, channels, timers, recorder.record, metrics.note_zookeeper, subject, listener, caches.read
             )
             if listener is not None:
                 self.endpoints = await listener.listen(self._config.listeners, self._config.advertised_listeners)
             core = replace(core_config(self._config, self.endpoints), only_topics=self._only_topics)
+            if self._cache_look_rest is not None:
+                core = replace(core, cache_look_rest=self._cache_look_rest)
             context = Context(core)
             loop = ControllerLoop(
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
@@ -243,6 +253,7 @@ class ControllerApp:
                 reporting.cancel()
                 performer.drop_everything()
                 channels.end()
+                caches.end()
                 if listener is not None:
                     await listener.stop(LISTENER_GRACE_MS)
             self._announce(recorder, "process stopping")
@@ -303,18 +314,8 @@ class ControllerApp:
         return open_journal("controller", config.controller_id, config.journal, config.journal_topic, self._clock)
 
 
-def application(
-    config: ControllerConfig, *, only_topics: frozenset[str] | None = None, manager: ServiceManager | None = None
-) -> ControllerApp:
-    """A controller over real ZooKeeper and real brokers. Raises ValueError for a contradictory one."""
-    zookeeper = config.zookeeper
-    session_config = ZooKeeperConfig(
-        parse_connect_string(zookeeper.connect),
-        session_timeout_ms=zookeeper.session_timeout_ms,
-        connection_timeout_ms=zookeeper.connection_timeout_ms,
-        set_acl=zookeeper.set_acl,
-        credentials=() if zookeeper.credentials is None else (zookeeper.credentials,),
-    )
+def connector(config: ControllerConfig) -> Callable[[Endpoint], Awaitable[KafkaConnection]]:
+    """How connections to brokers are opened; raises ConnectionFailed, also for what is not PLAINTEXT."""
 
     async def connect(endpoint: Endpoint) -> KafkaConnection:
         if endpoint.protocol is not SecurityProtocol.PLAINTEXT:
@@ -331,8 +332,35 @@ def application(
             max_response_bytes=config.max_frame_bytes,
         )
 
+    return connect
+
+
+def application(
+    config: ControllerConfig,
+    *,
+    only_topics: frozenset[str] | None = None,
+    cache_look_rest: int | None = None,
+    manager: ServiceManager | None = None,
+) -> ControllerApp:
+    """A controller over real ZooKeeper and real brokers. Raises ValueError for a contradictory one."""
+    zookeeper = config.zookeeper
+    session_config = ZooKeeperConfig(
+        parse_connect_string(zookeeper.connect),
+        session_timeout_ms=zookeeper.session_timeout_ms,
+        connection_timeout_ms=zookeeper.connection_timeout_ms,
+        set_acl=zookeeper.set_acl,
+        credentials=() if zookeeper.credentials is None else (zookeeper.credentials,),
+    )
+
     opening = functools.partial(open_session, session_config)
-    return ControllerApp(config, opening, connect, only_topics=only_topics, manager=manager)
+    return ControllerApp(
+        config,
+        opening,
+        connector(config),
+        only_topics=only_topics,
+        cache_look_rest=cache_look_rest,
+        manager=manager,
+    )
 
 
 async def run(config: ControllerConfig) -> int:

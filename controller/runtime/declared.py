@@ -64,6 +64,17 @@ CONTROLLER_GAUGES: Final = {
     "held_topic_count": Metric(
         "lethe_controller_held_topics", Kind.GAUGE, "Topics that are marked for deletion and held back; not yet queued"
     ),
+    "ghost_count": Metric(
+        "lethe_controller_ghosts",
+        Kind.GAUGE,
+        "Topics that a broker's metadata cache has and ZooKeeper has not, added up over the brokers; each is dropped "
+        "from the cache within seconds where the broker answers. /state names them",
+    ),
+    "unseen_cache_count": Metric(
+        "lethe_controller_caches_unseen",
+        Kind.GAUGE,
+        "Registered brokers whose metadata cache has not been compared with ZooKeeper yet, or could not be seen whole",
+    ),
     "deletions_paused": Metric(
         "lethe_controller_deletions_paused", Kind.GAUGE, "1 while deletions are paused by /lethe/deletions_paused"
     ),
@@ -104,8 +115,13 @@ TAKEOVER: Final = Metric(
     Kind.HISTOGRAM,
     "Time from being elected to having told every broker; nobody leads in it",
 )
+GHOSTS_CURED: Final = Metric(
+    "lethe_controller_ghosts_cured_total",
+    Kind.COUNTER,
+    "Topics that a broker's metadata cache had and ZooKeeper had not, and that the cache has lost since",
+)
 
-TENURES_SHOWN: Final = (TENURE, TENURES, TENURES_ENDED, TAKEOVER, LEADERS_ELECTED, UNCLEAN)
+TENURES_SHOWN: Final = (TENURE, TENURES, TENURES_ENDED, TAKEOVER, LEADERS_ELECTED, UNCLEAN, GHOSTS_CURED)
 
 # --- events -------------------------------------------------------------------------------------------------------
 

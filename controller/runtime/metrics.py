@@ -72,6 +72,7 @@ class Tenure(NamedTuple):
     elections: int
     unclean_elections: int
     tenure_s: float
+    ghosts_cured: int
 
 
 class QueueView(NamedTuple):
@@ -329,6 +330,7 @@ def _tenure(tenure: Tenure) -> Iterator[Family]:
     yield single(declared.TENURE, tenure.tenure_s)
     yield single(declared.LEADERS_ELECTED, tenure.elections)
     yield single(declared.UNCLEAN, tenure.unclean_elections)
+    yield single(declared.GHOSTS_CURED, tenure.ghosts_cured)
 
 
 def _channels(channels: list[ChannelView]) -> Iterator[Family]:

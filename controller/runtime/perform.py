@@ -21,6 +21,7 @@ from controller.core.effects import (
     DisconnectBrokers,
     Effect,
     OpenChannel,
+    ReadCache,
     ReadZnodes,
     Record,
     RenewSession,
@@ -63,6 +64,10 @@ class RequestAnswers(Protocol):
     def show_brokers(self, brokers: tuple[Broker, ...]) -> None: ...
 
 
+def _cannot_read(effect: ReadCache) -> None:
+    raise LookupError(f"the metadata cache of broker {effect.broker} is to be read, and nothing here can")
+
+
 class Performer:
     """Performs effects for one loop."""
 
@@ -75,6 +80,7 @@ class Performer:
         note_latency: Callable[[str, float, Mapping[str, int]], None],
         subject: str,
         answers: RequestAnswers | None = None,
+        read_cache: Callable[[ReadCache], None] = _cannot_read,
     ) -> None:
         self._sessions = sessions
         self._channels = channels
@@ -83,6 +89,7 @@ class Performer:
         self._note_latency = note_latency
         self._subject = subject
         self._answers = answers
+        self._read_cache = read_cache
         self._asked: ReadZnodes | WriteZnodes | None = None
         self._session: ZooKeeperSession | None = None
 
@@ -106,6 +113,8 @@ class Performer:
                     self._channels.open(effect)
                 case CloseChannel(broker=broker):
                     self._channels.close(broker)
+                case ReadCache():
+                    self._read_cache(effect)
                 case SetTimer(timer=timer, at_ms=at_ms):
                     self._timers.set(timer, at_ms)
                 case RenewSession(reason=reason):

@@ -64,6 +64,7 @@ def sources(
             context.elections,
             context.unclean_elections,
             (clock.now_ms() - context.elected_at_ms) / 1000 if context.is_leading else 0.0,
+            context.ghosts_cured,
         ),
         queue=lambda: QueueView(len(loop.queue), loop.queue.by_event, loop.queue.oldest_s, loop.handling_s),
         channels=channels,

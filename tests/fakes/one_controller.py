@@ -20,6 +20,7 @@ from controller.core.effects import (
     DisconnectBrokers,
     Effect,
     OpenChannel,
+    ReadCache,
     ReadZnodes,
     Record,
     RenewSession,
@@ -64,6 +65,7 @@ from protocol.zookeeper.operations import (
     ZkError,
 )
 from protocol.zookeeper.packing import MultiPlan
+from tests.fakes.kafka_cache import KafkaCache
 from tests.fakes.story import in_short, told_event, told_reply, told_sends, told_write
 from tests.fakes.zookeeper_model import ZooKeeperModel
 
@@ -153,6 +155,10 @@ class OneController:
         self.sent: list[Send] = []
         self.facts: list[Fact] = []
         self.channels: dict[BrokerId, OpenChannel] = {}
+        self.caches: dict[BrokerId, KafkaCache] = {}
+        """What brokers show of what they have accepted, from the first UpdateMetadata on; it outlives controllers."""
+        self.hidden: dict[str, None] = {}
+        """Topics that brokers leave out of an answer about all topics."""
         self.renewals: list[str] = []
         self.replies: dict[int, list[ControllerResponse]] = {}
         """What brokers' requests were answered, by key."""
@@ -312,6 +318,8 @@ class OneController:
                     self.renewals.append(reason)
                     self.zookeeper.close_session(self.session)
                     self.open_session()
+                case ReadCache():
+                    self._events.append(self._cache_read(effect))
                 case Reply(key=key, response=response):
                     self.story.append(told_reply(effect))
                     self.replies.setdefault(key, []).append(response)
@@ -347,6 +355,20 @@ class OneController:
         answer = self.answer(send)
         if answer is not None:
             self._events.append(answer)
+            if isinstance(send.request, UpdateMetadataRequest) and answer.response.error == 0:
+                self.cache(send.broker).apply(send.request)
+
+    def cache(self, broker: int) -> KafkaCache:
+        """The broker's metadata cache."""
+        return self.caches.setdefault(BrokerId(broker), KafkaCache())
+
+    def _cache_read(self, effect: ReadCache) -> events.CacheRead:
+        if effect.broker in self.silent:
+            return events.CacheRead(effect.id, effect.broker, None, "it gave no answer")
+        shown = self.cache(effect.broker).shown(effect.topics)
+        if effect.topics is None:
+            shown = {name: each for name, each in shown.items() if name not in self.hidden}
+        return events.CacheRead(effect.id, effect.broker, shown)
 
     # --- looking -----------------------------------------------------------------------------------------------------
 

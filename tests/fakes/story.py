@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from controller.core import events
-from controller.core.effects import Reply, Send, WriteZnodes
+from controller.core.effects import CompareCaches, Reply, Send, WriteZnodes
 from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from protocol.kafka.control import ControlRequest, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from protocol.kafka.errors import error_name
@@ -36,7 +36,9 @@ _ECHO = "* TopicsModified "
 def told_event(event: Event) -> str | None:
     """The line of an event from outside; None for results, which belong to what was asked."""
     match event:
-        case events.ZnodesRead() | events.ZnodesWritten():
+        case events.ZnodesRead() | events.ZnodesWritten() | events.CacheRead():
+            return None
+        case events.TimerFired(timer=CompareCaches()):
             return None
         case LeaderAndIsrAnswered() | UpdateMetadataAnswered() | StopReplicaAnswered():
             return f"<- {event.broker} {type(event).__name__.removesuffix('Answered')} {_verdict(event)}"

@@ -12,6 +12,7 @@ from typing import Any
 
 from controller.core import (
     brokers,
+    caches,
     configuration,
     controlled_shutdown,
     election,
@@ -53,6 +54,11 @@ from protocol.zookeeper.operations import ANY_VERSION, Data, Operation, ReadOutc
 from protocol.zookeeper.packing import GroupDone, GroupUnknown
 from protocol.zookeeper.znodes import TopicZnode, encode_topic
 from tests.simulation.planting import everywhere, method
+
+
+def ghosts_left() -> AbstractContextManager[object]:
+    """What a broker's metadata cache has from before is never looked at."""
+    return everywhere(caches.schedule, lambda turn, brokers: None)
 
 
 def replicas_left_on_controllers() -> AbstractContextManager[object]:

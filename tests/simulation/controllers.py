@@ -18,6 +18,7 @@ from controller.core.effects import (
     DisconnectBrokers,
     Effect,
     OpenChannel,
+    ReadCache,
     ReadZnodes,
     Record,
     RenewSession,
@@ -35,6 +36,7 @@ from protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, Watch
 from protocol.zookeeper.packing import MultiPlan, PlannedMulti
 from tests.simulation import belief, conduct, describe
 from tests.simulation.ensemble import Client, Writer
+from tests.simulation.ghosts import CacheReading
 from tests.simulation.network import Channel
 from tests.simulation.requests import Desk
 from tests.simulation.settings import Knowledge, Settings
@@ -276,6 +278,15 @@ class ControllerProcess:
             belief.context_is_sound(self)
             self._wake()
 
+    def cache_read(self, event: events.CacheRead, run: int) -> None:
+        """What became of the reading of a broker's cache; nobody hears of it in another run of the process."""
+        if run != self._run:
+            return
+        if self.paused:
+            self.when_resumed(lambda: self.cache_read(event, run))
+            return
+        self.post(event)
+
     def result(self, event: events.Result, run: int) -> None:
         if run != self._run:
             return
@@ -319,6 +330,8 @@ class ControllerProcess:
                 self._close(broker)
             case SetTimer(timer=timer, at_ms=at_ms):
                 self._set_timer(timer, at_ms)
+            case ReadCache():
+                CacheReading(self._cluster, self, effect, self._run).start()
             case Reply():
                 self.desk.reply(effect)
             case DisconnectBrokers() | ShowBrokers():

@@ -19,6 +19,7 @@ BUGS: Final[Mapping[str, Bug]] = {
     for bug in (
         bugs_control.fence_off,
         bugs_control.replicas_left_on_controllers,
+        bugs_control.ghosts_left,
         bugs_control.bounce_unnoticed,
         bugs_control.unknown_taken_for_done,
         bugs_control.memory_before_outcome,

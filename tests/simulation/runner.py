@@ -17,6 +17,7 @@ from tests.simulation.agents import AgentProcess
 from tests.simulation.cluster import Cluster
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.faults import Faults
+from tests.simulation.ghosts import Ghosts
 from tests.simulation.operators import Operators
 from tests.simulation.world import Violation, World
 
@@ -80,6 +81,7 @@ class _Run:
         processes: list[AgentProcess | ControllerProcess] = [*cluster.agents.values(), *cluster.controllers]
         for process in processes:
             self.world.after(self.world.between(0, 200), process.start)
+        Ghosts(cluster).schedule()
         self._repeat(mix.operator_every_ms, self.operators.act, lambda: cluster.mix.operator_weights)
         self._repeat(mix.theme_every_ms, self.operators.act, lambda: cluster.mix.theme_weights)
         self._repeat(mix.fault_every_ms, self.faults.strike, lambda: cluster.mix.fault_weights)

@@ -55,6 +55,7 @@ FOUND_BY = {
     "agent_remembers_too_long": 61,
     "agent_knows_one_directory": 103,
     "replicas_left_on_controllers": 3,
+    "ghosts_left": 0,
 }
 """Where the search for each bug begins: a seed that found it once. Where the simulator has changed since, others do."""
 

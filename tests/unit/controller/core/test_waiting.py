@@ -149,7 +149,11 @@ def test_unreadable_znode(first: str) -> None:
 def test_gauges_are_nought_while_not_leading() -> None:
     world = doomed()
     assert gauges(world.context) == Gauges(
-        active_controller_count=1, global_topic_count=1, global_partition_count=1, active_broker_count=3
+        active_controller_count=1,
+        global_topic_count=1,
+        global_partition_count=1,
+        active_broker_count=3,
+        unseen_cache_count=3,
     )
     world.crash()
     assert gauges(world.context) == Gauges()

@@ -43,7 +43,7 @@ def busy() -> ControllerMetrics:
         ),
         oldest=lambda: OldestView('we"ird\nname', "BROKER_TO_RETURN", 3, 61.5),
         retries=lambda: {(RetryOf.ZNODES, "NO_AUTH"): 4},
-        tenure=lambda: Tenure("active", ("active", "standing by"), 5, 1001, 9, 2, 12.5),
+        tenure=lambda: Tenure("active", ("active", "standing by"), 5, 1001, 9, 2, 12.5, 3),
         queue=lambda: QueueView(4, {"BrokersChanged": 4, "TopicsChanged": 0}, 0.3, 0.2),
         channels=lambda: [ChannelView(3, counts, 1.5, 30.0)],
         session=lambda: SessionView(True, 2, 1, 6),

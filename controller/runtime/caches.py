@@ -1,0 +1,121 @@
+"""Reads the metadata caches of brokers for the core: one at a time, off the event loop, each within a limit of time.
+
+The answer of a large cluster takes megabytes and a second to decode. So the whole exchange runs on a thread with an
+event loop of its own: pings, channels and steps go on meanwhile. Nothing is kept between two reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, cast
+
+from adapters.kafka.client import ClientError, KafkaConnection
+from controller.core.effects import ReadCache
+from controller.core.events import CacheRead
+from protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, refused_topics
+from protocol.kafka.connection import highest_common_version
+from protocol.kafka.control import ApiKey
+from protocol.kafka.framing import ProtocolError
+from protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from protocol.vocabulary import Endpoint
+
+ConnectToAsk = Callable[[Endpoint], Awaitable[KafkaConnection]]
+"""Opens a connection; raises ConnectionFailed."""
+
+READ_LIMIT_MS: Final = 60_000
+"""From the attempt to connect to the decoded answer."""
+
+
+class CacheReader:
+    """Performs `ReadCache`, one after the other. Used on one event loop; `end` when no answer is wanted any more."""
+
+    def __init__(
+        self,
+        connect: ConnectToAsk,
+        post: Callable[[CacheRead], None],
+        fault: Callable[[Exception, str], None],
+        *,
+        limit_ms: int = READ_LIMIT_MS,
+    ) -> None:
+        self._connect = connect
+        self._post = post
+        self._fault = fault
+        self._limit_ms = limit_ms
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="controller-caches")
+        self._lock = threading.Lock()
+        self._cancel: Callable[[], object] | None = None
+        """Cancels the read that is under way."""
+        self._has_ended = False
+
+    def read(self, effect: ReadCache) -> None:
+        """Begin to read; `CacheRead` is posted in every case, unless `end` comes before."""
+        asyncio.get_running_loop().run_in_executor(self._thread, self._run, effect).add_done_callback(self._done)
+
+    def end(self) -> None:
+        """Give up what is under way; nothing is posted any more."""
+        with self._lock:
+            self._has_ended = True
+            if self._cancel is not None:
+                self._cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _done(self, done: asyncio.Future[CacheRead | None]) -> None:
+        if self._has_ended or done.cancelled():
+            return
+        error = done.exception()
+        if isinstance(error, Exception):
+            self._fault(error, "reading a metadata cache")
+        elif (event := done.result()) is not None:
+            self._post(event)
+
+    # --- on the thread --------------------------------------------------------------------------------------------
+
+    def _run(self, effect: ReadCache) -> CacheRead | None:
+        """None where `end` was called."""
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            reading = loop.create_task(self._read(effect))
+            with self._lock:
+                if self._has_ended:
+                    reading.cancel()
+                self._cancel = functools.partial(loop.call_soon_threadsafe, reading.cancel)
+            try:
+                return loop.run_until_complete(reading)
+            except asyncio.CancelledError:
+                return None
+            finally:
+                with self._lock:
+                    self._cancel = None
+
+    async def _read(self, effect: ReadCache) -> CacheRead:
+        try:
+            async with asyncio.timeout(self._limit_ms / 1000):
+                connection = await self._connect(effect.endpoint)
+                try:
+                    return await _asked(connection, effect)
+                finally:
+                    await connection.close()
+        except TimeoutError:
+            problem = f"its metadata cache could not be read within {self._limit_ms} ms"
+        except (ClientError, ProtocolError) as error:
+            problem = f"its metadata cache could not be read: {error}"
+        return CacheRead(effect.id, effect.broker, None, problem)
+
+
+async def _asked(connection: KafkaConnection, effect: ReadCache) -> CacheRead:
+    """No topic comes into being because it is asked about: a broker whose requests cannot say so is asked for all."""
+    version = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
+    names = effect.topics if version >= FIRST_WITHOUT_CREATION else None
+    named = None if names is None else tuple(MetadataRequestTopic(name) for name in names)
+    request = MetadataRequest(named, allow_auto_topic_creation=False)
+    answer = cast(MetadataResponse, await connection.request(request, version))
+    if refused := refused_topics(answer.topics):
+        return CacheRead(effect.id, effect.broker, None, f"it does not tell whether it has the topic {refused[0]}")
+    shown = cached_topics(answer.topics)
+    if effect.topics is not None:
+        shown = {name: shown[name] for name in effect.topics if name in shown}
+    return CacheRead(effect.id, effect.broker, shown)
