@@ -1,4 +1,4 @@
-"""What a broker is configured with, as far as it concerns who controls it: asked of the broker itself.
+"""What a broker is configured with, as far as it concerns its control and deletions: asked of the broker itself.
 
 Kafka's brokers tell their whole configuration to whoever may describe them. A broker that does not, as Lethe's agents
 do not, still says which versions of a controller's requests it understands.
@@ -25,11 +25,12 @@ from protocol.vocabulary import Broker, BrokerId
 
 CLIENT_ID: Final = "lethe-settings"
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
+DELETE_DELAY: Final = "log.segment.delete.delay.ms"
 _IBP: Final = "inter.broker.protocol.version"
 _LISTENER: Final = "inter.broker.listener.name"
 _CONTROL_LISTENER: Final = "control.plane.listener.name"
 _PROTOCOL: Final = "security.inter.broker.protocol"
-_ASKED: Final = (DELETE_TOPIC_ENABLE, _IBP, _LISTENER, _CONTROL_LISTENER, _PROTOCOL)
+_ASKED: Final = (DELETE_TOPIC_ENABLE, DELETE_DELAY, _IBP, _LISTENER, _CONTROL_LISTENER, _PROTOCOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class BrokerSettings:
     listener: str | None = None
     """The one under which a controller reaches it."""
     problem: str | None = None
+    delete_delay_ms: int | None = None
+    """How long it keeps the renamed directory of a deleted replica."""
 
 
 async def ask_settings(broker: Broker, timeout_ms: int) -> BrokerSettings:
@@ -65,6 +68,7 @@ async def ask_settings(broker: Broker, timeout_ms: int) -> BrokerSettings:
         {"true": True, "false": False}.get(settings.get(DELETE_TOPIC_ENABLE, "")),
         _parsed(settings.get(_IBP)) or newest_understood(offered),
         settings.get(_CONTROL_LISTENER) or settings.get(_LISTENER) or settings.get(_PROTOCOL),
+        delete_delay_ms=_number(settings.get(DELETE_DELAY)),
     )
 
 
@@ -80,6 +84,10 @@ async def _settings(connection: KafkaConnection, broker: BrokerId) -> dict[str, 
         for entry in result.entries
         if entry.value
     }
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 def _parsed(text: str | None) -> InterBrokerProtocol | None:

@@ -66,6 +66,10 @@ def survey(
     other machines as their brokers tell of them; 1 where something is, whether or not everything could be seen; 3 where
     nothing is, as far as could be seen, as with a broker that is down and whose log directories were not named. What
     could not be seen stands in a survey that is kept, too.
+
+    Bytes of deleted replicas that wait for log.segment.delete.delay.ms are shown as pending and do not change the exit
+    code; where a broker does not tell that setting, as Lethe's agents do not, 60000 is assumed. One minute later they
+    are overdue, and the exit code is 1; so it is at once where their broker is not registered.
     """
 
     async def command() -> Answer:
@@ -100,7 +104,7 @@ async def survey_answer(
     if textfile is not None:
         await _write_textfile(textfile, taken, findings)
     code = Exit.OK
-    if findings:
+    if not all(finding.within_delay for finding in findings):
         code = Exit.NO
     elif not taken.is_complete:
         code = Exit.UNREACHABLE
@@ -168,6 +172,10 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
         lines.append(f"Changing meanwhile, so nothing is said of them: {', '.join(taken.in_motion)}")
     if not findings:
         lines.append(nothing(taken))
+    elif all(finding.within_delay for finding in findings):
+        size = sum(finding.size_bytes for finding in findings)
+        what = "1 directory" if len(findings) == 1 else f"{len(findings)} directories"
+        lines.append(f"{nothing(taken)} {what} with {size:,} bytes will be removed within the brokers' delay.")
     return lines
 
 

@@ -42,6 +42,7 @@ def leftover_to_json(finding: Leftover) -> dict[str, JsonValue]:
     return {
         "place": finding.place.value,
         "standing": finding.standing.code,
+        "within_delay": finding.within_delay,
         "reason": finding.reason.code,
         "meaning": finding.reason.value,
         "what": printable(finding.what),

@@ -176,6 +176,7 @@ def _read_directory(log_dir: Path, name: str) -> Directory:
         problem,
         segment_bytes,
         None if newest_segment_ns is None else newest_segment_ns // 1_000_000,
+        itself.st_ctime_ns // 1_000_000,
     )
 
 

@@ -22,12 +22,13 @@ either side) passes if a topic of that name has a replica on that broker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.core.naming import NEVER_CUT
 from protocol.findings import Place, Reason, Standing
 from protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
 from protocol.zookeeper import paths
+from survey.removal import due
 from survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Survey, TopicTree
 
 
@@ -43,6 +44,8 @@ class Leftover:
     partition: int | None = None
     size_bytes: int = 0
     detail: str = ""
+    within_delay: bool = False
+    """True for bytes that their broker removes by itself, and has had no time to."""
 
     @property
     def standing(self) -> Standing:
@@ -171,7 +174,7 @@ def _on_disks(survey: Survey) -> Iterator[Leftover]:
                 mine.add(directory.topic_partition)
             judged = _directory(survey, view, directory)
             if judged is not None:
-                yield _on_disk(view, directory, *judged)
+                yield _pending(survey, _on_disk(view, directory, *judged), directory)
     if not (survey.zookeeper.knows_topics and survey.zookeeper.knows_plans):
         return
     told = {answer.broker for answer in survey.answers if answer.log_dirs is not None}
@@ -220,6 +223,15 @@ def _on_disk(view: LogDirView, directory: Directory, reason: Reason, detail: str
         directory.size_bytes,
         detail,
     )
+
+
+def _pending(survey: Survey, found: Leftover, directory: Directory) -> Leftover:
+    """With what is known of when its bytes go."""
+    if found.reason is not Reason.NOT_RECLAIMED_YET or survey.removals is None or found.broker is None:
+        return found
+    now_ms = survey.taken_at_ms + survey.took_ms
+    judged = due(found.broker, survey.removals.get(found.broker), directory.changed_at_ms, now_ms)
+    return replace(found, detail=judged.why, within_delay=judged.within_delay)
 
 
 def _without_directory(survey: Survey, broker: BrokerId, has: set[TopicPartition]) -> Iterator[Leftover]:

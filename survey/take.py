@@ -12,24 +12,31 @@ import asyncio
 import os.path
 import socket
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from adapters.broker_settings import BrokerSettings
+from adapters.broker_settings import ask_settings as ask_broker_settings
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.findings import Reason
-from protocol.vocabulary import BrokerId
+from protocol.vocabulary import Broker, BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Data, GetData
+from protocol.zookeeper.znodes import registered_at_ms
 from survey.brokers import AskBroker, ask_all, broker_asker
 from survey.directories import is_owned_by, read_log_dir
 from survey.leftovers import leftovers
-from survey.views import BrokerAnswers, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
+from survey.removal import Removal
+from survey.views import BrokerAnswers, DirectoryKind, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
 from survey.zookeeper import Names, read_tree
 
 MAX_AT_ONCE: Final = 16
 """Directories that are read at the same time."""
 SETTLE_S: Final = 2.0
 """What a controller has told brokers is done by then, if they are well."""
+SETTINGS_TIMEOUT_MS: Final = 5_000
 _MAY_PASS: Final = frozenset(
     {
         Reason.CACHED_WITHOUT_TOPIC,
@@ -42,11 +49,20 @@ _MAY_PASS: Final = frozenset(
 """What is found also where a broker has not yet done what its controller tells it."""
 
 
+AskSettings = Callable[[Broker], Coroutine[None, None, BrokerSettings]]
+"""Asks one live broker for its configuration; never raises for what a broker does or does not do."""
+
+
+async def _settings(broker: Broker) -> BrokerSettings:
+    return await ask_broker_settings(broker, SETTINGS_TIMEOUT_MS)
+
+
 async def take(
     session: ZooKeeperSession,
     *,
     log_dirs: Mapping[int, Sequence[Path]] | None = None,
     ask: AskBroker | None = None,
+    ask_settings: AskSettings = _settings,
     look_here: bool = False,
     with_times: bool = False,
     settle_s: float = SETTLE_S,
@@ -64,7 +80,8 @@ async def take(
     tree, before = await read_tree(session, with_times=with_times)
     look = _Look(log_dirs or {}, ask, look_here)
     answers, views = await look.at(tree)
-    seen = Survey(taken_at_ms, 0, tree, answers, views, host=socket.gethostname())
+    removals = await _removals(session, tree, views, ask_settings)
+    seen = Survey(taken_at_ms, 0, tree, answers, views, host=socket.gethostname(), removals=removals)
     moved = await _moved(session, seen, before)
     passed, again = await _passed(session, replace(seen, in_motion=tuple(moved)), look, settle_s)
     return replace(
@@ -96,6 +113,23 @@ class _Look:
         if self.look_here:
             views = await asyncio.to_thread(_look_here, views, tree.cluster_id, topics)
         return answers, views
+
+
+async def _removals(
+    session: ZooKeeperSession, tree: ZooKeeperTree, views: Sequence[LogDirView], ask: AskSettings
+) -> dict[BrokerId, Removal]:
+    """When the registered brokers remove directories that they have renamed. Only those that have some are asked."""
+    having = {view.broker for view in views for each in view.directories if each.kind is DirectoryKind.DELETED}
+    brokers = [broker for broker in tree.brokers if broker.id in having]
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(ask(broker), name=f"survey-settings-{broker.id}") for broker in brokers]
+    found = await session.read([GetData(paths.broker_id(broker.id)) for broker in brokers]) if brokers else ()
+    return {
+        broker.id: Removal(
+            settings.result().delete_delay_ms, registered_at_ms(read.data) if isinstance(read, Data) else None
+        )
+        for broker, settings, read in zip(brokers, asked, found, strict=True)
+    }
 
 
 async def _passed(

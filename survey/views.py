@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.znodes import ControllerZnode
+from survey.removal import Removal
 
 
 class Problem(NamedTuple):
@@ -195,6 +196,8 @@ class Directory(NamedTuple):
     """Of the segments (`*.log`) alone; None where a broker was asked."""
     newest_segment_mtime_ms: int | None = None
     """None also where there is no segment."""
+    changed_at_ms: int | None = None
+    """When its inode was last changed: a rename changes it. None where a broker was asked."""
 
 
 class Source(enum.Enum):
@@ -239,6 +242,8 @@ class Survey:
     in_motion: tuple[str, ...] = ()
     host: str = ""
     """The machine on which it was taken: its name is part of the survey's id."""
+    removals: Mapping[BrokerId, Removal] | None = None
+    """Of the registered brokers that have renamed directories; None where nobody asked."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:

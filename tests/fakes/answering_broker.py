@@ -1,4 +1,4 @@
-"""A broker of real sockets that answers Metadata and DescribeLogDirs, with what a test gives it."""
+"""A broker of real sockets that answers Metadata, DescribeLogDirs and DescribeConfigs, with what a test gives it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from protocol.kafka.codec import RequestHeader
 from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.queries import (
+    ConfigEntry,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     LogDir,
@@ -42,6 +46,7 @@ class AnsweringBroker:
     log_dirs_error: int = ErrorCode.NONE
     names_no_log_dir: bool = False
     hangs_up: bool = False
+    config: dict[str, str] = field(default_factory=dict)
     asked: list[Request] = field(default_factory=list)
 
     async def __call__(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
@@ -54,6 +59,11 @@ class AnsweringBroker:
                 return MetadataResponse((), None, BrokerId(-1), tuple(map(self._metadata, names)))
             case DescribeLogDirsRequest():
                 return self._log_dirs()
+            case DescribeConfigsRequest(resources=(resource, *_)):
+                wanted = resource.names or ()
+                entries = tuple(ConfigEntry(name, self.config[name]) for name in wanted if name in self.config)
+                described = DescribedConfigs(0, None, resource.resource_type, resource.resource_name, entries)
+                return DescribeConfigsResponse((described,))
             case _:
                 return Close(f"unexpected {request}")
 

@@ -44,9 +44,11 @@ async def test_a_deletion_waits_for_a_broker_that_is_down_and_says_so(zookeeper_
         assert all(topic["deleted"] for topic in done.data)
         directories = [f"--log-dir={broker}={path}" for broker, paths in cluster.log_dirs.items() for path in paths]
         async with asyncio.timeout(90):
-            while (clean := await lethe("survey", "--json", *directories)).code != 0:
+            while not (clean := await lethe("survey", "--json", *directories)).data["clean"]:
                 assert {finding["standing"] for finding in clean.data["findings"]} <= {"pending"}
-        assert clean.data["clean"]
+                assert all(finding["within_delay"] for finding in clean.data["findings"])
+                assert clean.code == 0
+        assert clean.code == 0
 
 
 async def test_a_deletion_names_the_log_directory_that_has_failed(zookeeper_chroot: str) -> None:
