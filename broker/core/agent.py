@@ -5,12 +5,13 @@ Driving contract, for the runtime and for a simulator alike:
 * A run begins with `AgentState(Settings(...))` and the input `InventoryLoaded`. `naming_seed` differs from run to run.
 * `step(state, input, now_ms)` changes `state` and returns the effects to perform, in order. It raises nothing on any
   request, whatever is in it. `now_ms` never goes back; it is used for timers only.
-* Results come back as inputs: `PerformDisk` → `DiskPerformed`, `AskTopicIds` → `TopicIdsAnswered`, `RemoveDirectories`
-  → `DirectoriesRemoved`, `ProposeIsr` → `IsrProposed`, `SetTimer` → `TimerFired`. Other inputs may come in between: a
-  control request that arrives while another one waits for its result is kept and taken in its turn (Kafka: one lock per
-  broker).
-* At most one of `PerformDisk` and `AskTopicIds` is outstanding, besides at most one `RemoveDirectories` and one
-  `ProposeIsr`. The directories of a removal are never named by a `PerformDisk`, so the two may run at the same time.
+* Results come back as inputs: `PerformDisk` → `DiskPerformed`, `AskTopicIds` → `TopicIdsAnswered`,
+  `AskControllerEpoch` → `ControllerEpochAnswered`, `RemoveDirectories` → `DirectoriesRemoved`, `ProposeIsr` →
+  `IsrProposed`, `SetTimer` → `TimerFired`. Other inputs may come in between: a control request that arrives while
+  another one waits for its result is kept and taken in its turn (Kafka: one lock per broker).
+* At most one of `PerformDisk` and `AskTopicIds` is outstanding, besides at most one `AskControllerEpoch`, one
+  `RemoveDirectories` and one `ProposeIsr`. The directories of a removal are never named by a `PerformDisk`, so the two
+  may run at the same time.
 * A disk operation is atomic; a crash may cut the list anywhere, and nothing after the cut happened. A crash loses the
   state and keeps the disk: the next run reads it and starts again. An unanswered request was perhaps carried out.
 * For each `ControlReceived` exactly one `Reply` or `Refuse` with its token follows, then or later.
@@ -23,6 +24,7 @@ Driving contract, for the runtime and for a simulator alike:
                                                                         (acknowledgement, where nothing is to be done)
     DiskPerformed       directories made, identified, filled, renamed   leader_and_isr, stop_replica, catch_up
     TopicIdsAnswered    what ZooKeeper says about topics                stop_replica
+    ControllerEpochAnswered  and about the controller epoch             epochs
     IsrProposed         what became of the ISRs that were asked for     isr
     TimerFired          something is due: removal, filling, a proposal  removal, catch_up, isr
     DirectoriesRemoved  bytes are gone, or not yet                      removal
@@ -36,9 +38,10 @@ from typing import Final, assert_never
 from broker.core import catch_up, isr, leader_and_isr, roles, stop_replica
 from broker.core.acknowledgement import acknowledge, refuse_replicas
 from broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
-from broker.core.epochs import check_epochs, refusal
+from broker.core.epochs import await_confirmation, check_epochs, is_unconfirmed, on_controller_epoch_answered, refusal
 from broker.core.inputs import (
     BrokerRegistered,
+    ControllerEpochAnswered,
     ControlReceived,
     DirectoriesRemoved,
     DiskOutcome,
@@ -94,6 +97,8 @@ def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
             return _queue(state, happened)
         case DiskPerformed(outcomes):
             return _disk_performed(state, outcomes, now_ms)
+        case ControllerEpochAnswered(answer):
+            return on_controller_epoch_answered(state, answer)
         case TopicIdsAnswered(answers):
             return _topic_ids_answered(state, answers)
         case DirectoriesRemoved():
@@ -121,6 +126,8 @@ def _queue(state: AgentState, received: ControlReceived) -> list[Effect]:
 
 def _take(state: AgentState, received: ControlReceived) -> list[Effect]:
     request = received.addressed.request
+    if is_unconfirmed(state, received.addressed):
+        return await_confirmation(state, received)
     error = check_epochs(state, received.addressed)
     if error is not ErrorCode.NONE:
         api = api_of(request).name

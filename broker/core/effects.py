@@ -109,6 +109,11 @@ class AskTopicIds:
 
 
 @dataclass(frozen=True, slots=True)
+class AskControllerEpoch:
+    """Read `/controller_epoch`; the result is `ControllerEpochAnswered`. At most one such effect is outstanding."""
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveDirectories:
     """Remove these renamed directories with all they hold, paced, in the background: requests go on meanwhile. The
     result is `DirectoriesRemoved`, one outcome each. At most one such effect is outstanding."""
@@ -171,6 +176,7 @@ Effect = (
     | Refuse
     | PerformDisk
     | AskTopicIds
+    | AskControllerEpoch
     | RemoveDirectories
     | ProposeIsr
     | SetTimer

@@ -1,11 +1,34 @@
-"""The two checks that every control request passes first, and what a refused one is answered. As in Kafka 3.9.
+"""The checks that every control request passes first, and what a refused one is answered.
 
 A broker epoch of -1 is not checked; an older one than ours is refused; a newer one is accepted, because the controller
-may see our registration before we do. A controller epoch below the highest one seen is refused, any other is adopted.
+may see our registration before we do. A controller epoch below the highest one adopted is refused. So far as in Kafka.
+
+A higher controller epoch is adopted only after ZooKeeper has named it: `/controller_epoch` rises in the same multi that
+elects a controller, so no true request comes before it. Kafka's brokers adopt any, and one forged frame with epoch
+2147483647 makes such a broker refuse every true controller until it is restarted. An example, adopted epoch 5:
+
+    request has   /controller_epoch says   what happens
+    4             (not asked)              STALE_CONTROLLER_EPOCH
+    5             (not asked)              obeyed
+    6             6 or more                6 is adopted, obeyed; nobody asks for 6 again
+    2147483647    6                        connection closed, nothing adopted
+    6             5 (a server lags)        connection closed, nothing adopted; the controller sends it again
+    6             nothing                  the same
+
+A closed connection is the refusal after which both Kafka's controller and Lethe's send the same request again; after
+an answer with an error Kafka's goes on to the next one. While a request waits for ZooKeeper, requests of other
+connections are carried out, so a forged frame holds up nobody; on its own connection the order is kept, because a
+server reads the next request after the answer to the one before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
+from broker.core.effects import AskControllerEpoch, Effect, Refuse
+from broker.core.inputs import ControllerEpochAnswer, ControllerEpochUnavailable, ControlReceived
+from broker.core.records import record_refusal
 from broker.core.state import AgentState
 from protocol.kafka.control import (
     Addressed,
@@ -18,9 +41,13 @@ from protocol.kafka.control import (
     TopicIdError,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
+    api_of,
 )
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import NO_EPOCH
+
+MAX_UNCONFIRMED: Final = 64
+"""Requests that wait for ZooKeeper. Each comes on a connection of its own, and a cluster has few controllers."""
 
 
 def check_epochs(state: AgentState, addressed: Addressed) -> ErrorCode:
@@ -31,6 +58,62 @@ def check_epochs(state: AgentState, addressed: Addressed) -> ErrorCode:
         return ErrorCode.STALE_CONTROLLER_EPOCH
     state.controller_epoch = addressed.request.controller_epoch
     return ErrorCode.NONE
+
+
+def is_unconfirmed(state: AgentState, addressed: Addressed) -> bool:
+    """Whether the request has a controller epoch that ZooKeeper has not named yet, and would be obeyed otherwise."""
+    is_for_us = addressed.broker_epoch == NO_EPOCH or addressed.broker_epoch >= state.broker_epoch
+    return is_for_us and addressed.request.controller_epoch > max(state.controller_epoch, state.confirmed_epoch)
+
+
+def await_confirmation(state: AgentState, received: ControlReceived) -> list[Effect]:
+    """Set the request apart until ZooKeeper has been asked for the controller epoch."""
+    if len(state.unconfirmed) >= MAX_UNCONFIRMED:
+        return [_refuse(received, f"{MAX_UNCONFIRMED} requests with unconfirmed controller epochs are waiting already")]
+    state.unconfirmed.append(received)
+    return _ask(state)
+
+
+def on_controller_epoch_answered(state: AgentState, answer: ControllerEpochAnswer) -> list[Effect]:
+    """Put what is confirmed in front of the waiting requests, and refuse what was asked for and is not."""
+    asked, state.asked_for = state.asked_for, 0
+    if not isinstance(answer, ControllerEpochUnavailable):
+        state.confirmed_epoch = max(state.confirmed_epoch, answer)
+    every = list(state.unconfirmed)
+    confirmed = [each for each in every if not is_unconfirmed(state, each.addressed)]
+    refused = [each for each in every[:asked] if is_unconfirmed(state, each.addressed)]
+    state.waiting.extendleft(reversed(confirmed))
+    state.unconfirmed.clear()
+    state.unconfirmed.extend(each for each in every[asked:] if is_unconfirmed(state, each.addressed))
+    return _refuse_unconfirmed(state, refused, answer) + _ask(state)
+
+
+def _ask(state: AgentState) -> list[Effect]:
+    """Ask for all that wait, one question at a time: an answer counts for what came before the question."""
+    if state.asked_for or not state.unconfirmed:
+        return []
+    state.asked_for = len(state.unconfirmed)
+    return [AskControllerEpoch()]
+
+
+def _refuse_unconfirmed(
+    state: AgentState, refused: Sequence[ControlReceived], answer: ControllerEpochAnswer
+) -> list[Effect]:
+    effects: list[Effect] = []
+    for received in refused:
+        request = received.addressed.request
+        if isinstance(answer, ControllerEpochUnavailable):
+            seen, known = f"/controller_epoch could not be read: {answer.reason}", {}
+        else:
+            seen, known = f"/controller_epoch in ZooKeeper is {answer}", {"known_epoch": int(answer)}
+        data = {"controller": int(request.controller_id), "epoch": int(request.controller_epoch), **known}
+        effects.append(_refuse(received, f"controller epoch {request.controller_epoch} is not confirmed: {seen}"))
+        effects.append(record_refusal(state, api_of(request).name, f"unconfirmed controller epoch: {seen}", data))
+    return effects
+
+
+def _refuse(received: ControlReceived, reason: str) -> Refuse:
+    return Refuse(received.token, reason)
 
 
 def refusal(request: ControlRequest, error: ErrorCode) -> ControlResponse:

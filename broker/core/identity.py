@@ -43,7 +43,8 @@ is not new:
 (*) unless the directory holds nothing, or was opened in this run: then it is opened, with the id written first.
 
 Where a log directory has failed the replica may lie there, whatever is found elsewhere: one without an id that holds
-nothing, or that belongs to a partition without a leader (which may be deleted next), is KAFKA_STORAGE_ERROR.
+nothing, or that belongs to a partition without a leader (which may be deleted next), is KAFKA_STORAGE_ERROR. So is a
+partition that is not new and for which the last column would create anew: what was set aside may be a stranger's copy.
 
 The middle column keeps Kafka's answer where emptying the replica could lose data: an old binary that rewrote the
 topic's znode dropped the id, the next controller invented another, and the topic is alive.

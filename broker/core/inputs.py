@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from protocol.kafka.control import Addressed
-from protocol.vocabulary import BrokerEpoch, TopicId, TopicPartition
+from protocol.vocabulary import BrokerEpoch, ControllerEpoch, TopicId, TopicPartition
 
 # --- the disk as found --------------------------------------------------------------------------------------------
 
@@ -115,6 +115,22 @@ class TopicIdsAnswered:
     answers: tuple[TopicIdAnswer, ...]
 
 
+class ControllerEpochUnavailable(NamedTuple):
+    """ZooKeeper could not be asked, or has no controller epoch that can be read."""
+
+    reason: str
+
+
+ControllerEpochAnswer = ControllerEpoch | ControllerEpochUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerEpochAnswered:
+    """Result of AskControllerEpoch."""
+
+    answer: ControllerEpochAnswer
+
+
 class RemovalOutcome(NamedTuple):
     """How the removal of one directory ended. A directory that was gone already counts as removed, with 0 bytes."""
 
@@ -176,6 +192,7 @@ Input = (
     | ControlReceived
     | DiskPerformed
     | TopicIdsAnswered
+    | ControllerEpochAnswered
     | DirectoriesRemoved
     | IsrProposed
     | TimerFired

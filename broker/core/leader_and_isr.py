@@ -320,9 +320,9 @@ def _hosted(replica: Replica, partition: LeaderAndIsrPartition) -> Replica:
 
 
 def _may_be_elsewhere(state: AgentState, opening: Opening) -> bool:
-    """True where the replica may lie in a log directory that cannot be read, so that none must be made."""
-    replaced = opening.verdict is OpenVerdict.REPLACE
-    return state.has_offline_log_dir and not opening.partition.is_new and not replaced
+    """True where the replica may lie in a log directory that cannot be read, so that none must be made. A directory of
+    another incarnation that was set aside for it proves nothing: somebody may have put it there."""
+    return state.has_offline_log_dir and not opening.partition.is_new
 
 
 # --- both rounds --------------------------------------------------------------------------------------------------

@@ -55,7 +55,9 @@ class AgentState:
     settings: Settings
     broker_epoch: BrokerEpoch = NO_EPOCH
     controller_epoch: ControllerEpoch = INITIAL_CONTROLLER_EPOCH
-    """The highest one seen; a request with a lower one is refused."""
+    """The highest one adopted; a request with a lower one is refused."""
+    confirmed_epoch: ControllerEpoch = INITIAL_CONTROLLER_EPOCH
+    """The highest one that ZooKeeper has named; a request with a higher one waits until it has been asked."""
     log_dirs: dict[str, str | None] = field(default_factory=dict)
     """Log directory → why it is offline, None while it is not; in the order of the configuration."""
     replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
@@ -90,6 +92,10 @@ class AgentState:
     stage: FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
     """What waits for a result of PerformDisk or AskTopicIds; control requests wait for it in their turn."""
     waiting: deque[ControlReceived] = field(default_factory=deque)
+    unconfirmed: deque[ControlReceived] = field(default_factory=deque)
+    """Requests whose controller epoch ZooKeeper has not named yet (broker.core.epochs)."""
+    asked_for: int = 0
+    """How many of these, from the first, the AskControllerEpoch in flight is for; 0 while none is."""
     names_made: int = 0
     timer_ms: int | None = None
     halted: bool = False
@@ -114,6 +120,7 @@ class AgentState:
             strays=dict(self.strays),
             unknown=dict(self.unknown),
             waiting=deque(self.waiting),
+            unconfirmed=deque(self.unconfirmed),
         )
 
     # --- tombstones -----------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from adapters.zookeeper.session import open_session
 from broker.core.effects import DirectoryRef, DiskOperation, ProposeIsr
 from broker.core.inputs import (
     BrokerRegistered,
+    ControllerEpochAnswer,
     DiskOutcome,
     InventoryLoaded,
     IsrOutcome,
@@ -311,6 +312,9 @@ class AgentApp:
 
     async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]:
         return await self._sessions.ask_topic_ids(topics)
+
+    async def ask_controller_epoch(self) -> ControllerEpochAnswer:
+        return await self._sessions.ask_controller_epoch()
 
     async def propose_isr(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]:
         return await self._isr_changes.propose(proposal)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from broker.core.formats import (
@@ -35,17 +36,19 @@ _MAX_BYTES: Final = 256 * 1024 * 1024
 class Checkpoints:
     """The offsets of one log directory."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path) -> None:
+        """`place` is the log directory, for what is said of it."""
+        self._place = place
         self._offsets: dict[str, dict[TopicPartition, int]] = {name: {} for name in _FILES}
         self._changed: dict[str, None] = {}
         self._at_once = False
-        self.full = False
+        self._full = False
         """The last attempt to write found no space."""
 
     @classmethod
-    def read(cls, fd: int, disk: Disk) -> Checkpoints:
+    def read(cls, place: Path, fd: int, disk: Disk) -> Checkpoints:
         """What the directory's files say. Raises OSError."""
-        made = cls()
+        made = cls(place)
         for name in _FILES:
             try:
                 made._offsets[name] = decode_checkpoint(disk.read(fd, name, _MAX_BYTES))
@@ -77,19 +80,29 @@ class Checkpoints:
                     self._at_once = self._at_once or name in _AT_ONCE
 
     def write(self, fd: int, disk: Disk, *, only_at_once: bool = False) -> None:
-        """Write the files that have changed, each durably; `full` says afterwards whether there was space for them.
-        Raises OSError for any other failure."""
+        """Write the files that have changed, each durably; on a full disk they are owed. Raises OSError for any other
+        failure."""
         for name in list(self._changed):
             if only_at_once and name not in _AT_ONCE:
                 continue
-            temporary = name + TEMPORARY_SUFFIX
             try:
-                disk.replace(fd, name, temporary, encode_checkpoint(self._offsets[name].items()))
+                disk.replace(fd, name, name + TEMPORARY_SUFFIX, encode_checkpoint(self._offsets[name].items()))
             except OSError as error:
                 if error.errno not in OF_A_FULL_DISK:
                     raise
-                disk.unlink(fd, temporary, missing_ok=True)
-                self.full = True
+                self._note_full(True)
                 return
             del self._changed[name]
-        self._at_once = self.full = False
+        self._at_once = False
+        self._note_full(False)
+
+    def _note_full(self, full: bool) -> None:
+        if full and not self._full:
+            logger.warning(
+                "%s: the disk is full, so the checkpoint files are not written. Deletions go on and free space; "
+                "the files are written as soon as there is space. Delete topics, or enlarge the disk",
+                self._place,
+            )
+        elif self._full and not full:
+            logger.info("%s: there is space again, the checkpoint files are written", self._place)
+        self._full = full

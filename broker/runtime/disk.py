@@ -124,9 +124,16 @@ class Disk:
 
     def replace(self, fd: int, name: str, temporary: str, content: bytes) -> None:
         """Put the content in the file's place, durably and at once: temporary file, fsync, rename, fsync."""
-        self._write(fd, temporary, content, sync=True)
-        self.rename(fd, temporary, name)
-        self.sync_directory(fd)
+        with self._no_temporary_left(fd, temporary):
+            self._write(fd, temporary, content, sync=True)
+            self.rename(fd, temporary, name)
+            self.sync_directory(fd)
+
+    def write_whole(self, fd: int, name: str, temporary: str, content: bytes) -> None:
+        """The same, but not synced."""
+        with self._no_temporary_left(fd, temporary):
+            self.write(fd, temporary, content)
+            self.rename(fd, temporary, name)
 
     def allocate(self, fd: int, name: str, size_bytes: int) -> None:
         """Make a file of that size which occupies its blocks."""
@@ -176,6 +183,16 @@ class Disk:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
 
+    @contextmanager
+    def _no_temporary_left(self, fd: int, temporary: str) -> Iterator[None]:
+        """A file that found no space must not take what space there is."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in OF_A_FULL_DISK:
+                self.unlink(fd, temporary, missing_ok=True)
+            raise
+
     # --- helpers --------------------------------------------------------------------------------------------------
 
     def _open_to_write(self, fd: int, name: str) -> int:
@@ -215,6 +232,13 @@ def _single(name: str) -> str:
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         raise Refused(f"{name!r} is not the name of an entry")
     return name
+
+
+def explain(error: OSError) -> str:
+    """The error in words that can be shown."""
+    return f"{errno.errorcode.get(error.errno or 0, 'error')}: {error.strerror or error}" + (
+        f" ({error.filename})" if error.filename else ""
+    )
 
 
 def _find_syncfs() -> ctypes._NamedFuncPointer | None:

@@ -12,7 +12,7 @@ from broker.core.formats import (
     segment_name,
 )
 from broker.core.inputs import DiskOutcome
-from broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
+from broker.runtime.disk import Disk, Refused
 from broker.runtime.inventory import count_stored, read_topic_id
 from protocol.vocabulary import TopicId
 
@@ -30,27 +30,20 @@ def demand_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> No
         raise Refused(f"{name} was to be filled, but it holds {stored} files already")
 
 
-def fill_with_segments(disk: Disk, fd: int, name: str, segments: Sequence[int]) -> DiskOutcome:
-    """Make segments of these sizes; with none of them nothing at all is made.
+def demand_nothing_stored(disk: Disk, fd: int, name: str) -> None:
+    """See that the replica's directory can be taken over by a new one. Raises Refused, OSError."""
+    disk.demand_directory(fd, name)
+    with disk.directory(fd, name) as inside:
+        stored = count_stored(disk.entries(inside))
+    if stored:
+        raise Refused(f"{name} exists already and holds {stored} files")
 
-    Raises OSError. Where the disk is full, what was made is removed again before that, so that the replica is empty and
-    can be filled later; the directory must have been empty before (`demand_empty`).
-    """
+
+def fill_with_segments(disk: Disk, inside: int, segments: Sequence[int], made: list[str]) -> DiskOutcome:
+    """Make segments of these sizes in the replica's directory; with none of them nothing at all is made. `made` gets
+    each name before its file is made. Raises OSError."""
     if not segments:
         return DiskOutcome()
-    made: list[str] = []
-    with disk.directory(fd, name) as inside:
-        try:
-            return _make(disk, inside, segments, made)
-        except OSError as error:
-            if error.errno in OF_A_FULL_DISK:
-                for each in made:
-                    disk.unlink(inside, each, missing_ok=True)
-            raise
-
-
-def _make(disk: Disk, inside: int, segments: Sequence[int], made: list[str]) -> DiskOutcome:
-    """Make the files; `made` gets each name before its file is made."""
     epochs = encode_leader_epochs([(0, 0)])
     made.append(LEADER_EPOCH_CHECKPOINT)
     disk.write(inside, LEADER_EPOCH_CHECKPOINT, epochs)

@@ -42,17 +42,18 @@ from broker.core.formats import (
     CLEAN_SHUTDOWN_MARKER,
     PARTITION_METADATA,
     RECORDS_PER_SEGMENT,
+    TEMPORARY_SUFFIX,
     encode_partition_metadata,
     segment_sizes,
 )
 from broker.core.inputs import DiskOutcome, FoundLogDir
 from broker.core.naming import DirectoryKind, directory_name, parse_directory_name
 from broker.runtime.checkpoints import Checkpoints
-from broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
-from broker.runtime.filling import demand_empty, fill_with_segments
+from broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused, explain
+from broker.runtime.filling import demand_empty, demand_nothing_stored, fill_with_segments
 from broker.runtime.inventory import read_inventory, read_topic_id
-from broker.runtime.making import make_replica, write_topic_id
 from broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
+from protocol.vocabulary import TopicId
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class _OpenDir:
     def __init__(self, path: Path, ownership: Ownership) -> None:
         self.path = path
         self.ownership = ownership
-        self.checkpoints = Checkpoints()
+        self.checkpoints = Checkpoints(path)
 
     @property
     def fd(self) -> int:
@@ -122,7 +123,7 @@ class LogDirs:
                 self._disk.make_directories(path)
                 self._open[str(path)] = _OpenDir(path, claim(path, self._disk, self._broker_id))
             except OSError as error:
-                self._failed[str(path)] = _explain(error)
+                self._failed[str(path)] = explain(error)
             except CannotStart:
                 self.close()
                 raise
@@ -144,10 +145,10 @@ class LogDirs:
             try:
                 identify(opened.ownership, self._disk, self._broker_id, cluster_id)
                 self._disk.unlink(opened.fd, CLEAN_SHUTDOWN_MARKER, missing_ok=True)
-                opened.checkpoints = Checkpoints.read(opened.fd, self._disk)
+                opened.checkpoints = Checkpoints.read(path, opened.fd, self._disk)
                 found.append(read_inventory(name, opened.fd, self._disk))
             except OSError as error:
-                self._fail(name, _explain(error))
+                self._fail(name, explain(error))
                 found.append(FoundLogDir(name, self._failed[name]))
         return tuple(found)
 
@@ -194,7 +195,7 @@ class LogDirs:
                 except OSError as error:
                     if error.errno not in OF_A_FULL_DISK:
                         raise
-                    outcomes[index] = DiskOutcome(_explain(error))
+                    outcomes[index] = DiskOutcome(explain(error))
             done = [op for op, outcome in zip(operations, outcomes, strict=True) if outcome.error is None]
             self._sync_round(opened, done)
             for index, operation in enumerate(operations):
@@ -206,9 +207,9 @@ class LogDirs:
             return [DiskOutcome(str(refused))] * len(operations)
         except OSError as error:
             if error.errno in OF_THIS_PROCESS:
-                return [DiskOutcome(_explain(error))] * len(operations)
-            self._fail(log_dir, _explain(error))
-            return [DiskOutcome(_explain(error), log_dir_failed=True)] * len(operations)
+                return [DiskOutcome(explain(error))] * len(operations)
+            self._fail(log_dir, explain(error))
+            return [DiskOutcome(explain(error), log_dir_failed=True)] * len(operations)
         return outcomes
 
     def _prepare(self, fd: int, operation: DiskOperation) -> None:
@@ -216,14 +217,14 @@ class LogDirs:
         name = directory_name(operation.topic_partition)
         match operation:
             case CreateReplica(topic_id=topic_id):
-                make_replica(self._disk, fd, name, topic_id)
+                self._make_replica(fd, name, topic_id)
             case FillReplica(topic_id=topic_id):
                 demand_empty(self._disk, fd, name, topic_id)
             case AssignTopicId(topic_id=topic_id):
                 found, readable = read_topic_id(fd, name, self._disk)
                 if found is not None or not readable:
                     raise Refused(f"{name} has a partition.metadata already")
-                write_topic_id(self._disk, fd, name, topic_id)
+                self._write_topic_id(fd, name, topic_id)
             case RenameForDeletion(topic_id=topic_id, new_name=new_name):
                 _demand(new_name, DirectoryKind.DELETED)
                 if not self._disk.exists(fd, name):
@@ -237,6 +238,41 @@ class LogDirs:
                 _demand(new_name, DirectoryKind.STRAY)
                 self._disk.demand_directory(fd, name)
                 self._disk.rename(fd, name, new_name)
+
+    def _make_replica(self, fd: int, name: str, topic_id: TopicId | None) -> None:
+        """Make the directory, or take over an empty one; where the disk is full, a new one is removed again."""
+        is_new = True
+        try:
+            self._disk.mkdir(fd, name)
+        except FileExistsError:
+            demand_nothing_stored(self._disk, fd, name)
+            is_new = False
+        if topic_id is None:
+            return
+        try:
+            self._write_topic_id(fd, name, topic_id)
+        except OSError as error:
+            if error.errno in OF_A_FULL_DISK and is_new:
+                self._disk.rmdir(fd, name)
+            raise
+
+    def _write_topic_id(self, fd: int, name: str, topic_id: TopicId) -> None:
+        temporary = PARTITION_METADATA + TEMPORARY_SUFFIX
+        with self._disk.directory(fd, name) as inside:
+            self._disk.write_whole(inside, PARTITION_METADATA, temporary, encode_partition_metadata(topic_id))
+
+    def _fill(self, fd: int, name: str) -> DiskOutcome:
+        """Fill an empty replica; where the disk is full it is empty again afterwards."""
+        made: list[str] = []
+        with self._disk.directory(fd, name) as inside:
+            try:
+                return fill_with_segments(self._disk, inside, self._segments, made)
+            except OSError as error:
+                if error.errno not in OF_A_FULL_DISK:
+                    raise
+                for each in made:
+                    self._disk.unlink(inside, each, missing_ok=True)
+                return DiskOutcome(explain(error))
 
     def _sync_round(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
         """Make durable what the answers will promise."""
@@ -257,13 +293,7 @@ class LogDirs:
             case CreateReplica(topic_id=topic_id) | AssignTopicId(topic_id=topic_id):
                 return DiskOutcome(size_bytes=0 if topic_id is None else len(encode_partition_metadata(topic_id)))
             case FillReplica(topic_partition=topic_partition):
-                name = directory_name(topic_partition)
-                try:
-                    return fill_with_segments(self._disk, opened.fd, name, self._segments)
-                except OSError as error:
-                    if error.errno not in OF_A_FULL_DISK:
-                        raise
-                    return DiskOutcome(_explain(error))
+                return self._fill(opened.fd, directory_name(topic_partition))
             case _:
                 return DiskOutcome()
 
@@ -277,7 +307,7 @@ class LogDirs:
                 filled = isinstance(operation, FillReplica)
                 opened.checkpoints.put(operation.topic_partition, end_offset if filled else 0)
         if opened.checkpoints.owes_at_once:
-            self._write_checkpoints(opened, only_at_once=True)
+            opened.checkpoints.write(opened.fd, self._disk, only_at_once=True)
 
     # --- now and then ---------------------------------------------------------------------------------------------
 
@@ -288,24 +318,12 @@ class LogDirs:
         for log_dir, opened in list(self._open.items()):
             try:
                 self._disk.verify(opened.fd, opened.path)
-                self._write_checkpoints(opened)
+                opened.checkpoints.write(opened.fd, self._disk)
             except OSError as error:
                 if error.errno not in OF_THIS_PROCESS:
-                    lost[log_dir] = _explain(error)
+                    lost[log_dir] = explain(error)
                     self._fail(log_dir, lost[log_dir])
         return lost
-
-    def _write_checkpoints(self, opened: _OpenDir, *, only_at_once: bool = False) -> None:
-        was_full = opened.checkpoints.full
-        opened.checkpoints.write(opened.fd, self._disk, only_at_once=only_at_once)
-        if opened.checkpoints.full and not was_full:
-            logger.warning(
-                "%s: the disk is full, so the checkpoint files are not written. Deletions go on and free space; "
-                "the files are written as soon as there is space. Delete topics, or enlarge the disk",
-                opened.path,
-            )
-        elif was_full and not opened.checkpoints.full:
-            logger.info("%s: there is space again, the checkpoint files are written", opened.path)
 
     def space(self) -> dict[str, Space]:
         """Size and free space of each working directory's file system."""
@@ -350,7 +368,7 @@ class LogDirs:
         except Refused as refused:
             error = str(refused)
         except OSError as raised:
-            error, failed = _explain(raised), raised.errno in (errno.EIO, errno.EROFS, errno.ENODEV)
+            error, failed = explain(raised), raised.errno in (errno.EIO, errno.EROFS, errno.ENODEV)
             if failed:
                 self._fail(directory.log_dir, error)
         return Removed(counted[0], counted[1], finished, error, failed)
@@ -380,9 +398,3 @@ class LogDirs:
 def _demand(name: str, kind: DirectoryKind) -> None:
     if parse_directory_name(name).kind is not kind:
         raise Refused(f"{name!r} is not the name of a directory that is {kind.value}")
-
-
-def _explain(error: OSError) -> str:
-    return f"{errno.errorcode.get(error.errno or 0, 'error')}: {error.strerror or error}" + (
-        f" ({error.filename})" if error.filename else ""
-    )

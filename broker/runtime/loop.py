@@ -16,6 +16,7 @@ from typing import Protocol
 from adapters.clock import Clock
 from broker.core.agent import step
 from broker.core.effects import (
+    AskControllerEpoch,
     AskTopicIds,
     DirectoryRef,
     DiskOperation,
@@ -31,6 +32,8 @@ from broker.core.effects import (
     SetTimer,
 )
 from broker.core.inputs import (
+    ControllerEpochAnswer,
+    ControllerEpochAnswered,
     ControlReceived,
     DirectoriesRemoved,
     DiskOutcome,
@@ -56,6 +59,7 @@ class Hands(Protocol):
     async def perform(self, operations: Sequence[DiskOperation]) -> tuple[DiskOutcome, ...]: ...
     async def remove(self, directories: Sequence[DirectoryRef]) -> tuple[RemovalOutcome, ...]: ...
     async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]: ...
+    async def ask_controller_epoch(self) -> ControllerEpochAnswer: ...
     async def propose_isr(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]: ...
     def notify_log_dir_failure(self) -> Coroutine[None, None, None]: ...
     def record(self, fact: Fact) -> None: ...
@@ -149,6 +153,8 @@ class AgentLoop:
                 self._tasks.create_task(self._feed_disk(operations), name="agent-disk")
             case AskTopicIds(topics):
                 self._start("topic-ids", self._feed_topic_ids(topics))
+            case AskControllerEpoch():
+                self._start("controller-epoch", self._feed_controller_epoch())
             case RemoveDirectories(directories):
                 self._start("removal", self._feed_removals(directories))
             case ProposeIsr():
@@ -172,6 +178,9 @@ class AgentLoop:
 
     async def _feed_topic_ids(self, topics: Sequence[str]) -> None:
         self.feed(TopicIdsAnswered(await self._hands.ask_topic_ids(topics)))
+
+    async def _feed_controller_epoch(self) -> None:
+        self.feed(ControllerEpochAnswered(await self._hands.ask_controller_epoch()))
 
     async def _feed_removals(self, directories: Sequence[DirectoryRef]) -> None:
         self.feed(DirectoriesRemoved(await self._hands.remove(directories)))

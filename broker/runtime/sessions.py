@@ -17,13 +17,19 @@ from adapters.clock import Clock
 from adapters.logs import fields
 from adapters.registration import BrokerIdTaken, RegistrationFailed, notify_log_dir_failure, register_broker
 from adapters.zookeeper.interface import OpenSession, SessionLost, ZooKeeperSession, ZooKeeperUnavailable
-from broker.core.inputs import TopicAbsence, TopicIdAnswer, TopicIdUnavailable
+from broker.core.inputs import (
+    ControllerEpochAnswer,
+    ControllerEpochUnavailable,
+    TopicAbsence,
+    TopicIdAnswer,
+    TopicIdUnavailable,
+)
 from broker.runtime.ownership import CannotStart
 from protocol.back_off import BackOff
 from protocol.vocabulary import Broker, BrokerEpoch
 from protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
-from protocol.zookeeper.paths import topic
-from protocol.zookeeper.znodes import MalformedZnode, decode_topic
+from protocol.zookeeper.paths import controller_epoch, topic
+from protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch, decode_topic
 
 logger = logging.getLogger(__name__)
 
@@ -135,6 +141,17 @@ class Sessions:
             return (TopicIdUnavailable(str(lost)),) * len(topics)
         return tuple(_topic_id(name, outcome) for name, outcome in zip(topics, outcomes, strict=True))
 
+    async def ask_controller_epoch(self) -> ControllerEpochAnswer:
+        """What `/controller_epoch` says. A server that lags behind may name an epoch that is too low."""
+        session = self.session
+        if session is None:
+            return ControllerEpochUnavailable(self.problem or "there is no session")
+        try:
+            (outcome,) = await session.read([GetData(controller_epoch())])
+        except SessionLost as lost:
+            return ControllerEpochUnavailable(str(lost))
+        return _controller_epoch(outcome)
+
     async def notify_log_dir_failure(self, broker: Broker) -> None:
         """Tell the controller, now or as soon as there is a session again."""
         while True:
@@ -161,6 +178,19 @@ def _topic_id(name: str, outcome: ReadOutcome) -> TopicIdAnswer:
             return TopicAbsence.NO_TOPIC
         case other:
             return TopicIdUnavailable(f"{topic(name)} cannot be read: {other}")
+
+
+def _controller_epoch(outcome: ReadOutcome) -> ControllerEpochAnswer:
+    match outcome:
+        case Data(data):
+            try:
+                return decode_controller_epoch(data)
+            except MalformedZnode as malformed:
+                return ControllerEpochUnavailable(str(malformed))
+        case ReadFailed(ZkError.NO_NODE):
+            return ControllerEpochUnavailable("there is no such znode")
+        case other:
+            return ControllerEpochUnavailable(str(other))
 
 
 def _ignore_watch(fired: WatchFired) -> None:

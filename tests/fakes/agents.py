@@ -12,6 +12,10 @@ from adapters.kafka.client import KafkaConnection
 from adapters.zookeeper.interface import OpenSession
 from broker.runtime.app import AgentApp
 from broker.runtime.disk import Disk
+from protocol.vocabulary import ControllerEpoch
+from protocol.zookeeper.operations import Create, WatchFired
+from protocol.zookeeper.paths import controller_epoch
+from protocol.zookeeper.znodes import encode_controller_epoch
 
 
 def agent_config(root: Path, connect: str = "127.0.0.1:1", broker_id: int = 1, **more: str | int) -> BrokerConfig:
@@ -27,9 +31,21 @@ def agent_config(root: Path, connect: str = "127.0.0.1:1", broker_id: int = 1, *
     return load_broker_config(None, environ)
 
 
+async def note_controller_epoch(open_session: OpenSession, epoch: int = 1_000) -> None:
+    """Write `/controller_epoch` where there is none, so that agents obey a test that speaks for a controller."""
+    async with open_session(ignore_watch) as session:
+        await session.multi([Create(controller_epoch(), encode_controller_epoch(ControllerEpoch(epoch)))])
+
+
+def ignore_watch(_: WatchFired) -> None:
+    """Tests that ask once need no watch."""
+
+
 @asynccontextmanager
 async def running(config: BrokerConfig, open_session: OpenSession, disk: Disk | None = None) -> AsyncIterator[AgentApp]:
-    """The agent, registered and serving; stopped at the end, when it must end well."""
+    """The agent, registered and serving; stopped at the end, when it must end well. Unless the test has written
+    `/controller_epoch` before, controller epochs up to 1,000 are true."""
+    await note_controller_epoch(open_session)
     app = AgentApp(config, open_session, disk=disk)
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(app.run(), name="agent-under-test")

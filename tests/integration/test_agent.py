@@ -33,7 +33,7 @@ from protocol.zookeeper.paths import (
     topic,
 )
 from protocol.zookeeper.znodes import TopicZnode, decode_broker, decode_state, encode_state, encode_topic
-from tests.fakes.agents import agent_config, connected, running
+from tests.fakes.agents import agent_config, connected, note_controller_epoch, running
 from tests.fakes.runtime import reach
 from tests.unit.broker.driver import X, become, live, metadata, stop, tombstone
 
@@ -194,6 +194,7 @@ async def test_kill_9_in_the_middle_of_the_removal_and_it_is_finished_after_the_
         "log.segment.delete.delay.ms=1\nlethe.delete.files.per.second=40\nlethe.fill.bytes=64\n"
     )
     partitions = tuple(range(30))
+    await note_controller_epoch(sessions_on(own_zookeeper.connect_string))
     async with sessions_on(own_zookeeper.connect_string)(ignore) as session:
         async with agent_process(file) as agent:
             broker = await epoch_after(session, -1)
@@ -234,6 +235,7 @@ async def test_kill_9_in_the_middle_of_a_creation_and_a_deletion(
         "log.segment.delete.delay.ms=600000\nlethe.fill.bytes=64\n"
     )
     partitions = tuple(range(400))
+    await note_controller_epoch(sessions_on(own_zookeeper.connect_string))
     before = -1
     async with sessions_on(own_zookeeper.connect_string)(ignore) as session:
         for request, moment in (

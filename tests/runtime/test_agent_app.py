@@ -31,7 +31,7 @@ from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPa
 from protocol.zookeeper.operations import Create
 from protocol.zookeeper.paths import broker_id, log_dir_event_notifications, topic
 from protocol.zookeeper.znodes import TopicZnode, decode_broker, encode_topic
-from tests.fakes.agents import agent_config, connected, running
+from tests.fakes.agents import agent_config, connected, note_controller_epoch, running
 from tests.fakes.log_dirs import FaultyDisk, break_log_dir, mend_log_dir
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeZooKeeper
@@ -231,6 +231,7 @@ async def test_a_directory_that_is_taken_away_is_told_to_the_controller(tmp_path
 async def test_the_loss_of_all_directories_ends_the_agent(tmp_path: Path) -> None:
     zookeeper = FakeZooKeeper()
     disk = FaultyDisk()
+    await note_controller_epoch(zookeeper.open_session)
     app = AgentApp(agent_config(tmp_path), zookeeper.open_session, disk=disk)
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(app.run())
@@ -332,6 +333,7 @@ async def test_the_journal_tells_what_was_freed_and_acknowledged(tmp_path: Path)
 
 async def test_a_fault_in_a_step_ends_the_agent_and_closes_the_connection(tmp_path: Path) -> None:
     zookeeper = FakeZooKeeper()
+    await note_controller_epoch(zookeeper.open_session)
     app = AgentApp(agent_config(tmp_path), zookeeper.open_session)
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(app.run())

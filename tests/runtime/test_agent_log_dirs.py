@@ -37,7 +37,7 @@ from broker.core.state import AgentState, Settings
 from broker.runtime.log_dirs import LogDirs, Removed
 from broker.runtime.ownership import CannotStart
 from protocol.kafka.control import Addressed, ControlRequest
-from protocol.vocabulary import BrokerId, TopicPartition, topic_id_to_text
+from protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition, topic_id_to_text
 from tests.fakes.log_dirs import Died, FaultyDisk
 from tests.unit.broker.driver import EPOCH, X, Y, become, stop, tombstone
 
@@ -472,7 +472,7 @@ class Run:
     def __init__(self, root: Path, disk: FaultyDisk, seed: str) -> None:
         paths = [root / "a", root / "b"]
         self.log_dirs = LogDirs(paths, broker_id=1, fill_bytes=3, fill_segment_bytes=2, disk=disk)
-        self.state = AgentState(Settings(BrokerId(1), 0, seed))
+        self.state = AgentState(Settings(BrokerId(1), 0, seed), confirmed_epoch=ControllerEpoch(5))
         self.acknowledged: list[ControlRequest] = []
 
     def start(self) -> tuple[FoundLogDir, ...]:

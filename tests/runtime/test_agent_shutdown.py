@@ -16,7 +16,7 @@ from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
 from protocol.vocabulary import Broker
 from protocol.zookeeper.paths import broker_id
-from tests.fakes.agents import agent_config, connected
+from tests.fakes.agents import agent_config, connected, note_controller_epoch
 from tests.fakes.listed_controller import listed_controller
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeZooKeeper
@@ -112,6 +112,7 @@ async def test_where_no_controller_is_known_it_goes_at_once(caplog: pytest.LogCa
 async def started(
     config: BrokerConfig, zookeeper: FakeZooKeeper, tasks: asyncio.TaskGroup
 ) -> tuple[AgentApp, asyncio.Task[int]]:
+    await note_controller_epoch(zookeeper.open_session)
     app = AgentApp(config, zookeeper.open_session)
     run = tasks.create_task(app.run())
     await asyncio.wait_for(app.started.wait(), 30)

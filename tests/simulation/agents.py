@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from broker.core import agent
 from broker.core.effects import (
+    AskControllerEpoch,
     AskTopicIds,
     DirectoryRef,
     DiskOperation,
@@ -28,6 +29,9 @@ from broker.core.effects import (
 )
 from broker.core.inputs import (
     BrokerRegistered,
+    ControllerEpochAnswer,
+    ControllerEpochAnswered,
+    ControllerEpochUnavailable,
     ControlReceived,
     DirectoriesRemoved,
     DiskOutcome,
@@ -37,7 +41,6 @@ from broker.core.inputs import (
     IsrProposed,
     LogDirFailed,
     TimerFired,
-    TopicAbsence,
     TopicIdAnswer,
     TopicIdsAnswered,
     TopicIdUnavailable,
@@ -55,6 +58,7 @@ from tests.simulation.ensemble import Client, Writer
 from tests.simulation.invariants import Promise
 from tests.simulation.isr_changes import IsrProposal
 from tests.simulation.world import Scheduled
+from tests.simulation.znodes_read import controller_epoch_answer, topic_id_answer
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -186,11 +190,14 @@ class AgentProcess:
         """A control request has arrived; `answer` is called with None where the connection is closed instead."""
         self._last_token += 1
         token = self._last_token
-        stale = self.promise.note(addressed)
+        promise = self.promise
+        stale = promise.why_stale(addressed)
 
         def judged(response: ControlResponse | None) -> None:
-            if stale and response is not None:
-                invariants.s5_stale_order_is_refused(self.name, stale, addressed, response)
+            if response is not None:
+                if why := stale or promise.why_deposed(addressed):
+                    invariants.s5_stale_order_is_refused(self.name, why, addressed, response)
+                promise.note(addressed, response)
             answer(response)
 
         self._tokens[token] = judged
@@ -235,6 +242,8 @@ class AgentProcess:
                 self._world.after(delay_ms, lambda: self._remove(directories, run))
             case AskTopicIds(topics):
                 self._ask(topics, run)
+            case AskControllerEpoch():
+                self._ask_controller_epoch(run)
             case ProposeIsr():
                 self._propose(effect, run)
             case SetTimer(at_ms):
@@ -287,24 +296,49 @@ class AgentProcess:
         self.feed(DirectoriesRemoved(tuple(outcomes)))
 
     def _ask(self, topics: tuple[str, ...], run: int) -> None:
+        def then(outcomes: tuple[ReadOutcome, ...]) -> None:
+            self._answer_ids(tuple(topic_id_answer(t, o) for t, o in zip(topics, outcomes, strict=True)), run)
+
+        def otherwise(why: str) -> None:
+            self._answer_ids(tuple(TopicIdUnavailable(why) for _ in topics), run)
+
+        self._read(tuple(GetData(paths.topic(topic)) for topic in topics), then, otherwise)
+
+    def _ask_controller_epoch(self, run: int) -> None:
+        def answered(answer: ControllerEpochAnswer) -> None:
+            if run == self._run:
+                self.feed(ControllerEpochAnswered(answer))
+
+        self._read(
+            (GetData(paths.controller_epoch()),),
+            lambda outcomes: answered(controller_epoch_answer(outcomes[0])),
+            lambda why: answered(ControllerEpochUnavailable(why)),
+        )
+
+    def _read(
+        self,
+        reads: tuple[GetData, ...],
+        then: Callable[[tuple[ReadOutcome, ...]], None],
+        otherwise: Callable[[str], None],
+    ) -> None:
+        """Ask ZooKeeper; one of the two is called, once."""
         client = self.client
         if client is None or not client.connected:
-            nobody = tuple(TopicIdUnavailable("no connection to ZooKeeper") for _ in topics)
-            self._world.after(1, lambda: self._answer_ids(nobody, run))
+            self._world.after(1, lambda: otherwise("no connection to ZooKeeper"))
             return
         answered: list[None] = []
 
         def done(outcomes: tuple[ReadOutcome, ...]) -> None:
             if not answered:
                 answered.append(None)
-                self._answer_ids(tuple(_topic_id(t, o) for t, o in zip(topics, outcomes, strict=True)), run)
+                then(outcomes)
 
         def give_up() -> None:
             if not answered:
                 answered.append(None)
-                self._answer_ids(tuple(TopicIdUnavailable("no answer in time") for _ in topics), run)
+                otherwise("no answer in time")
 
-        client.read(tuple(GetData(paths.topic(topic)) for topic in topics), done)
+        client.read(reads, done)
         self._world.after(self._cluster.mix.session_timeout_ms, give_up)
 
     def _propose(self, proposal: ProposeIsr, run: int) -> None:
@@ -354,13 +388,3 @@ class AgentProcess:
                 self.feed(TimerFired())
 
         self._timer = self._world.after(max(0, at_ms - self._world.now_ms), fire)
-
-
-def _topic_id(topic: str, outcome: ReadOutcome) -> TopicIdAnswer:
-    if not isinstance(outcome, Data):
-        return TopicAbsence.NO_TOPIC
-    try:
-        topic_id = znodes.decode_topic(topic, outcome.data).topic_id
-    except znodes.MalformedZnode as error:
-        return TopicIdUnavailable(str(error))
-    return TopicAbsence.NO_ID if topic_id is None else topic_id

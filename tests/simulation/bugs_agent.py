@@ -39,6 +39,11 @@ def agent_ignores_controller_epoch() -> AbstractContextManager[object]:
     return everywhere(check, obey)
 
 
+def agent_adopts_any_controller_epoch() -> AbstractContextManager[object]:
+    """An agent takes a controller epoch for one that was elected because somebody has sent it."""
+    return everywhere(epochs.is_unconfirmed, lambda state, addressed: False)
+
+
 @contextmanager
 def agent_ignores_topic_ids() -> Iterator[None]:
     """A directory is judged by its name alone."""

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from protocol.kafka.control import (
+    Addressed,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaTopic,
+    UpdateMetadataRequest,
+)
+from protocol.partition_names import INT32_MAX
 from protocol.topic_plans import deletion_operation
-from protocol.vocabulary import TopicId, TopicPartition
+from protocol.vocabulary import (
+    EPOCH_DURING_DELETE,
+    NO_EPOCH,
+    BrokerId,
+    ControllerEpoch,
+    TopicId,
+    TopicPartition,
+)
 from tests.simulation.disk import Directory
 from tests.simulation.leaving import DEPARTURE_MS, Departure
 
@@ -103,6 +118,22 @@ class Faults:
             link = links[self._world.between(0, len(links) - 1)]
             link.is_cut = True
             self._world.after(self._world.between(100, 4_000), lambda: setattr(link, "is_cut", False))
+
+    def forge_epoch(self) -> None:
+        """Somebody who is no controller sends an order with the highest epoch that there is."""
+        victim = self._agent()
+        if victim is None or not victim.is_listening:
+            return
+        stranger, epoch = BrokerId(self._world.between(1, 3)), ControllerEpoch(INT32_MAX)
+        name, partition = f"t{self._world.between(0, self._cluster.mix.names - 1)}", self._world.between(0, 2)
+        rows = (StopReplicaPartition(partition, EPOCH_DURING_DELETE, True),)
+        order: StopReplicaRequest | UpdateMetadataRequest
+        if self._world.chance(0.5):
+            order = StopReplicaRequest(stranger, epoch, (StopReplicaTopic(name, rows),))
+        else:
+            order = UpdateMetadataRequest(stranger, epoch, (), ())
+        self._world.note(victim.name, f"gets a forged {type(order).__name__}")
+        victim.receive(Addressed(order, NO_EPOCH), lambda _: None)
 
     # --- disks -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.effects import CreateReplica, DirectoryRef, DiskOperation, FillReplica, RenameForDeletion, SetAside
 from broker.core.naming import DirectoryKind
@@ -281,22 +281,33 @@ def s7_unidentified_is_kept(where: str, directory: Directory) -> None:
 
 @dataclass(slots=True)
 class Promise:
-    """The epochs that one run of an agent has seen."""
+    """The epochs that one run of an agent has registered under, and obeyed."""
 
     broker_epoch: int = NO_EPOCH
     controller_epoch: int = 0
 
-    def note(self, addressed: Addressed) -> str | None:
+    def why_stale(self, addressed: Addressed) -> str | None:
         """Why the order is stale; None where it is not."""
         if addressed.broker_epoch != NO_EPOCH and addressed.broker_epoch < self.broker_epoch:
             return f"broker epoch {addressed.broker_epoch}, known {self.broker_epoch}"
+        return self.why_deposed(addressed)
+
+    def why_deposed(self, addressed: Addressed) -> str | None:
+        """Why the order is one of an earlier controller; None where it is not."""
         if addressed.request.controller_epoch < self.controller_epoch:
             return f"controller epoch {addressed.request.controller_epoch}, known {self.controller_epoch}"
-        self.controller_epoch = addressed.request.controller_epoch
         return None
+
+    def note(self, addressed: Addressed, response: ControlResponse) -> None:
+        """What was answered without being refused was obeyed."""
+        if response.error not in STALE:
+            self.controller_epoch = max(self.controller_epoch, addressed.request.controller_epoch)
+
+
+STALE: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 def s5_stale_order_is_refused(agent: str, stale: str, addressed: Addressed, response: ControlResponse) -> None:
     """No broker applies an order with a stale controller or broker epoch."""
-    if response.error not in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH):
+    if response.error not in STALE:
         raise Violation("S5", f"{agent} obeyed a stale {type(addressed.request).__name__} ({stale})")

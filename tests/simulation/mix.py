@@ -112,6 +112,7 @@ FAULT_WEIGHTS = {
     "mend_log_dir": 4,
     "foreign_directory": 1,
     "old_directory": 2,
+    "forge_epoch": 2,
 }
 ENABLED = ("expansion", "reassignment", "election", "pause", "configuration")
 _ALWAYS = ("create", "mark")

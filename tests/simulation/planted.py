@@ -49,6 +49,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_deletion.zero_id_taken_for_an_id,
         bugs_agent.agent_ignores_broker_epoch,
         bugs_agent.agent_ignores_controller_epoch,
+        bugs_agent.agent_adopts_any_controller_epoch,
         bugs_agent.agent_ignores_topic_ids,
         bugs_agent.agent_remembers_too_long,
         bugs_agent.agent_knows_one_directory,

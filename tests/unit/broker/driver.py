@@ -10,6 +10,7 @@ from uuid import UUID
 
 from broker.core.agent import step
 from broker.core.effects import (
+    AskControllerEpoch,
     AskTopicIds,
     AssignTopicId,
     CreateReplica,
@@ -26,6 +27,8 @@ from broker.core.effects import (
 )
 from broker.core.inputs import (
     BrokerRegistered,
+    ControllerEpochAnswer,
+    ControllerEpochAnswered,
     ControlReceived,
     DirectoriesRemoved,
     DiskOutcome,
@@ -175,6 +178,9 @@ class Driver:
         self.effects: list[Effect] = []
         self.replies: dict[int, Reply] = {}
         self.asked: list[tuple[str, ...]] = []
+        self.controller_epoch: ControllerEpochAnswer | None = ControllerEpoch(1_000)
+        """What ZooKeeper says; None leaves the question in flight."""
+        self.epochs_asked = 0
         self.tokens = itertools.count(1)
         self.before_disk: Callable[[int], None] = lambda _: None
         self.answer_isr: Callable[[ProposeIsr], IsrProposed | None] = lambda _: None
@@ -199,6 +205,9 @@ class Driver:
                     self.before_disk(index)
                     outcomes.append(self.disk.perform(operation))
                 return DiskPerformed(tuple(outcomes))
+            case AskControllerEpoch():
+                self.epochs_asked += 1
+                return None if self.controller_epoch is None else ControllerEpochAnswered(self.controller_epoch)
             case AskTopicIds(topics):
                 self.asked.append(topics)
                 return TopicIdsAnswered(tuple(self.topic_ids.get(topic, TopicAbsence.NO_TOPIC) for topic in topics))

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from broker.core.agent import MAX_WAITING_REQUESTS, step
 from broker.core.effects import Refuse
-from broker.core.inputs import BrokerRegistered, ControlReceived
+from broker.core.epochs import MAX_UNCONFIRMED
+from broker.core.inputs import (
+    BrokerRegistered,
+    ControllerEpochAnswered,
+    ControllerEpochUnavailable,
+    ControlReceived,
+)
+from protocol.journal import FactType
 from protocol.kafka.control import Addressed, ControlRequest, LeaderAndIsrResponse, StopReplicaResponse
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerEpoch, TopicPartition
+from protocol.vocabulary import BrokerEpoch, ControllerEpoch, TopicPartition
 from tests.unit.broker.driver import EPOCH, Driver, become, metadata, stop
 
 REQUESTS = pytest.mark.parametrize(
     "request_", [become(partitions=(0, 1)), metadata(), stop(partitions=(0, 1))], ids=["lai", "umr", "stop"]
 )
+
+REQUESTS_OF_ANY_EPOCH = pytest.mark.parametrize("build", [become, metadata, stop])
+Builder = Callable[..., ControlRequest]
 
 
 @REQUESTS
@@ -48,11 +60,99 @@ def test_a_stale_broker_epoch_lists_partitions_for_leader_and_isr_only(request_:
             assert other.error == ErrorCode.STALE_BROKER_EPOCH
 
 
-@pytest.mark.parametrize("build", [become, metadata, stop])
-def test_controller_epochs_are_adopted_and_never_go_back(build: object) -> None:
+FORGED = 2_147_483_647
+
+
+def refused(driver: Driver) -> list[int]:
+    """Tokens of the requests whose connections were closed instead of an answer."""
+    return [effect.token for effect in driver.effects if isinstance(effect, Refuse)]
+
+
+@REQUESTS_OF_ANY_EPOCH
+def test_a_forged_controller_epoch_is_not_adopted(build: Builder) -> None:
+    driver = Driver()
+    driver.controller_epoch = ControllerEpoch(5)
+    driver.leader_and_isr(become(controller_epoch=5))
+    forged = driver.send(build(controller_epoch=FORGED))
+    assert refused(driver) == [forged]
+    assert driver.state.controller_epoch == 5
+    (said,) = driver.facts(FactType.REFUSAL)
+    assert said.data["why"] == "unconfirmed controller epoch: /controller_epoch in ZooKeeper is 5"
+    assert (said.data["epoch"], said.data["known_epoch"]) == (FORGED, 5)
+    assert driver.replies[driver.send(build(controller_epoch=5))].response.error == ErrorCode.NONE
+
+
+@REQUESTS_OF_ANY_EPOCH
+def test_without_an_answer_of_zookeeper_nothing_is_adopted_and_the_controller_tries_again(build: Builder) -> None:
+    driver = Driver()
+    driver.controller_epoch = ControllerEpochUnavailable("no connection to ZooKeeper")
+    first = driver.send(build(controller_epoch=5))
+    assert refused(driver) == [first]
+    assert driver.state.controller_epoch == 0
+    driver.controller_epoch = ControllerEpoch(5)
+    assert driver.replies[driver.send(build(controller_epoch=5))].response.error == ErrorCode.NONE
+    assert driver.state.controller_epoch == 5
+
+
+def test_an_epoch_that_zookeeper_has_named_is_not_asked_for_again() -> None:
+    driver = Driver()
+    driver.controller_epoch = ControllerEpoch(7)
+    for epoch in (5, 5, 6, 7, 7):
+        assert driver.stop(stop(controller_epoch=epoch)).error == ErrorCode.NONE
+    assert driver.epochs_asked == 1
+    assert driver.state.controller_epoch == 7
+    driver.send(stop(controller_epoch=8))
+    assert driver.epochs_asked == 2
+
+
+def test_a_request_for_an_earlier_registration_is_refused_without_asking_zookeeper() -> None:
+    driver = Driver()
+    assert driver.stop(stop(controller_epoch=FORGED), EPOCH - 1).error == ErrorCode.STALE_BROKER_EPOCH
+    assert driver.epochs_asked == 0
+
+
+def test_while_zookeeper_is_asked_the_known_controller_is_obeyed() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(controller_epoch=5))
+    driver.state.confirmed_epoch = ControllerEpoch(5)
+    driver.controller_epoch = None
+    forged = driver.send(stop(controller_epoch=FORGED))
+    assert driver.stop(stop(controller_epoch=5)).error == ErrorCode.NONE
+    assert forged not in driver.replies
+    driver.feed(ControllerEpochAnswered(ControllerEpoch(5)))
+    assert refused(driver) == [forged]
+
+
+def test_an_answer_counts_for_what_came_before_the_question_only() -> None:
+    driver = Driver()
+    driver.controller_epoch = None
+    first, second = driver.send(metadata(controller_epoch=6)), driver.send(metadata(controller_epoch=7))
+    third = driver.send(metadata(controller_epoch=6))
+    assert driver.epochs_asked == 1
+    driver.feed(ControllerEpochAnswered(ControllerEpoch(6)))
+    assert sorted(driver.replies) == [first, third], "asked for or not, 6 is confirmed"
+    assert refused(driver) == []
+    assert driver.epochs_asked == 2
+    driver.feed(ControllerEpochAnswered(ControllerEpoch(7)))
+    assert driver.replies[second].response.error == ErrorCode.NONE
+    assert driver.state.controller_epoch == 7
+
+
+def test_a_flood_of_forged_epochs_is_refused_not_kept_and_the_known_controller_is_obeyed() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(controller_epoch=5))
+    driver.state.confirmed_epoch = ControllerEpoch(5)
+    driver.controller_epoch = None
+    forged = [driver.send(stop(controller_epoch=FORGED)) for _ in range(MAX_UNCONFIRMED + 1)]
+    assert refused(driver) == forged[-1:]
+    assert driver.stop(stop(controller_epoch=5)).error == ErrorCode.NONE
+
+
+@REQUESTS_OF_ANY_EPOCH
+def test_controller_epochs_are_adopted_and_never_go_back(build: Builder) -> None:
     driver = Driver()
     for epoch, expected in [(5, 0), (5, 0), (7, 0), (6, ErrorCode.STALE_CONTROLLER_EPOCH), (7, 0)]:
-        request = build(controller_epoch=epoch)  # type: ignore[operator]
+        request = build(controller_epoch=epoch)
         assert driver.replies[driver.send(request)].response.error == expected
     assert driver.state.controller_epoch == 7
 
@@ -75,6 +175,7 @@ def test_after_registering_again_requests_for_the_old_incarnation_are_refused() 
 
 def test_a_flood_of_waiting_requests_is_refused_not_kept() -> None:
     driver = Driver()
+    driver.state.confirmed_epoch = ControllerEpoch(5)
     assert step(driver.state, ControlReceived(1, Addressed(become(), EPOCH)), 0)
     for token in range(2, MAX_WAITING_REQUESTS + 2):
         assert step(driver.state, ControlReceived(token, Addressed(stop(), EPOCH)), 0) == ()

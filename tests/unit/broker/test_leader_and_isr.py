@@ -204,6 +204,17 @@ def test_an_empty_directory_without_an_id_says_nothing_where_the_replica_may_lie
     assert (AssignTopicId(B, T0, X) in driver.disk.performed) is is_new
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_directory_of_another_incarnation_says_nothing_either(is_new: bool) -> None:
+    """Somebody may have put it there: it is set aside, and the replica is still in the failed directory, perhaps."""
+    driver = Driver(FakeDisk({A: {}, B: {"t-0": Entry(Y, 4096, 4)}}, failures={A: "input/output error"}))
+    expected = ErrorCode.NONE if is_new else ErrorCode.KAFKA_STORAGE_ERROR
+    follower = become(leader=2, isr=(2,), replicas=(2, ME), is_new=is_new)
+    assert only_error(driver.leader_and_isr(follower)) == expected
+    assert (CreateReplica(B, T0, X) in driver.disk.performed) is is_new
+    assert [name for name in driver.disk.log_dirs[B] if name.endswith("-stray")]
+
+
 def test_a_new_replica_goes_to_a_good_directory() -> None:
     driver = Driver(FakeDisk(failures={A: "input/output error"}))
     assert only_error(driver.leader_and_isr(become(is_new=True))) == ErrorCode.NONE

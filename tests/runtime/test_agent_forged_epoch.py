@@ -1,0 +1,74 @@
+"""A frame with a controller epoch that nobody was elected under, sent to a whole agent over the wire."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from adapters.kafka.client import ConnectionFailed
+from protocol.kafka.control import Addressed, ControlRequest
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import NO_EPOCH, ControllerEpoch, TopicPartition
+from protocol.zookeeper.operations import ANY_VERSION, SetData
+from protocol.zookeeper.paths import controller_epoch
+from protocol.zookeeper.znodes import encode_controller_epoch
+from tests.fakes.agents import agent_config, connected, ignore_watch, note_controller_epoch, running
+from tests.fakes.zookeeper import FakeZooKeeper
+from tests.unit.broker.driver import become, metadata, stop
+
+FORGED = 2_147_483_647
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [become(controller_epoch=FORGED), metadata(controller_epoch=FORGED), stop(controller_epoch=FORGED)],
+    ids=["LeaderAndIsr", "UpdateMetadata", "StopReplica"],
+)
+async def test_one_forged_frame_changes_nothing_and_the_true_controller_is_obeyed(
+    tmp_path: Path, forged: ControlRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    zookeeper = FakeZooKeeper()
+    await note_controller_epoch(zookeeper.open_session, 5)
+    async with running(agent_config(tmp_path), zookeeper.open_session) as app, connected(app) as controller:
+        mine = app.loop.state.broker_epoch
+        await controller.ask(Addressed(become(is_new=True), mine))
+        async with connected(app) as stranger:
+            with pytest.raises(ConnectionFailed):
+                await stranger.ask(Addressed(forged, NO_EPOCH))
+        assert TopicPartition("t", 0) in app.loop.state.replicas
+        for request in (become(), metadata(), stop()):
+            answer = await controller.ask(Addressed(request, mine))
+            assert answer.error == ErrorCode.NONE  # type: ignore[union-attr]
+    (said,) = [record for record in caplog.records if record.levelno == logging.WARNING and "refusal" in record.message]
+    assert "/controller_epoch in ZooKeeper is 5" in str(said.__dict__)
+
+
+async def test_the_next_controller_is_obeyed_at_once_and_zookeeper_is_asked_once(tmp_path: Path) -> None:
+    zookeeper = FakeZooKeeper()
+    await note_controller_epoch(zookeeper.open_session, 5)
+    async with running(agent_config(tmp_path), zookeeper.open_session) as app, connected(app) as connection:
+        mine = app.loop.state.broker_epoch
+        await connection.ask(Addressed(become(is_new=True), mine))
+        async with zookeeper.open_session(ignore_watch) as session:
+            znode = encode_controller_epoch(ControllerEpoch(6))
+            await session.multi([SetData(controller_epoch(), znode, ANY_VERSION)])
+        for epoch, expected in ((6, 0), (5, ErrorCode.STALE_CONTROLLER_EPOCH), (6, 0)):
+            answer = await connection.ask(Addressed(metadata(controller_epoch=epoch), mine))
+            assert answer.error == expected  # type: ignore[union-attr]
+
+
+async def test_while_zookeeper_is_away_a_new_epoch_is_not_adopted_and_the_old_one_is_obeyed(tmp_path: Path) -> None:
+    zookeeper = FakeZooKeeper()
+    await note_controller_epoch(zookeeper.open_session, 5)
+    async with running(agent_config(tmp_path), zookeeper.open_session) as app, connected(app) as controller:
+        mine = app.loop.state.broker_epoch
+        await controller.ask(Addressed(become(is_new=True), mine))
+        app._sessions.session, session = None, app._sessions.session
+        async with connected(app) as other:
+            with pytest.raises(ConnectionFailed):
+                await other.ask(Addressed(metadata(controller_epoch=6), mine))
+        answer = await controller.ask(Addressed(metadata(), mine))
+        assert answer.error == ErrorCode.NONE  # type: ignore[union-attr]
+        app._sessions.session = session
