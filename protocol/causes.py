@@ -121,6 +121,22 @@ class CauseKind(enum.Enum):
         "waits for broker {broker}, which is registered but cannot be reached{since}{detail}",
         "see whether its process runs and its listener can be reached; the request is repeated by itself",
     )
+    BROKER_REFUSES_EPOCH = Words(
+        "waits for broker {broker}, which has seen a higher controller epoch than /controller_epoch says and refuses "
+        "the controller as stale{since}{detail}",
+        "restart broker {broker}: it then takes the epoch that ZooKeeper says; where most brokers refuse, Lethe's "
+        "controller raises the epoch by itself",
+    )
+    BROKER_REFUSES_CONTROLLER = Words(
+        "waits for broker {broker}, whose authorizer refuses the controller{since}{detail}",
+        "grant the controller's principal ClusterAction on the cluster, or leave control to Kafka: "
+        "lethe controller-resign",
+    )
+    BROKER_NOT_SPOKEN = Words(
+        "waits for broker {broker}, which has no listener that Lethe speaks{since}{detail}",
+        "give broker {broker} a PLAINTEXT listener and name it in control.plane.listener.name, or leave control to "
+        "Kafka: lethe controller-resign",
+    )
     BROKER_NOT_ASKED = Words(
         "waits for broker {broker}, which could not be asked when it was last tried{since}",
         "lethe explain {topic}",
@@ -225,6 +241,9 @@ FROM_CONTROLLER: Final = (
     CauseKind.BROKER_TO_RETURN,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN,
     CauseKind.LOG_DIRECTORY,
+    CauseKind.BROKER_REFUSES_EPOCH,
+    CauseKind.BROKER_REFUSES_CONTROLLER,
+    CauseKind.BROKER_NOT_SPOKEN,
     CauseKind.BROKER_ERROR,
     CauseKind.ANSWER,
     CauseKind.TOMBSTONE_ANSWER,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from controller.core.agenda_deletion import DeletionTask
 from controller.core.agenda_partitions import PartitionTask, Replicas
+from controller.core.agenda_power import PowerTask
 from controller.core.agenda_reassignment import ReassignmentTask
 from controller.core.agenda_requests import RequestTask
 from controller.core.agenda_residence import ResidenceTask
@@ -162,4 +163,5 @@ Task = (
     | DeletionTask
     | RequestTask
     | ResidenceTask
+    | PowerTask
 )

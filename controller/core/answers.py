@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from controller.core import caches, reassignment_end
+from controller.core import caches, power, reassignment_end
 from controller.core.agenda import Stand, TakeReplicasOffline
 from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
 from controller.core.agenda_partitions import MoveReplicas
@@ -45,10 +45,11 @@ def received(turn: Turn, event: Answer) -> None:
     if outstanding is None:
         turn.refuse(f"broker/{event.broker}", type(event).__name__, "no such request is outstanding for this broker")
         return
+    power.note_answer(turn, event.broker, event.broker_epoch, event.response.error)
     if event.response.error != ErrorCode.NONE:
         turn.refuse(f"broker/{event.broker}", type(event).__name__, error_name(event.response.error))
     if event.response.error == ErrorCode.STALE_CONTROLLER_EPOCH:
-        # The broker has heard of a later controller than us: look whether that is so.
+        # The broker has heard of a later controller than us: look whether that is so, or `epoch_raise` is to be done.
         turn.do(Stand())
     match event, outstanding.request:
         case LeaderAndIsrAnswered(), LeaderAndIsrRequest() as request:

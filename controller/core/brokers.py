@@ -115,7 +115,7 @@ def _unusable(context: Context, broker: Broker) -> str | None:
 
 
 def open_channel(turn: Turn, broker: Broker) -> None:
-    """Start a channel to the broker's control listener, or to its first listener where it has no such one."""
+    """Start a channel to the broker's listener for controllers."""
     turn.emit(OpenChannel(broker.id, broker.epoch, turn.context.control_endpoint(broker)))
 
 

@@ -50,6 +50,16 @@ class CoreConfig:
     takeover_interval_ms: int = 60_000
     """Between two takings of control; doubles up to `takeover_interval_max_ms`."""
     takeover_interval_max_ms: int = 3_600_000
+    powerless_after_ms: int = 5_000
+    """A controller that no broker has obeyed for so long is not ready."""
+    silent_after_ms: int = 10_000
+    """A broker that owes an answer for longer counts as silent."""
+    resign_refused_ms: int = 15_000
+    """It resigns after so long where every broker refuses it..."""
+    resign_silent_ms: int = 300_000
+    """...and after so long where some are only silent: one that works on a large request answers nothing meanwhile."""
+    preflight_back_off_max_ms: int = 5_000
+    """Longest wait between two looks whether the registered brokers can be commanded."""
     only_topics: frozenset[str] | None = None
     """Of the marked topics only these are deleted, and the markers of all others stay; None: all of them."""
     cache_look_rest: int = 9

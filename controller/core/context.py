@@ -20,6 +20,8 @@ from controller.core.cache_memory import CacheComparison
 from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
 from controller.core.deletion_memory import Deletion, Mark, RefusedMark, RetryOf, Stage
 from controller.core.effects import Timer
+from controller.core.endpoints import control_endpoint
+from controller.core.raises import Raises
 from controller.core.takings import Takings
 from controller.core.topic import Partition, Reassignment, Topic
 from controller.core.transitions import ReplicaState
@@ -85,6 +87,16 @@ class Asked(NamedTuple):
     version: int
 
 
+class LastAnswer(NamedTuple):
+    """What a broker's incarnation answered last, at top level: see `power`."""
+
+    broker_epoch: BrokerEpoch
+    error: int
+    """Of `ErrorCode`; 0 where it accepted the request."""
+    since_ms: int
+    """When it first answered so, without another answer since."""
+
+
 class SetAside(NamedTuple):
     """A znode that cannot be understood: left alone, shown, and read again when it changes."""
 
@@ -115,6 +127,13 @@ class Context:
     retired: bool = False
     """Whoever asked us to give control up does not want us to stand again."""
     takings: Takings = field(default_factory=Takings)
+    raises: Raises = field(default_factory=Raises)
+    preflights_failed: int = 0
+    """Preflights in a row that found too little power to take control with."""
+    preflight_problem: str | None = None
+    """What the latest of these found."""
+    had_power: bool = False
+    """In this tenure a broker has accepted a request."""
     entropy: bytes = b""
     ids_made: int = 0
     """Topic ids made from `entropy` so far."""
@@ -162,6 +181,8 @@ class Context:
     set_aside_brokers: dict[BrokerId, SetAside] = field(default_factory=dict)
     outstanding: dict[int, Outstanding] = field(default_factory=dict)
     """Requests not answered yet, by request id."""
+    last_answers: dict[BrokerId, LastAnswer] = field(default_factory=dict)
+    """What the present incarnation of each broker answered last; those that have not answered yet are left out."""
     unanswered: dict[int, Asked] = field(default_factory=dict)
     """What brokers have asked of us and are still to be told, by the key of the request."""
     caches: CacheComparison = field(default_factory=CacheComparison)
@@ -202,9 +223,8 @@ class Context:
         return self.is_leading or self.role is Role.TAKING
 
     def control_endpoint(self, broker: Broker) -> Endpoint:
-        """Where the controller reaches the broker: its control listener, or its first one where it has no such one."""
-        listener = self.config.control_listener
-        return (broker.endpoint(listener) if listener else None) or broker.endpoints[0]
+        """Where the controller reaches the broker: see `endpoints`."""
+        return control_endpoint(self.config, broker)
 
     def is_live(self, broker: int) -> bool:
         """Registered and not shutting down."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from controller.core.agenda_deletion import DeletionContinuation
 from controller.core.agenda_partitions import ElectLeaders, PartitionContinuation, Partitions, ShrinkIsr
+from controller.core.agenda_power import PowerContinuation
 from controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ReassignmentContinuation
 from controller.core.agenda_requests import RequestContinuation
 from controller.core.agenda_residence import ResidenceContinuation
@@ -147,4 +148,5 @@ Continuation = (
     | DeletionContinuation
     | RequestContinuation
     | ResidenceContinuation
+    | PowerContinuation
 )

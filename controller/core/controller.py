@@ -13,6 +13,7 @@ from controller.core import (
     agenda,
     agenda_deletion,
     agenda_partitions,
+    agenda_power,
     agenda_reassignment,
     agenda_requests,
     agenda_residence,
@@ -35,7 +36,9 @@ from controller.core import (
     notifications,
     partition_machine,
     pausing,
+    power,
     preferred,
+    preflight,
     producer_ids,
     reassignment,
     reassignment_end,
@@ -52,6 +55,7 @@ from controller.core import (
 )
 from controller.core.context import Context
 from controller.core.effects import (
+    CheckPower,
     CompareCaches,
     Effect,
     RebalanceLeaders,
@@ -60,7 +64,7 @@ from controller.core.effects import (
     StandAgain,
     Timer,
 )
-from controller.core.events import Event, External, ZnodesRead, ZnodesWritten
+from controller.core.events import Event, External, ProbesAnswered, ZnodesRead, ZnodesWritten
 from controller.core.turn import Turn
 
 
@@ -68,7 +72,7 @@ def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
     """What is to be done about the event, in order. Raises only where the core itself is wrong: see `after_fault`."""
     turn = Turn(context, now_ms)
     match event:
-        case ZnodesRead() | ZnodesWritten():
+        case ZnodesRead() | ZnodesWritten() | ProbesAnswered():
             results.route(turn, event)
         case events.SessionLost(reason=reason):
             resigning.session_lost(turn, reason)
@@ -103,6 +107,9 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
             requests.received(turn, event)
         case events.ResignationRequested(reason=reason, for_good=True):
             resigning.retire(turn, reason)
+        case events.BrokersChanged() if turn.context.preflights_failed and turn.context.session_id:
+            # Control was not taken because of who was registered: look again.
+            turn.do(agenda.Stand())
         case _ if not turn.context.is_leading:
             pass
         case events.BrokersChanged():
@@ -153,6 +160,8 @@ def _timer(turn: Turn, timer: Timer) -> None:
             preferred.rebalance(turn)
         case CompareCaches():
             caches.look(turn)
+        case CheckPower():
+            power.check(turn)
         case _:
             assert_never(timer)
 
@@ -163,6 +172,12 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             tenure.stand(turn)
         case agenda.GiveUp():
             resigning.give_up(turn, task)
+        case agenda_power.Preflight():
+            preflight.begin(turn, task)
+        case agenda_power.ElectSelf():
+            tenure.elect_self(turn, task)
+        case agenda_power.TakeControl():
+            tenure.take_control(turn, task)
         case agenda.ListNotifications():
             failover.list_notifications(turn)
         case agenda.ReadStates():

@@ -1,6 +1,6 @@
 """What the core asks the runtime to do. Imperative, immutable, performed in the order given.
 
-A Read or Write is always the last effect of its step, and its result the next event: what was decided on known
+A read, write or probe is always the last effect of its step, and its result the next event: what was decided on known
 results is sent before anything new is waited for, and memory changes only when an outcome is known.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from protocol.journal import Fact
-from protocol.kafka.control import ControlRequest
+from protocol.kafka.control import ControlRequest, StopReplicaRequest
 from protocol.kafka.to_controller import ControllerResponse
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from protocol.zookeeper.operations import Check, Operation, Read
@@ -34,6 +34,26 @@ class WriteZnodes:
     id: int
     groups: tuple[tuple[Operation, ...], ...]
     fence: Check | None
+
+
+class ProbeTarget(NamedTuple):
+    """Where one broker is asked."""
+
+    broker: BrokerId
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeBrokers:
+    """Send this request to each of them once, outside of any channel and without a broker epoch.
+
+    The result is `ProbesAnswered` with the same id and one outcome per target, in order. It comes within seconds: a
+    broker that has not answered by then is told as such.
+    """
+
+    id: int
+    request: StopReplicaRequest
+    targets: tuple[ProbeTarget, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +150,12 @@ class CompareCaches:
     """Timer: the next broker's metadata cache is due to be compared with ZooKeeper."""
 
 
-Timer = StandAgain | RetryDeletions | RetryReassignments | RebalanceLeaders | CompareCaches
+@dataclass(frozen=True, slots=True)
+class CheckPower:
+    """Timer: look whether brokers still obey this controller."""
+
+
+Timer = StandAgain | RetryDeletions | RetryReassignments | RebalanceLeaders | CompareCaches | CheckPower
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +177,7 @@ class Record:
 Effect = (
     ReadZnodes
     | WriteZnodes
+    | ProbeBrokers
     | OpenChannel
     | CloseChannel
     | Send

@@ -1,7 +1,7 @@
 """What can happen to a controller. Past tense, immutable.
 
-External events wait in the runtime's one queue while a read or write of the step before is outstanding; its result is
-always the next event. Only `SessionLost` overtakes: without a session there is no result to wait for.
+External events wait in the runtime's one queue while a read, write or probe of the step before is outstanding; its
+result is always the next event. Only `SessionLost` overtakes: without a session there is no result to wait for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from controller.core.effects import RebalanceLeaders, Timer
 from protocol.kafka.cached_topics import CachedTopic
@@ -205,7 +205,23 @@ class ZnodesWritten:
     controller_moved: bool = False
 
 
-Result = ZnodesRead | ZnodesWritten
+class ProbeOutcome(NamedTuple):
+    """What came of asking one broker: the top-level error of its answer, or why there is none."""
+
+    broker: BrokerId
+    error: int | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbesAnswered:
+    """One outcome per target of the `ProbeBrokers` with this id."""
+
+    id: int
+    outcomes: tuple[ProbeOutcome, ...]
+
+
+Result = ZnodesRead | ZnodesWritten | ProbesAnswered
 External = (
     SessionEstablished
     | SessionLost

@@ -309,6 +309,7 @@ def forget_broker_memory(context: Context, broker: BrokerId) -> None:
     """Drop what belongs to one incarnation of a broker: failed directories, shutting down, requests, tombstones."""
     context.offline_dirs.pop(broker, None)
     context.shutting_down.pop(broker, None)
+    context.last_answers.pop(broker, None)
     for request_id in [i for i, request in context.outstanding.items() if request.broker == broker]:
         del context.outstanding[request_id]
     for deletion in context.deletions.values():
@@ -368,6 +369,8 @@ def reset_cluster(context: Context) -> None:
         "set_aside_topics",
         "set_aside_brokers",
         "outstanding",
+        "last_answers",
+        "had_power",
         "unanswered",
         "caches",
         "dynamic",

@@ -24,7 +24,8 @@ from protocol.zookeeper.operations import ANY_VERSION, Check, Delete
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 SETTLED_AFTER_MS = 60_000
-"""A tenure that lasted this long counts as success: the next fault backs off from the beginning."""
+"""A tenure in which a broker obeyed and that lasted this long counts as success: the next fault backs off from the
+beginning."""
 
 
 def at_rest(context: Context) -> Role:
@@ -46,7 +47,7 @@ def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
             reason=reason,
             tenure_ms=turn.now_ms - context.elected_at_ms,
         )
-        if turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
+        if context.had_power and turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
             context.faults_in_a_row = 0
     if context.holds_controller:
         context.role = at_rest(context)

@@ -13,6 +13,7 @@ from typing import Final
 from controller.core import (
     agenda_deletion,
     agenda_partitions,
+    agenda_power,
     agenda_reassignment,
     agenda_requests,
     agenda_residence,
@@ -21,6 +22,7 @@ from controller.core import (
     configuration,
     continuations,
     creation,
+    epoch_raise,
     eviction,
     expansion,
     failover,
@@ -31,6 +33,7 @@ from controller.core import (
     notifications,
     pausing,
     preferred,
+    preflight,
     producer_ids,
     reassignment,
     reassignment_end,
@@ -44,7 +47,7 @@ from controller.core import (
     tenure,
     unreadable,
 )
-from controller.core.events import Result, ZnodesRead, ZnodesWritten
+from controller.core.events import ProbesAnswered, Result, ZnodesRead, ZnodesWritten
 from controller.core.turn import Turn
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ReadFailed, ZkError
@@ -69,12 +72,17 @@ def route(turn: Turn, event: Result) -> None:
             resigning.control_lost(turn)
         case ZnodesWritten():
             _written(turn, awaited.then, event)
+        case ProbesAnswered():
+            if not isinstance(awaited.then, agenda_power.BrokersProbed):
+                raise RuntimeError(f"{awaited.then} waits for ZooKeeper, and brokers answered")
+            preflight.probed(turn, awaited.then, event.outcomes)
 
 
 _INDISPENSABLE: Final[Mapping[type, str]] = MappingProxyType(
     {
         continuations.ElectionLookedUp: "/controller, /controller_epoch or /migration",
         continuations.BrokersListed: paths.broker_ids(),
+        agenda_power.RegistrationsListed: paths.broker_ids(),
         continuations.TopicsListed: paths.broker_topics(),
         agenda_deletion.DeletionsListed: paths.delete_topics(),
     }
@@ -93,6 +101,10 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
     match then:
         case continuations.ElectionLookedUp():
             tenure.looked_up(turn, outcomes)
+        case agenda_power.RegistrationsListed():
+            preflight.listed(turn, then, outcomes)
+        case agenda_power.RegistrationsRead():
+            preflight.were_read(turn, then, outcomes)
         case continuations.NotificationsListed():
             failover.notifications_listed(turn, outcomes)
         case continuations.StatesRead():
@@ -170,6 +182,8 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
     match then:
         case continuations.EpochNodeCreated():
             tenure.epoch_node_created(turn, outcomes[0])
+        case agenda_power.EpochRaised():
+            epoch_raise.raised(turn, then, outcomes[0])
         case continuations.GivenUp():
             resigning.given_up(turn, then, outcomes[0])
         case agenda_requests.NotificationsDeleted():

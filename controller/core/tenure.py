@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import takeover
+from controller.core import epoch_raise, preflight, takeover
 from controller.core.agenda import ListBrokers, ListNotifications, ListTopics, ReadStates, Stand, TakeOver
 from controller.core.agenda_deletion import ListDeletions, ReadPause
+from controller.core.agenda_power import ElectSelf, Preflight, TakeControl
 from controller.core.agenda_requests import ReadConfiguration
 from controller.core.agenda_residence import EvictReplicas, ListResidents
-from controller.core.context import Role
+from controller.core.context import Context, Role
 from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated
 from controller.core.effects import StandAgain
-from controller.core.resigning import at_rest, resign, step_back
+from controller.core.resigning import at_rest, control_lost, resign, step_back
 from controller.core.turn import Turn
 from protocol.journal import FactType, JsonValue
 from protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
@@ -106,7 +107,7 @@ def looked_up(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
     if isinstance(migration, Present):
         _refuse_cluster(turn, _IN_MIGRATION)
     elif context.role is not Role.BACKING_OFF:
-        context.role, context.refusal = at_rest(context), None
+        _come_to_rest(context, stands=not context.retired)
         if not context.retired:
             _be_elected(turn, epoch)
 
@@ -127,6 +128,10 @@ def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome, migration:
             _finish_taking(turn, epoch, migration)
         elif not context.is_leading:
             _find_own_election(turn, epoch)
+        elif not isinstance(epoch, Data) or epoch.stat.version != context.epoch_version:
+            control_lost(turn)
+        else:
+            epoch_raise.consider(turn)
         return
     context.takings.going_on = None
     if context.is_leading:
@@ -134,9 +139,19 @@ def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome, migration:
     if kraft or controller.stat.ephemeral_owner == 0:
         _refuse_cluster(turn, f"/controller is persistent and names {holder}: a KRaft controller holds this cluster")
     elif context.role is not Role.BACKING_OFF:
-        context.role, context.refusal = at_rest(context), None
-        if znode is not None and not context.retired and takeover.may_be_taken_from(znode):
+        due_ms = takeover.due_ms(context, turn.now_ms)
+        takes = znode is not None and not context.retired and takeover.may_be_taken_from(znode) and due_ms is not None
+        _come_to_rest(context, stands=takes)
+        if takes:
             _take_in_time(turn, controller, epoch, migration)
+
+
+def _come_to_rest(context: Context, *, stands: bool) -> None:
+    """Nothing keeps us from control any more; but a preflight that failed does until another one has succeeded."""
+    if not stands:
+        preflight.forget(context)
+    if not context.preflights_failed:
+        context.role, context.refusal = at_rest(context), None
 
 
 def _take_in_time(turn: Turn, controller: Data, epoch: ReadOutcome, migration: ReadOutcome) -> None:
@@ -150,8 +165,15 @@ def _take_in_time(turn: Turn, controller: Data, epoch: ReadOutcome, migration: R
         _refuse_cluster(turn, _IN_MIGRATION)
     elif not isinstance(epoch, Data):
         turn.refuse("cluster", "taking control", f"{paths.controller_epoch()} is not there to be checked")
-    elif (number := _next_epoch(turn, epoch)) is not None:
-        takeover.take(turn, controller, epoch, ControllerEpoch(number - 1), _own_znode(turn))
+    elif _next_epoch(turn, epoch) is not None:
+        turn.do(Preflight(TakeControl(controller, epoch)))
+
+
+def take_control(turn: Turn, task: TakeControl) -> None:
+    """Brokers can be commanded: take control from its holder."""
+    number = _next_epoch(turn, task.epoch)
+    if number is not None:
+        takeover.take(turn, task.holder, task.epoch, ControllerEpoch(number - 1), _own_znode(turn))
 
 
 def _finish_taking(turn: Turn, epoch: ReadOutcome, migration: ReadOutcome) -> None:
@@ -207,6 +229,12 @@ def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
             [(Create(paths.controller_epoch(), znodes.encode_controller_epoch(0)),)], EpochNodeCreated(), fenced=False
         )
         return
+    turn.do(Preflight(ElectSelf(epoch)))
+
+
+def elect_self(turn: Turn, task: ElectSelf) -> None:
+    """Brokers can be commanded, or none is registered: be elected, unless another controller is quicker."""
+    epoch = task.epoch
     new_epoch = _next_epoch(turn, epoch)
     if new_epoch is None:
         return

@@ -12,10 +12,22 @@ from controller.core.agenda import Task
 from controller.core.batching import RequestBatch
 from controller.core.context import Awaited, Context, Outstanding
 from controller.core.continuations import Continuation
-from controller.core.effects import Effect, ReadZnodes, Record, Reply, Send, SetTimer, Timer, WriteZnodes
+from controller.core.effects import (
+    CheckPower,
+    Effect,
+    ProbeBrokers,
+    ProbeTarget,
+    ReadZnodes,
+    Record,
+    Reply,
+    Send,
+    SetTimer,
+    Timer,
+    WriteZnodes,
+)
 from controller.core.mutation import note_sent
 from protocol.journal import Fact, FactType, JsonValue, partition_ranges
-from protocol.kafka.control import ControlRequest, api_of
+from protocol.kafka.control import ControlRequest, StopReplicaRequest, api_of
 from protocol.kafka.to_controller import ControllerResponse
 from protocol.vocabulary import BrokerId, TopicPartition, topic_id_to_text
 from protocol.zookeeper import paths
@@ -46,12 +58,19 @@ class Turn:
         self.context.awaited = Awaited(effect_id, then)
 
     def write(self, groups: Sequence[tuple[Operation, ...]], then: Continuation, *, fenced: bool = True) -> None:
-        """Write to ZooKeeper, each group atomically; the outcomes go to `then`. Only the election is not fenced."""
+        """Write to ZooKeeper, each group atomically; the outcomes go to `then`. Writes that check the version of
+        `/controller_epoch` themselves, such as an election, are not fenced."""
         context = self.context
         context.last_effect_id += 1
         fence = Check(paths.controller_epoch(), context.epoch_version) if fenced else None
         self.effects.append(WriteZnodes(context.last_effect_id, tuple(groups), fence))
         context.awaited = Awaited(context.last_effect_id, then)
+
+    def probe(self, request: StopReplicaRequest, targets: Iterable[ProbeTarget], then: Continuation) -> None:
+        """Ask brokers whether they take requests of this controller; the outcomes go to `then`."""
+        self.context.last_effect_id += 1
+        self.effects.append(ProbeBrokers(self.context.last_effect_id, request, tuple(targets)))
+        self.context.awaited = Awaited(self.context.last_effect_id, then)
 
     # --- effects ---------------------------------------------------------------------------------------------------
 
@@ -66,6 +85,7 @@ class Turn:
         """Send what the batch has collected: LeaderAndIsr, then UpdateMetadata, then StopReplica."""
         for broker, request in batch.requests():
             self._send(broker, request)
+            self.watch_power()
 
     def _send(self, broker: BrokerId, request: ControlRequest) -> None:
         context = self.context
@@ -91,6 +111,11 @@ class Turn:
     def set_timer(self, timer: Timer, at_ms: int) -> None:
         self.context.timers[timer] = at_ms
         self.effects.append(SetTimer(timer, at_ms))
+
+    def watch_power(self) -> None:
+        """Have it looked at in time whether brokers obey."""
+        if CheckPower() not in self.context.timers:
+            self.set_timer(CheckPower(), self.now_ms + self.context.config.powerless_after_ms)
 
     def record(self, fact_type: FactType, subject: str, **data: JsonValue) -> None:
         """State a fact about this controller's work."""

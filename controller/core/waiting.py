@@ -6,16 +6,19 @@ the last error, and when it is tried again (None where that depends on the cause
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from controller.core.context import Context
 from controller.core.deletion_memory import METADATA_CACHE, Deletion, Mark
+from controller.core.endpoints import is_spoken
 from controller.core.topic import Partition
 from controller.core.transitions import ReplicaState
 from protocol.causes import CauseKind
+from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, TopicPartition
 
 
@@ -57,6 +60,9 @@ _TELLING: Final = (
     CauseKind.BROKER_TO_RETURN,
     CauseKind.LOG_DIRECTORY,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN,
+    CauseKind.BROKER_REFUSES_EPOCH,
+    CauseKind.BROKER_REFUSES_CONTROLLER,
+    CauseKind.BROKER_NOT_SPOKEN,
     CauseKind.BROKER_ERROR,
     CauseKind.TOMBSTONE_ANSWER,
     CauseKind.ANSWER,
@@ -145,10 +151,10 @@ def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> 
     owing = deletion.owing_tombstone
     for broker in owing:
         problem = deletion.problems.get((METADATA_CACHE, broker))
+        refusal = _refusal(context, broker, since_ms)
         yield Wait(
             topic,
-            CauseKind.TOMBSTONE_ANSWER,
-            since_ms,
+            *(refusal or (CauseKind.TOMBSTONE_ANSWER, since_ms)),
             broker=broker,
             attempts=problem.attempts if problem else 1,
             last_error=problem.what if problem else None,
@@ -194,6 +200,9 @@ def _reason(
         return CauseKind.BROKER_TO_FINISH_SHUTDOWN, queued_ms
     if topic_partition in context.offline_dirs.get(broker, {}):
         return CauseKind.LOG_DIRECTORY, queued_ms
+    refusal = _refusal(context, broker, queued_ms)
+    if refusal is not None:
+        return refusal
     if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED:
         return CauseKind.ANSWER, deletion.asked_at_ms or queued_ms
     if context.paused is not None:
@@ -204,3 +213,21 @@ def _reason(
     if deletion.in_progress:
         return CauseKind.OTHER_REPLICAS, queued_ms
     return CauseKind.TURN, queued_ms
+
+
+def _refusal(context: Context, broker: BrokerId, queued_ms: int) -> tuple[CauseKind, int] | None:
+    """The cause and its beginning where the broker obeys no request of this controller at all."""
+    registered = context.brokers.get(broker)
+    if registered is not None and not is_spoken(context.control_endpoint(registered)):
+        return CauseKind.BROKER_NOT_SPOKEN, queued_ms
+    last = context.last_answers.get(broker)
+    kind = None if last is None else _REFUSALS.get(last.error)
+    return None if last is None or kind is None else (kind, last.since_ms)
+
+
+_REFUSALS: Final[Mapping[int, CauseKind]] = MappingProxyType(
+    {
+        ErrorCode.STALE_CONTROLLER_EPOCH: CauseKind.BROKER_REFUSES_EPOCH,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: CauseKind.BROKER_REFUSES_CONTROLLER,
+    }
+)

@@ -13,6 +13,7 @@ from controller.core.waiting import Wait, all_waits, marked_topics, waits
 from controller.runtime.explanation import DEFAULT_TOPICS, Problems, explain_all, explain_topic, meaning, not_marked
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
+from controller.runtime.powers import PowerWatch, power_json
 from controller.runtime.sessions import SessionKeeper
 from protocol.journal import JsonValue, partition_ranges
 from protocol.vocabulary import NO_BROKER
@@ -33,8 +34,10 @@ class AdminPages:
         metrics: ControllerMetrics,
         clock: Clock,
         problems: Callable[[], Problems],
+        powers: PowerWatch,
     ) -> None:
         self._loop = loop
+        self._powers = powers
         self._problems = problems
         self._sessions = sessions
         self._metrics = metrics
@@ -60,56 +63,62 @@ class AdminPages:
         return Health(True)
 
     def readiness(self) -> Health:
-        """Whether this controller leads, or could take over at once."""
-        context = self._loop.context
+        """Whether this controller leads brokers that obey it, or stands by. One that holds `/controller` and that no
+        registered broker has obeyed for some seconds is not ready."""
+        context, view = self._loop.context, self._powers.look()
         details = {"role": context.role.value}
+        if view.note is not None:
+            details["brokers"] = view.note
         if self._sessions.session is None:
             return Health(False, (f"no ZooKeeper session: {self._sessions.problem}",), details)
         if context.role not in _READY:
             return Health(False, (context.refusal or f"the controller is {context.role.value}",), details)
+        if view.reason is not None and context.role is Role.ACTIVE:
+            return Health(False, (view.reason,), details)
         return Health(True, (), details)
 
     async def _state(self, _: Request) -> Reply:
         await self._loop.steps.between_steps()
         context, now_ms = self._loop.context, self._clock.now_ms()
         handling = self._loop.handling
-        return json_reply(
-            {
-                "controller_id": context.config.controller_id,
-                "role": context.role.value,
-                "active_controller": context.active_controller,
-                "controller_epoch": context.epoch if context.is_leading else None,
-                "elected_ms_ago": now_ms - context.elected_at_ms if context.is_leading else None,
-                "refusal": context.refusal,
-                "zookeeper": {
-                    "session": None if self._sessions.session is None else f"{self._sessions.session.session_id:#x}",
-                    "problem": self._sessions.problem,
-                },
-                "inter_broker_protocol": str(context.config.ibp),
-                "event_in_progress": None if handling is None else type(handling.event).__name__,
-                "events_waiting": len(self._loop.queue),
-                "brokers": [
-                    {
-                        "id": broker.id,
-                        "epoch": broker.epoch,
-                        "shutting_down": broker.id in context.shutting_down,
-                    }
-                    for broker in context.brokers.values()
-                ],
-                "topics": len(context.topics),
-                "topics_queued_for_deletion": len(context.deletions),
-                "set_aside": [
-                    {"path": aside.path, "reason": aside.reason}
-                    for aside in (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
-                ],
-                "metadata_caches": {
-                    "unseen": [{"broker": broker, "reason": why} for broker, why in context.caches.unseen.items()],
-                    "ghosts": list(_ghosts(context)),
-                    "ghosts_cured": context.ghosts_cured,
-                },
-                "requests_outstanding": len(context.outstanding),
-            }
-        )
+        document: dict[str, object] = {
+            "controller_id": context.config.controller_id,
+            "role": context.role.value,
+            "active_controller": context.active_controller,
+            "controller_epoch": context.epoch if context.is_leading else None,
+            "elected_ms_ago": now_ms - context.elected_at_ms if context.is_leading else None,
+            "refusal": context.refusal,
+            "powerless": self._powers.look().reason if context.role is Role.ACTIVE else None,
+            "brokers_not_obeying": power_json(self._powers.look()),
+            "zookeeper": {
+                "session": None if self._sessions.session is None else f"{self._sessions.session.session_id:#x}",
+                "problem": self._sessions.problem,
+            },
+            "inter_broker_protocol": str(context.config.ibp),
+            "event_in_progress": None if handling is None else type(handling.event).__name__,
+            "events_waiting": len(self._loop.queue),
+            "brokers": [
+                {
+                    "id": broker.id,
+                    "epoch": broker.epoch,
+                    "shutting_down": broker.id in context.shutting_down,
+                }
+                for broker in context.brokers.values()
+            ],
+            "topics": len(context.topics),
+            "topics_queued_for_deletion": len(context.deletions),
+            "set_aside": [
+                {"path": aside.path, "reason": aside.reason}
+                for aside in (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
+            ],
+            "metadata_caches": {
+                "unseen": [{"broker": broker, "reason": why} for broker, why in context.caches.unseen.items()],
+                "ghosts": list(_ghosts(context)),
+                "ghosts_cured": context.ghosts_cured,
+            },
+            "requests_outstanding": len(context.outstanding),
+        }
+        return json_reply(document)
 
     def _not_active(self, context: Context) -> Reply:
         """Who is asked in vain, and who is to be asked instead."""

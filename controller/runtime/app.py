@@ -48,6 +48,8 @@ from controller.runtime.listener import BrokerListener, relay_for
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
 from controller.runtime.perform import Performer
+from controller.runtime.powers import PowerWatch
+from controller.runtime.probing import Prober
 from controller.runtime.queue import EventQueue
 from controller.runtime.recorder import Recorder
 from controller.runtime.sessions import SessionKeeper
@@ -216,8 +218,17 @@ class ControllerApp:
             )
             subject = f"controller/{self._config.controller_id}"
             caches = CacheReader(self._connect_to_ask, queue.post, lambda error, where: loop.fault(error, where))
+            prober = Prober(self._connect, self._config.inter_broker_protocol)
             performer = Performer(
-                sessions, channels, timers, recorder.record, metrics.note_zookeeper, subject, listener, caches.read
+                sessions,
+                channels,
+                timers,
+                recorder.record,
+                metrics.note_zookeeper,
+                subject,
+                listener,
+                caches.read,
+                prober.probe,
             )
             if listener is not None:
                 self.endpoints = await listener.listen(self._config.listeners, self._config.advertised_listeners)
@@ -228,10 +239,12 @@ class ControllerApp:
             loop = ControllerLoop(
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
-            metrics.sources = sources(context, loop, sessions, channels.views, self._clock, journal, listener)
+            powers = PowerWatch(context, lambda: loop.steps.is_stepping, self._clock, channels.problems)
+            metrics.sources = sources(context, loop, sessions, channels.views, self._clock, journal, listener, powers)
             memory.active_controller = lambda: context.active_controller
             board = Board(memory, loop, sessions, channels.views, channels.problems, self._clock)
-            pages = AdminPages(loop, sessions, metrics, self._clock, channels.problems)
+            board.view.power = powers.look
+            pages = AdminPages(loop, sessions, metrics, self._clock, channels.problems, powers)
             routes = (*board.routes(), *pages.routes())
             async with serve_http(self._config.http.host, self._config.http.port, routes) as self.http:
                 # Before anything can be elected: the port is known only now.

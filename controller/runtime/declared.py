@@ -121,7 +121,30 @@ GHOSTS_CURED: Final = Metric(
     "Topics that a broker's metadata cache had and ZooKeeper had not, and that the cache has lost since",
 )
 
-TENURES_SHOWN: Final = (TENURE, TENURES, TENURES_ENDED, TAKEOVER, LEADERS_ELECTED, UNCLEAN, GHOSTS_CURED)
+POWERLESS: Final = Metric(
+    "lethe_controller_powerless_seconds",
+    Kind.GAUGE,
+    "How long no registered broker has obeyed this active controller; 0: one does, none is there, or another leads",
+)
+BROKER_REFUSES: Final = Metric(
+    "lethe_controller_broker_refuses",
+    Kind.GAUGE,
+    "1 for each registered broker that does not obey this active controller; the reasons are the causes that "
+    "`lethe explain` names",
+    ("broker_id", "reason"),
+)
+
+TENURES_SHOWN: Final = (
+    POWERLESS,
+    BROKER_REFUSES,
+    TENURE,
+    TENURES,
+    TENURES_ENDED,
+    TAKEOVER,
+    LEADERS_ELECTED,
+    UNCLEAN,
+    GHOSTS_CURED,
+)
 
 # --- events -------------------------------------------------------------------------------------------------------
 

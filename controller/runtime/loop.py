@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Protocol
 from adapters.clock import Clock
 from adapters.logs import fields
 from controller.core.context import Context
-from controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
+from controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
 from controller.core.events import ControllerState, Event, External, Result, SessionLost, state_of
 from controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
 from controller.runtime.queue import Answer, EventQueue, Queued
@@ -184,7 +184,11 @@ class ControllerLoop:
             if self.queue.overtaken.is_set():
                 # The session was lost during the step, and the next one may be open: nothing crosses over to it. The
                 # rest keeps channels and timers as the core believes them.
-                effects = [effect for effect in effects if not isinstance(effect, Send | ReadZnodes | WriteZnodes)]
+                effects = [
+                    effect
+                    for effect in effects
+                    if not isinstance(effect, Send | ReadZnodes | WriteZnodes | ProbeBrokers)
+                ]
                 self._performer.perform(effects)
                 return _ABANDONED if self.context.awaiting_result else "handled"
             self._performer.perform(effects)

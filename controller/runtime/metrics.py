@@ -23,6 +23,7 @@ from adapters.kafka.relay import RelayCounts
 from controller.core.deletion_memory import RetryOf, Stage
 from controller.core.events import ControllerState
 from controller.core.gauges import Gauges
+from controller.core.power_view import CAUSES, PowerView
 from controller.core.transitions import ReplicaState
 from controller.runtime import declared, declared_deletions
 from controller.runtime.families import histograms, labelled, single, summaries, values
@@ -126,6 +127,7 @@ class Sources:
     tenure: Callable[[], Tenure] | None = None
     queue: Callable[[], QueueView] | None = None
     channels: Callable[[], Iterable[ChannelView]] | None = None
+    power: Callable[[], PowerView] | None = None
     session: Callable[[], SessionView] | None = None
     listener: Callable[[], ListenerView] | None = None
     journal: Callable[[], JournalView] | None = None
@@ -234,6 +236,8 @@ class ControllerMetrics:
         yield values(declared_deletions.FACTS, [({"type": kind.value}, count) for kind, count in self._facts.items()])
         if sources.tenure is not None:
             yield from _tenure(sources.tenure())
+        if sources.power is not None:
+            yield from _power(sources.power())
         yield single(declared.TENURES, self._tenures["elected"])
         yield single(declared.TENURES_ENDED, self._tenures["resigned"])
         yield histograms(declared.TAKEOVER, [({}, self._takeover)])
@@ -331,6 +335,12 @@ def _tenure(tenure: Tenure) -> Iterator[Family]:
     yield single(declared.LEADERS_ELECTED, tenure.elections)
     yield single(declared.UNCLEAN, tenure.unclean_elections)
     yield single(declared.GHOSTS_CURED, tenure.ghosts_cured)
+
+
+def _power(view: PowerView) -> Iterator[Family]:
+    yield single(declared.POWERLESS, view.powerless_s)
+    rows = [({"broker_id": str(each.broker), "reason": CAUSES[each.standing].name}, 1) for each in view.refusing]
+    yield values(declared.BROKER_REFUSES, rows)
 
 
 def _channels(channels: list[ChannelView]) -> Iterator[Family]:

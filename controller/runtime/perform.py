@@ -1,8 +1,9 @@
 """Does what the core decided, in the order in which it decided it.
 
 `perform` takes the effects of one step and returns at once: requests to brokers are queued on their channels, timers
-set, facts recorded. A read or write of ZooKeeper, of which there is at most one per step, is begun by `result`, which
-waits for its outcome. No channel gets to run in between, so the write leaves before any request of the same step.
+set, facts recorded. A read or write of ZooKeeper or a probe of brokers, of which there is at most one per step, is
+begun by `result`, which waits for its outcome. No channel gets to run in between, so the write leaves before any
+request of the same step.
 
 A result belongs to the session in which it was asked for. Where that session is gone, `result` gives None, whatever the
 answer was: the event that the session is lost follows, and is all that counts.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, assert_never
 
 from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
@@ -21,6 +22,7 @@ from controller.core.effects import (
     DisconnectBrokers,
     Effect,
     OpenChannel,
+    ProbeBrokers,
     ReadCache,
     ReadZnodes,
     Record,
@@ -31,7 +33,7 @@ from controller.core.effects import (
     ShowBrokers,
     WriteZnodes,
 )
-from controller.core.events import Result, ZnodesRead, ZnodesWritten
+from controller.core.events import ProbeOutcome, ProbesAnswered, Result, ZnodesRead, ZnodesWritten
 from controller.runtime.timers import Timers
 from protocol.journal import Fact, FactType
 from protocol.vocabulary import Broker, BrokerId
@@ -64,6 +66,9 @@ class RequestAnswers(Protocol):
     def show_brokers(self, brokers: tuple[Broker, ...]) -> None: ...
 
 
+Probe = Callable[[ProbeBrokers], Awaitable[tuple[ProbeOutcome, ...]]]
+
+
 def _cannot_read(effect: ReadCache) -> None:
     raise LookupError(f"the metadata cache of broker {effect.broker} is to be read, and nothing here can")
 
@@ -81,6 +86,7 @@ class Performer:
         subject: str,
         answers: RequestAnswers | None = None,
         read_cache: Callable[[ReadCache], None] = _cannot_read,
+        probe: Probe | None = None,
     ) -> None:
         self._sessions = sessions
         self._channels = channels
@@ -88,9 +94,10 @@ class Performer:
         self._record = record
         self._note_latency = note_latency
         self._subject = subject
+        self._probe = probe
         self._answers = answers
         self._read_cache = read_cache
-        self._asked: ReadZnodes | WriteZnodes | None = None
+        self._asked: ReadZnodes | WriteZnodes | ProbeBrokers | None = None
         self._session: ZooKeeperSession | None = None
 
     def perform(self, effects: Sequence[Effect]) -> None:
@@ -107,7 +114,7 @@ class Performer:
                     self._show(brokers)
                 case Record(fact=fact):
                     self._record(fact)
-                case ReadZnodes() | WriteZnodes():
+                case ReadZnodes() | WriteZnodes() | ProbeBrokers():
                     self._asked, self._session = effect, self._sessions.session
                 case OpenChannel():
                     self._channels.open(effect)
@@ -161,6 +168,10 @@ class Performer:
                     operations = [operation for group in groups for operation in group]
                     self._note_latency(*_measured("write", operations, took_s))
                     self._record(_write_fact(self._subject, asked, result.outcomes, took_s))
+                case ProbeBrokers(id=number):
+                    if self._probe is None:
+                        raise LookupError("the core asks for probes, and nothing here can send them")
+                    result = ProbesAnswered(number, await self._probe(asked))
                 case _:
                     assert_never(asked)
         except SessionLost:

@@ -20,6 +20,7 @@ from controller.core.waiting import oldest
 from controller.runtime.listener import BrokerListener
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ChannelView, JournalView, OldestView, QueueView, SessionView, Sources, Tenure
+from controller.runtime.powers import PowerWatch
 from controller.runtime.sessions import SessionKeeper
 
 V = TypeVar("V")
@@ -36,6 +37,7 @@ def sources(
     clock: Clock,
     journal: Journal | None,
     listener: BrokerListener | None,
+    powers: PowerWatch | None = None,
 ) -> Sources:
     """The sources of one controller's metrics."""
     roles = tuple(role.value for role in Role)
@@ -68,6 +70,7 @@ def sources(
         ),
         queue=lambda: QueueView(len(loop.queue), loop.queue.by_event, loop.queue.oldest_s, loop.handling_s),
         channels=channels,
+        power=None if powers is None else powers.look,
         session=lambda: SessionView(
             sessions.session is not None,
             sessions.counts.opened,

@@ -20,6 +20,7 @@ from controller.core.effects import (
     DisconnectBrokers,
     Effect,
     OpenChannel,
+    ProbeBrokers,
     ReadCache,
     ReadZnodes,
     Record,
@@ -44,9 +45,19 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from protocol.kafka.errors import ErrorCode
 from protocol.kafka.to_controller import ControllerRequest, ControllerResponse
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, SecurityProtocol, TopicId
+from protocol.vocabulary import (
+    NO_EPOCH,
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    Endpoint,
+    ReplicaAssignment,
+    SecurityProtocol,
+    TopicId,
+)
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import (
     Create,
@@ -152,6 +163,8 @@ class OneController:
             )
         )
         self.answer: AnswerRule = consent
+        self.probe_answer: Callable[[Send], int | None] = lambda _: ErrorCode.STALE_CONTROLLER_EPOCH
+        """What a broker answers to a probe; None: nothing."""
         self.sent: list[Send] = []
         self.facts: list[Fact] = []
         self.channels: dict[BrokerId, OpenChannel] = {}
@@ -326,8 +339,15 @@ class OneController:
                 case Record(fact=fact):
                     assert schema_problems(fact) == (), fact
                     self.facts.append(fact)
+                case ProbeBrokers(id=effect_id, request=request, targets=targets):
+                    probes = tuple(self._probed(Send(each.broker, NO_EPOCH, 0, request)) for each in targets)
+                    self._events.appendleft(events.ProbesAnswered(effect_id, probes))
                 case SetTimer() | DisconnectBrokers() | ShowBrokers():
                     pass
+
+    def _probed(self, send: Send) -> events.ProbeOutcome:
+        answer = None if send.broker in self.silent else self.probe_answer(send)
+        return events.ProbeOutcome(send.broker, answer, None if answer is not None else "no answer in time")
 
     def _read(self, read: Read) -> ReadOutcome:
         refusal = self.refusals.get(read.path)

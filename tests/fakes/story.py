@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from controller.core import events
-from controller.core.effects import CompareCaches, Reply, Send, WriteZnodes
+from controller.core.effects import CheckPower, CompareCaches, Reply, Send, WriteZnodes
 from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from protocol.kafka.control import ControlRequest, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from protocol.kafka.errors import error_name
@@ -36,9 +36,10 @@ _ECHO = "* TopicsModified "
 def told_event(event: Event) -> str | None:
     """The line of an event from outside; None for results, which belong to what was asked."""
     match event:
-        case events.ZnodesRead() | events.ZnodesWritten() | events.CacheRead():
+        case events.ZnodesRead() | events.ZnodesWritten() | events.ProbesAnswered() | events.CacheRead():
             return None
-        case events.TimerFired(timer=CompareCaches()):
+        case events.TimerFired(timer=CompareCaches() | CheckPower()):
+            # Most of the time nothing follows; what does follow tells itself.
             return None
         case LeaderAndIsrAnswered() | UpdateMetadataAnswered() | StopReplicaAnswered():
             return f"<- {event.broker} {type(event).__name__.removesuffix('Answered')} {_verdict(event)}"

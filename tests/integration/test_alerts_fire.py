@@ -22,7 +22,7 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.daemons import ControllerDaemon
 from cluster.local import ClusterSettings, LocalCluster
 from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete, Exists, Present
 from protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller
@@ -57,6 +57,7 @@ SHORTER: Final = {
 }
 NOBODY: Final = Endpoint("PLAINTEXT", "127.0.0.1", 1)
 """Nothing listens there."""
+SASL_ONLY: Final = Endpoint("SASL", "127.0.0.1", 1, SecurityProtocol.SASL_PLAINTEXT)
 HEX: Final = "0123456789abcdef" * 2
 
 Said = dict[str, dict[str, Any]]
@@ -347,6 +348,30 @@ async def two_say_that_they_lead(stage: Stage) -> None:
         stranger.process.close()
 
 
+async def brokers_do_not_obey(stage: Stage) -> None:
+    registration = encode_broker(Broker(BrokerId(7), BrokerEpoch(0), (SASL_ONLY,)), timestamp_ms=0)
+    await apply(stage.session, Create(paths.broker_id(BrokerId(7)), registration, ephemeral=True))
+    done = "registered a broker 7 that listens on SASL_PLAINTEXT only"
+    await stage.fires("LetheBrokerRefuses", done, "Broker 7", "BROKER_NOT_SPOKEN")
+    await apply(stage.session, Delete(paths.broker_id(BrokerId(7))))
+
+    await stage.session.ensure_path("/powerless")
+    lone = ControllerDaemon(
+        1008, stage.directory / "lone", {"zookeeper.connect": f"{stage.cluster.zookeeper_connect}/powerless"}
+    )
+    try:
+        await lone.start()
+        stage.aim(lone)
+        there = f"/powerless{paths.broker_id(BrokerId(7))}"
+        await apply(stage.session, Create(there, registration, ephemeral=True))
+        done = "did the same under a controller that had no broker"
+        await stage.fires("LetheControllerPowerless", done, lone.name, "no broker has obeyed")
+    finally:
+        stage.aim()
+        await lone.stop()
+        lone.process.close()
+
+
 async def control_changes_hands(stage: Stage) -> None:
     lethe = Lethe(stage.cluster.zookeeper_connect)
     for _ in range(5):
@@ -410,6 +435,7 @@ TRIALS: Final[tuple[Trial, ...]] = (
     a_log_directory_fails,
     leaders_are_elected_uncleanly,
     two_say_that_they_lead,
+    brokers_do_not_obey,
     control_changes_hands,
     events_wait,
     zookeeper_is_away,

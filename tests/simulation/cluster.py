@@ -9,9 +9,10 @@ from random import Random
 from controller.core.config import Takeover
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import GetData, Operation, SetData
+from protocol.zookeeper.operations import Create, GetData, Operation, SetData
 from tests.simulation import belief, departures, invariants
 from tests.simulation.agents import AgentProcess
+from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
 from tests.simulation.ledger import Ledger, lasting
@@ -39,6 +40,7 @@ class Cluster:
         self.ensemble.observer = self
         self.controllers = [ControllerProcess(self, number) for number in range(self.mix.controllers)]
         self.agents = {BrokerId(number): AgentProcess(self, number) for number in range(1, self.mix.agents + 1)}
+        self.authority = Authority(self)
         self.kept_away: dict[BrokerId, None] = {}
         """Brokers that nobody starts for now."""
         self._links: dict[tuple[BrokerId, BrokerId], Link] = {}
@@ -103,6 +105,8 @@ class Cluster:
         """A write took effect: judge it, and book it."""
         operations = lasting(operations)
         invariants.writes_are_allowed(self, writer, operations, epoch_version_before)
+        if any(isinstance(each, Create) and each.path == paths.controller() for each in operations):
+            self.authority.election_is_allowed(writer.name)
         for operation in operations:
             self.ledger.book(writer.name, operation, self.ensemble.model.zxid, by_controller=writer.is_controller)
             self.announcements.book(operation)

@@ -18,6 +18,7 @@ from controller.core.effects import (
     DisconnectBrokers,
     Effect,
     OpenChannel,
+    ProbeBrokers,
     ReadCache,
     ReadZnodes,
     Record,
@@ -37,7 +38,7 @@ from protocol.zookeeper.packing import MultiPlan, PlannedMulti
 from tests.simulation import belief, conduct, describe
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.ghosts import CacheReading
-from tests.simulation.network import Channel
+from tests.simulation.network import Channel, Probing
 from tests.simulation.requests import Desk
 from tests.simulation.settings import Knowledge, Settings
 from tests.simulation.world import FIRST_CONTROLLER, Action, Scheduled, Violation
@@ -108,6 +109,11 @@ class ControllerProcess:
                 takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,
                 takeover_grace_ms=200,
                 takeover_interval_ms=300,
+                powerless_after_ms=200,
+                silent_after_ms=1_000,
+                resign_refused_ms=500,
+                resign_silent_ms=5_000,
+                preflight_back_off_max_ms=1_000,
             )
         )
 
@@ -323,6 +329,8 @@ class ControllerProcess:
                 self._read(number, reads)
             case WriteZnodes():
                 self._write(effect)
+            case ProbeBrokers():
+                Probing(self._cluster, self, effect, self._run).start()
             case OpenChannel(broker=broker):
                 self._close(broker)
                 self.channels[broker] = Channel(self._cluster, self, effect)

@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from controller.core.effects import OpenChannel, Send
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.effects import OpenChannel, ProbeBrokers, Send
+from controller.core.events import (
+    LeaderAndIsrAnswered,
+    ProbeOutcome,
+    ProbesAnswered,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
 from protocol.kafka.control import (
     Addressed,
     ControlResponse,
@@ -20,6 +26,7 @@ from protocol.kafka.control import (
     StopReplicaResponse,
     UpdateMetadataResponse,
 )
+from protocol.vocabulary import NO_EPOCH, BrokerId
 from tests.simulation import departures
 from tests.simulation.world import Pipe
 
@@ -108,7 +115,8 @@ class Channel:
             elif not self._world.chance(self._cluster.mix.p_answer_lost) and not self._link.is_cut:
                 self._link.down.send(lambda: self._answered(send, response, attempt))
 
-        agent.receive(Addressed(send.request, send.broker_epoch), answer)
+        addressed = Addressed(send.request, send.broker_epoch)
+        self._cluster.authority.deliver(self._owner.id, agent, addressed, answer)
 
     def _answered(self, send: Send, response: ControlResponse, attempt: int) -> None:
         if self.closed or attempt != self._attempt or self._in_flight is None:
@@ -138,6 +146,58 @@ class Channel:
             self._owner.when_resumed(self._again)
         else:
             self._send()
+
+
+class Probing:
+    """Each broker is asked once; who has not answered in time is silent."""
+
+    def __init__(self, cluster: Cluster, owner: ControllerProcess, effect: ProbeBrokers, run: int) -> None:
+        self._cluster = cluster
+        self._owner = owner
+        self._effect = effect
+        self._run = run
+        self._errors: dict[BrokerId, int] = {}
+        self._done = False
+
+    def start(self) -> None:
+        """Ask them all."""
+        mix = self._cluster.mix
+        for target in self._effect.targets:
+            self._ask(target.broker)
+        self._cluster.world.after(mix.request_timeout_ms, self._finish)
+
+    def _ask(self, broker: BrokerId) -> None:
+        mix, world = self._cluster.mix, self._cluster.world
+        link, agent = self._cluster.link(self._owner.id, broker), self._cluster.agents.get(broker)
+        if agent is None or not agent.is_listening or link.is_cut or world.chance(mix.p_refused):
+            return
+
+        def answer(response: ControlResponse | None) -> None:
+            if response is not None and not link.is_cut and not world.chance(mix.p_answer_lost):
+                link.down.send(lambda: self._answered(broker, response.error))
+
+        def arrive() -> None:
+            if agent.is_listening:
+                addressed = Addressed(self._effect.request, NO_EPOCH)
+                self._cluster.authority.deliver(self._owner.id, agent, addressed, answer)
+
+        if not world.chance(mix.p_request_lost):
+            link.up.send(arrive)
+
+    def _answered(self, broker: BrokerId, error: int) -> None:
+        self._errors[broker] = error
+        if len(self._errors) == len(self._effect.targets):
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._done:
+            return
+        self._done = True
+        outcomes = tuple(
+            ProbeOutcome(each.broker, self._errors.get(each.broker), "no answer in time")
+            for each in self._effect.targets
+        )
+        self._owner.result(ProbesAnswered(self._effect.id, outcomes), self._run)
 
 
 def _event(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final
 
-from tests.simulation import bugs_agent, bugs_control, bugs_deletion
+from tests.simulation import bugs_agent, bugs_control, bugs_deletion, bugs_power
 
 Bug = Callable[[], AbstractContextManager[object]]
 
@@ -47,6 +47,9 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_deletion.pause_ignored,
         bugs_deletion.pause_unknown_after_failover,
         bugs_deletion.zero_id_taken_for_an_id,
+        bugs_power.epoch_never_raised,
+        bugs_power.control_taken_unseen,
+        bugs_power.powerless_for_ever,
         bugs_agent.agent_ignores_broker_epoch,
         bugs_agent.agent_ignores_controller_epoch,
         bugs_agent.agent_adopts_any_controller_epoch,

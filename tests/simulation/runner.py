@@ -82,6 +82,7 @@ class _Run:
         for process in processes:
             self.world.after(self.world.between(0, 200), process.start)
         Ghosts(cluster).schedule()
+        cluster.authority.plan()
         self._repeat(mix.operator_every_ms, self.operators.act, lambda: cluster.mix.operator_weights)
         self._repeat(mix.theme_every_ms, self.operators.act, lambda: cluster.mix.theme_weights)
         self._repeat(mix.fault_every_ms, self.faults.strike, lambda: cluster.mix.fault_weights)
@@ -107,6 +108,8 @@ class _Run:
             if process.id != away:
                 world.after(world.between(0, 1_000), process.start)
         world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
+        if cluster.authority.restart_few_that_refuse():
+            world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
         if cluster.is_paused:
             convergence.everything_marked_is_kept(cluster)
             self.operators.mend_all(paused=False)

@@ -184,6 +184,7 @@ function showController(controller) {
   } else if (!controller.leads) notices.push(make("p", "notice attention", `This controller is ${controller.role}, and no active controller is known.`));
   if (controller.zookeeper) notices.push(make("p", "notice bad", `No ZooKeeper session: ${controller.zookeeper}`));
   if (controller.refusal) notices.push(make("p", "notice bad", controller.refusal));
+  if (controller.power) notices.push(make("p", "notice bad", `Not every broker obeys: ${controller.power}`));
   if (controller.paused) {
     const why = controller.paused.reason ? `: ${controller.paused.reason}` : "";
     notices.push(make("p", "notice attention", "Deletions are paused", controller.paused.since_ms ? ` since ${clock(controller.paused.since_ms)}` : "", why, "."));

@@ -14,6 +14,7 @@ from typing import Final
 from adapters.clock import Clock
 from controller.core.context import Context
 from controller.core.deletion_memory import Mark, Stage
+from controller.core.power_view import PowerView
 from controller.core.transitions import ReplicaState
 from controller.core.waiting import marked_since_ms
 from controller.runtime.board.document import Document, Row, Rows
@@ -51,6 +52,8 @@ class BoardView:
         self.state = state
         self.leader_url: str | None = None
         """Where the active controller shows its board; None where it is this one, or not known."""
+        self.power: Callable[[], PowerView] = PowerView
+        """Which brokers obey."""
         self._loop = loop
         self._sessions = sessions
         self._channels = channels
@@ -80,7 +83,7 @@ class BoardView:
     # --- values -------------------------------------------------------------------------------------------------------
 
     def _controller(self, stepping: bool) -> JsonValue:
-        context, sessions = self._loop.context, self._sessions
+        context, sessions, power = self._loop.context, self._sessions, self.power()
         paused = context.paused
         return {
             "id": context.config.controller_id,
@@ -91,6 +94,7 @@ class BoardView:
             "active_controller": context.active_controller,
             "active_url": self.leader_url,
             "refusal": context.refusal,
+            "power": (power.reason or power.note) if context.is_leading else None,
             "paused": None if paused is None else {"since_ms": paused.since_ms, "reason": paused.reason[:MAX_TEXT]},
             "delete_topic_enable": context.delete_topic_enable,
             "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],

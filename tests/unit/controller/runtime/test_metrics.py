@@ -6,6 +6,8 @@ from adapters.kafka.relay import RelayCounts
 from controller.core.deletion_memory import RetryOf, Stage
 from controller.core.events import ControllerState
 from controller.core.gauges import Gauges
+from controller.core.power import BrokerPower, Standing
+from controller.core.power_view import PowerView
 from controller.core.transitions import ReplicaState
 from controller.runtime import declared
 from controller.runtime.declaring import Kind
@@ -23,6 +25,7 @@ from controller.runtime.metrics import (
     written,
 )
 from protocol.journal import Fact, FactType
+from protocol.vocabulary import BrokerId
 from tools.metrics_page import page
 
 
@@ -45,6 +48,7 @@ def busy() -> ControllerMetrics:
         retries=lambda: {(RetryOf.ZNODES, "NO_AUTH"): 4},
         tenure=lambda: Tenure("active", ("active", "standing by"), 5, 1001, 9, 2, 12.5, 3),
         queue=lambda: QueueView(4, {"BrokersChanged": 4, "TopicsChanged": 0}, 0.3, 0.2),
+        power=lambda: PowerView((BrokerPower(BrokerId(3), Standing.REFUSES_EPOCH, 0),), 7.5),
         channels=lambda: [ChannelView(3, counts, 1.5, 30.0)],
         session=lambda: SessionView(True, 2, 1, 6),
         listener=lambda: ListenerView(2, 1, RelayCounts(3, 40, 500, 6)),
@@ -139,6 +143,7 @@ def test_the_series_of_a_broker_go_with_its_channel() -> None:
     metrics = busy()
     assert [labels for _, labels in samples(metrics) if ("broker_id", "3") in labels]
     metrics.sources.oldest, metrics.sources.channels = lambda: None, list
+    metrics.sources.power = PowerView
     assert not [labels for _, labels in samples(metrics) if ("broker_id", "3") in labels]
 
 

@@ -1,0 +1,116 @@
+"""Raising `/controller_epoch` above what brokers refuse.
+
+Brokers remember the highest controller epoch that they have seen until they restart. Where ZooKeeper says a lower one
+(it was restored from a backup, a migration to KRaft was rolled back, somebody wrote the znode), every elected
+controller is refused with STALE_CONTROLLER_EPOCH for as many elections as the difference. Kafka's controller stays
+active and powerless there. This one first looks whether it was deposed: `/controller` or `/controller_epoch` differ
+from its own, and it resigns. If they are its own, it raises the epoch and begins a new tenure.
+
+The answer does not say which epoch the broker has, so the raise grows: by 1, 4, 16, ... each time brokers refuse again.
+Each raise is one multi: `/controller` is still ours, `/controller_epoch` still has our version. No other controller
+shares an epoch with us, and a crash at any point leaves an ordinary election.
+
+    brokers refuse 6, they have 8      6 -> 7 (refused) -> 11: obeyed after two raises
+
+Limits:
+* Only where more than half of the registered brokers refuse. One that does not answer does not count as refusing. One
+  broker that refuses while others obey was restored or was sent a forged epoch: it is named, and a restart cures it.
+* Never above `HIGHEST`: half of the epochs stay for elections, whatever a forged request has made brokers believe.
+* One episode of raises at once, the next one an interval later, which doubles up to a longest one. Two controllers that
+  outbid each other (of two ZooKeeper ensembles with the same brokers) so spend a few epochs an hour.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.core.agenda import Stand
+from controller.core.agenda_power import EpochRaised
+from controller.core.context import Context
+from controller.core.power import refusing_epoch
+from controller.core.resigning import resign
+from controller.core.turn import Turn
+from protocol.back_off import BackOff
+from protocol.vocabulary import BrokerId, ControllerEpoch
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Check, SetData
+from protocol.zookeeper.packing import GroupDone, GroupOutcome
+
+HIGHEST: Final = 1 << 30
+"""No epoch is raised above this one."""
+_WHAT: Final = "raising /controller_epoch"
+
+
+def consider(turn: Turn) -> None:
+    """Raise the epoch of our own tenure where most registered brokers refuse it. `/controller` and `/controller_epoch`
+    have just been read and are ours."""
+    context = turn.context
+    brokers = refusing_epoch(context)
+    if not brokers:
+        return
+    problem = _problem(context, brokers, turn.now_ms)
+    if problem is not None:
+        if problem != context.raises.problem:
+            context.raises.problem = problem
+            turn.refuse(f"controller/{context.config.controller_id}", _WHAT, problem)
+        turn.watch_power()
+        return
+    epoch = next_epoch(context)
+    data = znodes.encode_controller_epoch(epoch)
+    # Noted before the outcome is known: a raise whose reply is lost may have been applied.
+    _note_raise(context, turn.now_ms)
+    group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, context.epoch_version))
+    turn.write([group], EpochRaised(epoch), fenced=False)
+
+
+def _problem(context: Context, brokers: tuple[BrokerId, ...], now_ms: int) -> str | None:
+    """Why the epoch is not raised, with the cure; None where it is to be raised now."""
+    raises = context.raises
+    named = ", ".join(map(str, brokers))
+    if 2 * len(brokers) <= len(context.brokers):
+        return (
+            f"only {len(brokers)} of {len(context.brokers)} registered brokers refuse epoch {context.epoch} as stale: "
+            f"restart broker {named}, which then takes the epoch that ZooKeeper says"
+        )
+    if context.epoch >= HIGHEST:
+        return (
+            f"brokers {named} refuse even epoch {context.epoch}, the highest that is tried: somebody has sent them a "
+            "forged one; restart them, which makes them forget it"
+        )
+    if not raises.leaps and now_ms < (due_ms := raises.due_ms(_interval(context))):
+        return (
+            f"brokers {named} refuse epoch {context.epoch} as stale again; the epoch was raised recently and is "
+            f"raised again in {(due_ms - now_ms) // 60_000 + 1} min at most: see which other controller sends to them"
+        )
+    return None
+
+
+def _interval(context: Context) -> BackOff:
+    return BackOff(context.config.takeover_interval_ms, context.config.takeover_interval_max_ms)
+
+
+def next_epoch(context: Context) -> ControllerEpoch:
+    """The epoch that is tried next."""
+    return ControllerEpoch(min(HIGHEST, context.epoch + 4**context.raises.leaps))
+
+
+def _note_raise(context: Context, now_ms: int) -> None:
+    raises = context.raises
+    if not raises.leaps:
+        forgotten = (
+            raises.began_ms is not None and now_ms - raises.began_ms >= 2 * context.config.takeover_interval_max_ms
+        )
+        raises.episodes = 1 if forgotten else raises.episodes + 1
+        raises.began_ms = now_ms
+    raises.leaps += 1
+    raises.problem = None
+
+
+def raised(turn: Turn, task: EpochRaised, outcome: GroupOutcome) -> None:
+    """Begin anew under the raised epoch, or look who has changed one of the two meanwhile."""
+    context = turn.context
+    if isinstance(outcome, GroupDone):
+        brokers = ", ".join(map(str, refusing_epoch(context)))
+        reason = f"/controller_epoch is raised to {task.epoch}, since brokers {brokers} refuse {context.epoch} as stale"
+        resign(turn, reason)
+    context.agenda.append(Stand())

@@ -1,0 +1,189 @@
+"""Which brokers obey this controller, derived from what each has answered. Holding `/controller` alone is no power.
+
+The last answer of a broker's present incarnation decides, together with what it still owes an answer to:
+
+    last answer (top level)              oldest unanswered request     standing
+    NONE, or none yet                    younger than silent_after_ms  OBEYS, or ASKED where it never answered
+    any, or none yet                     older                         SILENT
+    STALE_CONTROLLER_EPOCH               -                             REFUSES_EPOCH
+    CLUSTER_AUTHORIZATION_FAILED         -                             REFUSES_US
+    another error                        -                             FAILS
+    -                                    -                             UNSPOKEN where no listener of it can be spoken to
+
+Example: brokers 1 and 2 answer NONE, broker 3 answers STALE_CONTROLLER_EPOCH. The controller has power and says that
+broker 3 refuses it. Broker 3 alone, or all three refusing: the controller is *powerless* since the last of them began
+to refuse. A powerless controller is not ready after `CoreConfig.powerless_after_ms`, and resigns in the end, so that
+another controller can lead: soon where every broker refuses, late where some are only silent, because a broker that
+works on a large request answers nothing meanwhile.
+
+An error for one partition inside an answer says nothing here: the broker has accepted the request.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+from controller.core.config import CoreConfig
+from controller.core.context import Context, LastAnswer, Role
+from controller.core.endpoints import is_spoken
+from controller.core.resigning import step_back
+from controller.core.turn import Turn
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId
+
+
+class Standing(enum.Enum):
+    """What a registered broker does with this controller's requests."""
+
+    OBEYS = "it accepts this controller's requests"
+    ASKED = "it has been asked and has not answered yet"
+    SILENT = "it does not answer"
+    REFUSES_EPOCH = "it has seen a higher controller epoch and refuses this one as stale"
+    REFUSES_US = "its authorizer refuses this controller the right ClusterAction"
+    FAILS = "it answers with an error"
+    UNSPOKEN = "it has no listener that Lethe speaks"
+
+
+DEFINITE: Final = (Standing.REFUSES_EPOCH, Standing.REFUSES_US, Standing.UNSPOKEN)
+"""Waiting does not change these."""
+_BY_ERROR: Final = {
+    int(ErrorCode.NONE): Standing.OBEYS,
+    int(ErrorCode.STALE_CONTROLLER_EPOCH): Standing.REFUSES_EPOCH,
+    int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED): Standing.REFUSES_US,
+}
+
+
+class BrokerPower(NamedTuple):
+    """One broker's standing, and since when (in the clock of the steps)."""
+
+    broker: BrokerId
+    standing: Standing
+    since_ms: int
+    error: str | None = None
+    """Name of the error it answered last, if it did."""
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def of_brokers(context: Context, now_ms: int) -> tuple[BrokerPower, ...]:
+    """Return the standing of each registered broker, in the order of the context; empty where we do not lead."""
+    owing = _owing(context)
+    return tuple(_of(context, broker, owing.get(broker.id), now_ms) for broker in context.brokers.values())
+
+
+def _of(context: Context, broker: Broker, owing_since_ms: int | None, now_ms: int) -> BrokerPower:
+    if not is_spoken(context.control_endpoint(broker)):
+        return BrokerPower(broker.id, Standing.UNSPOKEN, context.elected_at_ms)
+    last = context.last_answers.get(broker.id)
+    if last is not None and last.error != ErrorCode.NONE:
+        return BrokerPower(broker.id, _standing(last.error), last.since_ms, error_name(last.error))
+    if owing_since_ms is not None and now_ms - owing_since_ms >= context.config.silent_after_ms:
+        return BrokerPower(broker.id, Standing.SILENT, owing_since_ms)
+    if last is not None:
+        return BrokerPower(broker.id, Standing.OBEYS, last.since_ms)
+    return BrokerPower(broker.id, Standing.ASKED, context.elected_at_ms if owing_since_ms is None else owing_since_ms)
+
+
+def _standing(error: int) -> Standing:
+    return _BY_ERROR.get(error, Standing.FAILS)
+
+
+def _owing(context: Context) -> dict[BrokerId, int]:
+    """Since when each broker that owes answers owes the oldest; requests are remembered in the order of sending."""
+    found: dict[BrokerId, int] = {}
+    for outstanding in context.outstanding.values():
+        found.setdefault(outstanding.broker, outstanding.sent_at_ms)
+    return found
+
+
+def powerless_since(powers: tuple[BrokerPower, ...]) -> int | None:
+    """Since when no registered broker obeys; None where one does, or none is registered."""
+    if not powers or any(each.standing is Standing.OBEYS for each in powers):
+        return None
+    return max(each.since_ms for each in powers)
+
+
+def refusing_epoch(context: Context) -> tuple[BrokerId, ...]:
+    """Registered brokers whose last answer was that our epoch is stale."""
+    stale = ErrorCode.STALE_CONTROLLER_EPOCH
+    answers = context.last_answers
+    return tuple(broker for broker in context.brokers if broker in answers and answers[broker].error == stale)
+
+
+def powerless_reason(context: Context, now_ms: int) -> str | None:
+    """Why an active controller has no power, in a sentence; None as long as it has, or has only just lost it."""
+    if context.role is not Role.ACTIVE:
+        return None
+    powers = of_brokers(context, now_ms)
+    since_ms = powerless_since(powers)
+    if since_ms is None or now_ms - since_ms < context.config.powerless_after_ms:
+        return None
+    return f"no registered broker accepts this controller's requests: {told(powers)}"
+
+
+def _powerless(powers: tuple[BrokerPower, ...], for_ms: int) -> str:
+    return f"no registered broker has accepted a request for {for_ms // 1000} s: {told(powers)}"
+
+
+def told(powers: tuple[BrokerPower, ...]) -> str:
+    """Brokers by standing, in words: `brokers 1, 2: it does not answer; broker 3: ...`."""
+    groups: dict[tuple[Standing, str | None], list[BrokerId]] = {}
+    for each in powers:
+        if each.standing is not Standing.OBEYS:
+            error = each.error if each.standing is Standing.FAILS else None
+            groups.setdefault((each.standing, error), []).append(each.broker)
+    return "; ".join(_told_group(brokers, *group) for group, brokers in groups.items())
+
+
+def _told_group(brokers: list[BrokerId], standing: Standing, error: str | None) -> str:
+    more = f" and {len(brokers) - _NAMED} more" if len(brokers) > _NAMED else ""
+    named = ", ".join(map(str, brokers[:_NAMED])) + more
+    who = f"broker {named}" if len(brokers) == 1 else f"brokers {named}"
+    return f"{who}: {standing.value}" + (f", {error}" if error else "")
+
+
+_NAMED: Final = 10
+
+
+# --- taking note --------------------------------------------------------------------------------------------------
+
+
+def note_answer(turn: Turn, broker: BrokerId, broker_epoch: BrokerEpoch, error: int) -> None:
+    """Remember what a broker's present incarnation answered at top level."""
+    context = turn.context
+    before = context.last_answers.get(broker)
+    is_same = before is not None and (before.broker_epoch, before.error) == (broker_epoch, error)
+    since_ms = before.since_ms if before is not None and is_same else turn.now_ms
+    context.last_answers[broker] = LastAnswer(broker_epoch, error, since_ms)
+    if error == ErrorCode.NONE:
+        context.had_power = True
+        if context.raises.leaps and 2 * _obeying(context) > len(context.brokers):
+            context.raises.settled()
+    else:
+        turn.watch_power()
+
+
+def _obeying(context: Context) -> int:
+    return sum(1 for last in context.last_answers.values() if last.error == ErrorCode.NONE)
+
+
+# --- acting -------------------------------------------------------------------------------------------------------
+
+
+def check(turn: Turn) -> None:
+    """Resign where no broker has obeyed for too long; look again as long as that may come, or a broker falls silent."""
+    context = turn.context
+    powers = of_brokers(context, turn.now_ms)
+    since_ms = powerless_since(powers)
+    if since_ms is not None and turn.now_ms - since_ms >= resignation_after_ms(context.config, powers):
+        step_back(turn, _powerless(powers, turn.now_ms - since_ms))
+    elif since_ms is not None or context.outstanding:
+        turn.watch_power()
+
+
+def resignation_after_ms(config: CoreConfig, powers: tuple[BrokerPower, ...]) -> int:
+    """How long a powerless tenure lasts."""
+    is_definite = all(each.standing in DEFINITE for each in powers)
+    return config.resign_refused_ms if is_definite else config.resign_silent_ms

@@ -1,0 +1,144 @@
+"""Looking, before control is taken, whether the registered brokers can be commanded. It is what nothing shows later.
+
+A controller that takes `/controller` and cannot command the brokers keeps those from leading that could: no broker's
+death is announced, no leader elected. So before an election and before a takeover each registered broker is probed with
+a request that changes nothing: a StopReplica without topics, under controller epoch -1 and without a broker epoch.
+Every broker checks the right ClusterAction first (CLUSTER_AUTHORIZATION_FAILED) and the controller epoch next. Its own
+is 0 at least, so that the answer of one that can be commanded is STALE_CONTROLLER_EPOCH, whatever it has seen before.
+
+    answer or sign                              verdict
+    STALE_CONTROLLER_EPOCH, NONE                can be commanded
+    CLUSTER_AUTHORIZATION_FAILED                cannot, until its authorizer allows it
+    no listener that Lethe speaks               cannot, until its listeners change
+    another error, no answer, no connection     does not answer: broken, or just starting
+
+The rule. No broker registered: go on, there is nothing to be powerless over. Some broker cannot be commanded: do not,
+since a cluster of which a controller commands a part is worse off than under Kafka's, which commands it whole. None can
+be commanded for sure: do not. Otherwise go on, and name those that do not answer: finishing deletions beside broken
+brokers is what this controller is for.
+
+Where control is not taken, the reason is shown (`Role.REFUSED`), and it is looked again after a while, and when brokers
+come or go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from controller.core.agenda_power import BrokersProbed, Preflight, RegistrationsListed, RegistrationsRead
+from controller.core.context import Context, Role
+from controller.core.effects import ProbeTarget, StandAgain
+from controller.core.endpoints import is_spoken
+from controller.core.events import ProbeOutcome
+from controller.core.turn import Turn
+from protocol.back_off import BackOff
+from protocol.kafka.control import StopReplicaRequest
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.vocabulary import Broker, BrokerId, ControllerEpoch
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadOutcome
+
+NO_CONTROLLER_EPOCH: Final = ControllerEpoch(-1)
+"""Below every epoch that a broker can have seen."""
+_COMMANDED: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE)
+_WHAT: Final = "taking control"
+_NAMED: Final = 10
+
+
+def probe_request(controller: BrokerId) -> StopReplicaRequest:
+    """The request that changes nothing: it names no topic, and every broker refuses its epoch."""
+    return StopReplicaRequest(controller, NO_CONTROLLER_EPOCH, ())
+
+
+def begin(turn: Turn, task: Preflight) -> None:
+    """Read which brokers are registered, and be told when that changes."""
+    turn.read((GetChildren(paths.broker_ids(), watch=True),), RegistrationsListed(task.then))
+
+
+def listed(turn: Turn, task: RegistrationsListed, outcomes: Sequence[ReadOutcome]) -> None:
+    """Read their registrations."""
+    names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    ids = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))
+    if ids:
+        turn.read((GetData(paths.broker_id(broker)) for broker in ids), RegistrationsRead(task.then, ids))
+    else:
+        _go_on(turn, Preflight(task.then))
+
+
+def were_read(turn: Turn, task: RegistrationsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Probe those that can be reached. Registrations that say nothing are nobody's, as after the election."""
+    context = turn.context
+    found = (_understood(broker, outcome) for broker, outcome in zip(task.ids, outcomes, strict=True))
+    brokers = tuple(broker for broker in found if broker is not None)
+    if not brokers:
+        _go_on(turn, Preflight(task.then))
+        return
+    endpoints = [(broker, context.control_endpoint(broker)) for broker in brokers]
+    unspoken = [f"broker {b.id} ({end.listener}: {end.protocol.name})" for b, end in endpoints if not is_spoken(end)]
+    if unspoken:
+        _stay(turn, f"Lethe speaks PLAINTEXT only and cannot command {_listed(unspoken)}")
+        return
+    targets = (ProbeTarget(broker.id, endpoint) for broker, endpoint in endpoints)
+    turn.probe(probe_request(context.config.controller_id), targets, BrokersProbed(task.then, brokers))
+
+
+def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | None:
+    if not isinstance(outcome, Data) or znodes.is_controller_registration(outcome.data):
+        return None
+    try:
+        found = znodes.decode_broker(broker, outcome.stat.czxid, outcome.data)
+    except znodes.MalformedZnode:
+        return None
+    return found if found.endpoints else None
+
+
+def probed(turn: Turn, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) -> None:
+    """Decide by the rule of this module."""
+    refused = [f"broker {each.broker}" for each in outcomes if each.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    silent = [each for each in outcomes if each.error not in (*_COMMANDED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
+    if refused:
+        _stay(
+            turn,
+            f"the authorizer of {_listed(refused)} refuses this controller (CLUSTER_AUTHORIZATION_FAILED): grant its "
+            "principal ClusterAction on the cluster",
+        )
+    elif len(silent) == len(outcomes):
+        why = _listed([f"broker {each.broker} ({_why(each)})" for each in silent])
+        _stay(turn, f"no registered broker answers a controller's request: {why}")
+    else:
+        for each in silent:
+            turn.refuse(f"broker/{each.broker}", "probing the broker before control is taken", _why(each))
+        _go_on(turn, Preflight(task.then))
+
+
+def _why(outcome: ProbeOutcome) -> str:
+    return outcome.problem or (error_name(outcome.error) if outcome.error is not None else "no answer")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _go_on(turn: Turn, task: Preflight) -> None:
+    forget(turn.context)
+    turn.do(task.then)
+
+
+def forget(context: Context) -> None:
+    """Control can be taken, or is not to be taken any more."""
+    context.preflights_failed, context.preflight_problem = 0, None
+
+
+def _stay(turn: Turn, why: str) -> None:
+    """Leave `/controller` to whoever can command the brokers, and look again later."""
+    context = turn.context
+    context.role = Role.REFUSED
+    context.preflights_failed += 1
+    context.refusal = why
+    if context.preflight_problem != why:
+        context.preflight_problem = why
+        turn.refuse("cluster", _WHAT, why)
+    back_off = BackOff(context.config.stand_back_off_min_ms, context.config.preflight_back_off_max_ms)
+    turn.set_timer(StandAgain(), turn.now_ms + back_off.wait_ms(context.preflights_failed))

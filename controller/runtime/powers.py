@@ -1,0 +1,74 @@
+"""Whether brokers obey this controller, for readiness, metrics, board and `/explain`: one look for all of them.
+
+The core derives it from what brokers answered; why a silent one is silent is known to its channel and added here. While
+a long step changes the core's memory on its own thread, the look before is shown again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from adapters.clock import Clock
+from controller.core import power
+from controller.core.context import Context, Role
+from controller.core.power import BrokerPower, Standing
+from controller.core.power_view import CAUSES, PowerView
+from controller.runtime.brokers import ChannelProblem
+from protocol.causes import remedy
+from protocol.journal import JsonValue
+from protocol.vocabulary import BrokerId
+
+Problems = Mapping[BrokerId, ChannelProblem]
+
+
+class PowerWatch:
+    """Looks at one controller's power."""
+
+    def __init__(
+        self, context: Context, is_stepping: Callable[[], bool], clock: Clock, problems: Callable[[], Problems]
+    ) -> None:
+        self._context = context
+        self._is_stepping = is_stepping
+        self._clock = clock
+        self._problems = problems
+        self._latest = PowerView()
+
+    def look(self) -> PowerView:
+        """The power as of now, or as of the last look between two steps."""
+        if not self._is_stepping():
+            self._latest = self._view()
+        return self._latest
+
+    def _view(self) -> PowerView:
+        context, now_ms = self._context, self._clock.now_ms()
+        if context.role is not Role.ACTIVE:
+            return PowerView(reason=context.refusal)
+        powers = power.of_brokers(context, now_ms)
+        since_ms = power.powerless_since(powers)
+        reason = power.powerless_reason(context, now_ms)
+        if reason is not None:
+            reason = "; ".join((reason, *self._silence(powers)))
+        refusing = [each for each in powers if each.standing in CAUSES]
+        note = context.raises.problem or (power.told(powers) if refusing and reason is None else None)
+        powerless_s = 0.0 if since_ms is None else (now_ms - since_ms) / 1000
+        return PowerView(powers, powerless_s, reason, note, context.raises.leaps)
+
+    def _silence(self, powers: tuple[BrokerPower, ...]) -> tuple[str, ...]:
+        problems = self._problems()
+        quiet = (each.broker for each in powers if each.standing in (Standing.SILENT, Standing.ASKED))
+        return tuple(f"broker {broker}: {problems[broker].what}" for broker in quiet if broker in problems)
+
+
+def power_json(view: PowerView) -> list[dict[str, JsonValue]]:
+    """The brokers that do not obey, as `/explain` and `/state` have them."""
+    return [
+        {
+            "broker": each.broker,
+            "cause": CAUSES[each.standing].name,
+            "meaning": each.standing.value,
+            "since_ms": each.since_ms,
+            "last_error": each.error,
+            "unblock": remedy(CAUSES[each.standing], "", broker=each.broker),
+        }
+        for each in view.refusing
+    ]

@@ -1,0 +1,78 @@
+"""Probes of brokers, each over a connection of its own, all at once and within seconds.
+
+A broker that has not answered within the limit is told as silent. As soon as one has answered, the others have a short
+time left: a broker that is gone and still registered must not delay a failover by the whole limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+from adapters.kafka.client import ClientError
+from controller.core.effects import ProbeBrokers, ProbeTarget
+from controller.core.events import ProbeOutcome
+from controller.runtime.brokers import MAX_PROBLEM_CHARS, Connect
+from protocol.kafka.codec import EncodedBody, encode_control_body
+from protocol.kafka.control import ApiKey
+from protocol.kafka.framing import ProtocolError
+from protocol.kafka.versions import InterBrokerProtocol, control_versions
+from protocol.vocabulary import NO_EPOCH
+
+LIMIT_MS: Final = 3_000
+"""For a probe, connecting included."""
+AFTER_FIRST_MS: Final = 500
+"""For all others, once a broker has answered."""
+
+
+class Prober:
+    """Probes brokers in the request version that the inter-broker protocol selects, as real orders go out."""
+
+    def __init__(
+        self, connect: Connect, ibp: InterBrokerProtocol, limit_ms: int = LIMIT_MS, after_first_ms: int = AFTER_FIRST_MS
+    ) -> None:
+        self._connect = connect
+        self._version = control_versions(ibp).of(ApiKey.STOP_REPLICA)
+        self._limit_ms = limit_ms
+        self._after_first_ms = after_first_ms
+
+    async def probe(self, effect: ProbeBrokers) -> tuple[ProbeOutcome, ...]:
+        """One outcome per target, in order."""
+        body = encode_control_body(effect.request, self._version)
+        async with asyncio.TaskGroup() as tasks:
+            probes = [
+                tasks.create_task(self._one(target, body), name=f"probe-broker-{target.broker}")
+                for target in effect.targets
+            ]
+            await self._wait(probes)
+            for each in probes:
+                each.cancel()
+        return tuple(
+            ProbeOutcome(target.broker, None, "no answer in time") if each.cancelled() else each.result()
+            for target, each in zip(effect.targets, probes, strict=True)
+        )
+
+    async def _wait(self, probes: Sequence[asyncio.Task[ProbeOutcome]]) -> None:
+        waiting = set(probes)
+        answered = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limit_ms / 1000) as limit:
+                while waiting:
+                    done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                    if not answered and any(each.result().error is not None for each in done):
+                        answered = True
+                        soon_s = asyncio.get_running_loop().time() + self._after_first_ms / 1000
+                        limit.reschedule(min(soon_s, limit.when() or soon_s))
+
+    async def _one(self, target: ProbeTarget, body: EncodedBody) -> ProbeOutcome:
+        try:
+            wire = await self._connect(target.endpoint)
+            try:
+                answer = await wire.send_body(body, NO_EPOCH)
+            finally:
+                await wire.close()
+        except (ClientError, ProtocolError) as error:
+            return ProbeOutcome(target.broker, None, str(error)[:MAX_PROBLEM_CHARS])
+        return ProbeOutcome(target.broker, answer.error)

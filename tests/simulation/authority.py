@@ -1,0 +1,108 @@
+"""Trouble with power: brokers that have seen a higher controller epoch, and a controller that no broker may obey.
+
+Both are drawn from a chance of their own, so that the other seeds run as they did before there was such a thing.
+
+* All agents that are up have seen a higher controller epoch than ZooKeeper says, as after a restored backup. Where most
+  registered brokers refuse, the controller heals that by itself; where fewer do, a person restarts them, as the
+  controller advises.
+* The authorizer of all brokers refuses one controller, from the beginning or from some moment on, for good. Another
+  controller has to lead.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING
+
+from broker.core.epochs import refusal
+from protocol.kafka.control import Addressed
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import BrokerId, ControllerEpoch
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Data
+from protocol.zookeeper.znodes import decode_controller_epoch
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.agents import AgentProcess, Answer
+    from tests.simulation.cluster import Cluster
+
+P_EPOCH_SEEN = 0.2
+P_REFUSED = 0.2
+REGISTERED_LONG_MS = 8_000
+"""Longer than any session lasts without its controller: a look before the election saw this registration."""
+
+
+class Authority:
+    """Whom brokers obey."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self.refused: BrokerId | None = None
+        """The controller that brokers refuse."""
+        self._from_the_beginning = False
+
+    def plan(self) -> None:
+        """Draw what is to come."""
+        random, chaos_ms = Random(f"authority {self._world.seed}"), self._cluster.mix.chaos_ms
+        if random.random() < P_EPOCH_SEEN:
+            by = random.choice((1, 2, 10, 1_000, 2_000_000))
+            self._world.after(random.randint(chaos_ms // 4, chaos_ms - 1), lambda: self._see_higher_epoch(by))
+        if random.random() < P_REFUSED:
+            victim = random.choice(self._cluster.controllers).id
+            self._from_the_beginning = random.random() < 0.6
+            at_ms = 0 if self._from_the_beginning else random.randint(0, chaos_ms - 1)
+            self._world.after(at_ms, lambda: self._refuse(victim))
+
+    def _see_higher_epoch(self, by: int) -> None:
+        self._world.note("world", f"brokers have seen a controller epoch that is higher by {by}")
+        for agent in self._cluster.agents.values():
+            agent.state.controller_epoch = ControllerEpoch(agent.state.controller_epoch + by)
+            agent.promise.controller_epoch = int(agent.state.controller_epoch)
+
+    def _refuse(self, victim: BrokerId) -> None:
+        self._world.note("world", f"the brokers' authorizer refuses controller {victim}")
+        self.refused = victim
+
+    # --- what brokers answer ---------------------------------------------------------------------------------------
+
+    def deliver(self, controller: BrokerId, agent: AgentProcess, addressed: Addressed, answer: Answer) -> None:
+        """Give the request to the agent, or the authorizer's refusal to whoever asked."""
+        if controller == self.refused:
+            answer(refusal(addressed.request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        else:
+            agent.receive(addressed, answer)
+
+    # --- people ----------------------------------------------------------------------------------------------------
+
+    def restart_few_that_refuse(self) -> bool:
+        """Restart the brokers that refuse the epoch in ZooKeeper, if they are half of the registered ones at most."""
+        found = self._cluster.ensemble.look(paths.controller_epoch())
+        epoch = decode_controller_epoch(found.data) if isinstance(found, Data) else 0
+        registered = self._cluster.registered()
+        agents = [self._cluster.agents[broker] for broker in registered]
+        refusing = [agent for agent in agents if agent.promise.controller_epoch > epoch]
+        if not refusing or 2 * len(refusing) > len(registered):
+            return False
+        for agent in refusing:
+            self._world.note(agent.name, "is restarted, since it refuses the controller's epoch")
+            self._cluster.restart_later(agent, after_ms=1)
+        return True
+
+    # --- judging ---------------------------------------------------------------------------------------------------
+
+    def election_is_allowed(self, controller: str) -> None:
+        """Nobody takes control whom brokers have refused since the beginning, with brokers registered for long."""
+        if not self._from_the_beginning or self.refused is None or controller != f"controller {self.refused}":
+            return
+        for broker in self._cluster.registered():
+            node = self._cluster.ensemble.model.node(paths.broker_id(broker))
+            since_ms = (
+                self._world.now_ms
+                if node is None
+                else int(json.loads(node.data or b"{}").get("timestamp", self._world.now_ms))
+            )
+            if self._world.now_ms - since_ms >= REGISTERED_LONG_MS:
+                raise Violation("power", f"{controller} takes control, and broker {broker} has refused it all the time")
