@@ -113,7 +113,7 @@ COMMON: Final = (
         Kind.LIST,
         "",
         "host:port of brokers (PLAINTEXT) through which the journal's lines also go into a topic; without any they do "
-        "not. It may be the cluster that is controlled. Needs lethe-kafka[clients].",
+        "not. It may be the cluster that is controlled.",
     ),
     Property(
         "lethe.journal.kafka.topic",
@@ -249,7 +249,7 @@ def read_journal_topic(values: Values) -> JournalTopicConfig | None:
     if problem := topic_name_problem(topic):
         values.wrong(topic_name, problem, f"choose another name, such as {DEFAULT_TOPIC}")
     if importlib.util.find_spec(CLIENT_PACKAGE) is None:
-        remedy = "pip install 'lethe-kafka[clients]', or remove the line"
+        remedy = "install Lethe with its dependencies (pip install aiokafka), or remove the line"
         values.wrong(name, f"the package {CLIENT_PACKAGE} is not installed, and writes to Kafka", remedy)
     return JournalTopicConfig(servers, topic)
 

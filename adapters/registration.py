@@ -1,4 +1,5 @@
-"""A broker's place in ZooKeeper: its registration, the cluster's id and roots, its word about a failed log directory.
+"""A process's place in ZooKeeper: its registration, the cluster's id and roots, a broker's word about a failed log
+directory.
 
 Registration is one multi: create the ephemeral znode with null data, then set its data expecting version 0. So the
 data appears at once, and the Stat that comes back has the czxid, which is the broker's epoch. Where the znode exists
@@ -7,14 +8,16 @@ already, its owner decides, as in Kafka:
     owner                              what happens
     this session                       it is ours: a reply was lost, or we were faster than we knew
     an earlier session of this process it is deleted and made anew
-    somebody else                      BrokerIdTaken
+    another process                    EphemeralTaken, for a broker BrokerIdTaken
     gone between the two               tried again
+
+A controller holds its id in the same way, by `/lethe/instances/<broker.id>`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from adapters.zookeeper.interface import ZooKeeperSession
@@ -53,8 +56,17 @@ class BrokerIdTaken(Exception):
         self.owner = owner
 
 
+class EphemeralTaken(Exception):
+    """Another process's session owns the ephemeral znode."""
+
+    def __init__(self, path: str, owner: int) -> None:
+        super().__init__(f"{path} belongs to ZooKeeper session {owner:#x}")
+        self.path = path
+        self.owner = owner
+
+
 class RegistrationFailed(Exception):
-    """ZooKeeper refused what a broker has to write; the message names the znode and the error."""
+    """ZooKeeper refused what a process has to write; the message names the znode and the error."""
 
 
 async def ensure_roots(session: ZooKeeperSession) -> None:
@@ -90,14 +102,27 @@ async def register_broker(
     path = paths.broker_id(broker.id)
     data = encode_broker(broker, timestamp_ms=timestamp_ms)
     making: list[Operation] = [Create(path, None, ephemeral=True), SetData(path, data, 0)]
-    operations = making
+    try:
+        return BrokerEpoch(await make_ephemeral(session, path, making, earlier_sessions))
+    except EphemeralTaken as taken:
+        raise BrokerIdTaken(broker.id, taken.owner) from taken
+
+
+async def make_ephemeral(
+    session: ZooKeeperSession, path: str, making: Sequence[Operation], earlier_sessions: Collection[int] = ()
+) -> int:
+    """Make the ephemeral znode by the operations `making`, unless this session owns it already; its czxid.
+
+    Raises EphemeralTaken, RegistrationFailed, SessionLost.
+    """
+    operations: Sequence[Operation] = making
     for _ in range(MAX_ATTEMPTS):
         outcome = await session.multi(operations)
         match outcome:
             case MultiDone(stats=stats):
                 last = stats[-1]
                 if last is not None:
-                    return BrokerEpoch(last.czxid)
+                    return last.czxid
             case MultiFailed(error=error) if error not in (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION):
                 raise RegistrationFailed(f"{path} cannot be written: {error.name}")
             case MultiFailed() | MultiUnknown():
@@ -108,12 +133,12 @@ async def register_broker(
             continue
         owner = found.stat.ephemeral_owner
         if owner == session.session_id:
-            return BrokerEpoch(found.stat.czxid)
+            return found.stat.czxid
         if owner not in earlier_sessions:
-            raise BrokerIdTaken(broker.id, owner)
-        logger.info("the registration of an earlier session (%#x) of this process is replaced", owner)
+            raise EphemeralTaken(path, owner)
+        logger.info("%s of an earlier session (%#x) of this process is replaced", path, owner)
         operations = [Delete(path, found.stat.version), *making]
-    raise RegistrationFailed(f"{path} kept changing while the broker tried to register")
+    raise RegistrationFailed(f"{path} kept changing while this process tried to make it")
 
 
 async def notify_log_dir_failure(session: ZooKeeperSession, broker_id: BrokerId) -> None:

@@ -1,4 +1,4 @@
-"""How a daemon is asked to stop from outside."""
+"""How a process is asked to stop from outside."""
 
 from __future__ import annotations
 
@@ -12,14 +12,24 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def stop_on_signals(stop: Callable[[str], None]) -> Iterator[None]:
-    """While the block runs SIGTERM and SIGINT call `stop` with a reason that can be shown. Where this is not the main
-    thread's event loop nothing happens: signals are then somebody else's."""
+def stop_on_signals(stop: Callable[[str], None], *, on_hangup: str | None = None) -> Iterator[None]:
+    """While the block runs SIGTERM, SIGINT and SIGHUP call `stop` with a reason that can be shown.
+
+    A daemon goes on after SIGHUP: it gives `on_hangup`, which says what is reloaded, and that is logged. Where this is
+    not the main thread's event loop no signal is handled.
+    """
     loop = asyncio.get_running_loop()
     handled: list[signal.Signals] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
+
+    def hang_up() -> None:
+        logger.warning("received SIGHUP: %s", on_hangup)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         try:
-            loop.add_signal_handler(number, stop, f"received {number.name}")
+            if number is signal.SIGHUP and on_hangup is not None:
+                loop.add_signal_handler(number, hang_up)
+            else:
+                loop.add_signal_handler(number, stop, f"received {number.name}")
             handled.append(number)
         except (NotImplementedError, RuntimeError, ValueError):
             logger.debug("signals cannot be handled on this thread")

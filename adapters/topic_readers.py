@@ -1,6 +1,6 @@
 """Who would notice that a topic goes, and when it was last written: consumer groups and offsets, asked of the brokers.
 
-Through aiokafka (the extra `clients`), over listeners without encryption. Nothing is asked that could bring a topic
+Through aiokafka, over listeners without encryption. Nothing is asked that could bring a topic
 into being: topics are named only in requests that create none. What cannot be asked is told as that, never as
 "nobody".
 """
@@ -90,7 +90,7 @@ async def ask_readers(
         from aiokafka.admin import AIOKafkaAdminClient
         from aiokafka.client import AIOKafkaClient
     except ImportError:
-        return nobody_asked("aiokafka is not installed: pip install 'lethe-kafka[clients]'", partitions)
+        return nobody_asked("aiokafka is not installed: pip install aiokafka", partitions)
     about: dict[str, Any] = {
         "bootstrap_servers": [f"{end.host}:{end.port}" for end in ends],
         "client_id": _CLIENT_ID,

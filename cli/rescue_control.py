@@ -113,7 +113,7 @@ def _instead(app: ControllerApp) -> str:
 
 async def in_control(means: Means, only_topics: frozenset[str] | None, work: Callable[[Guest], Awaitable[T]]) -> T:
     """Does the work while control is ours, and hands control back. Raises what the work raises."""
-    app = application(_configuration(means), only_topics=only_topics)
+    app = application(_configuration(means), only_topics=only_topics, holds_id=False)
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(app.run(), name="rescue-controller")

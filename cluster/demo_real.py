@@ -23,8 +23,7 @@ RECORD_BYTES: Final = 4096
 BATCH_BYTES: Final = 32_768
 """What a producer sends at once must fit into one segment."""
 WITHOUT_CLIENT: Final = (
-    "real brokers are filled by a producer, and aiokafka is not installed: pip install 'lethe-kafka[clients]', or give "
-    "--bytes 0"
+    "real brokers are filled by a producer, and aiokafka is not installed: pip install aiokafka, or give --bytes 0"
 )
 
 

@@ -3,7 +3,7 @@
 Theory of operation. Reads go many at a time (multiRead); how many is learnt from the size of earlier answers, so that
 one takes about `reply_target_bytes`. MultiRead arms no watch: where many GetData want one, each multiRead goes before
 one request that arms those of the znodes it found, relative to the zxid of its answer, so that what has changed in
-between goes off at once. Few watched GetData, watched GetChildren and watched Exists go one by one, pipelined.
+between goes off at once. Few watched GetData, watched GetChildren, and few or watched Exists go one by one, pipelined.
 
 MultiRead has no Exists: the data is read instead, which gives the same Stat. Of 10,000 znodes without data that took
 0.08 s, one by one it took 2.8 s. A znode that must not be read is asked about by a true Exists, which needs no right.
@@ -34,8 +34,9 @@ _REQUEST_BYTES: Final = 256 * 1024
 _PATH_OVERHEAD_BYTES: Final = 14
 """What a path costs in a multiRead beside its own bytes; in a request that arms watches it costs less."""
 _NOT_READABLE: Final = ReadFailed(ZkError.NO_AUTH)
-FEWEST_WATCHED: Final = 8
-"""Fewer watched reads are pipelined one by one: that takes one round trip, multiRead and watches take two."""
+FEWEST_TOGETHER: Final = 8
+"""Fewer watched reads, and fewer Exists, are pipelined one by one: that takes one round trip, while multiRead and
+watches take two, and so does a multiRead that meets a znode that must not be read."""
 
 
 class Way(enum.Enum):
@@ -92,9 +93,11 @@ class ReadQueue:
         self._bulk: deque[int] = deque()
         self._single: deque[int] = deque()
         watched = sum(read.watch and isinstance(read, GetData) for read in reads)
-        arms = experience.arms_watches and watched >= FEWEST_WATCHED
+        arms = experience.arms_watches and watched >= FEWEST_TOGETHER
+        finds_out = sum(isinstance(read, Exists) for read in reads) >= FEWEST_TOGETHER
         for place, read in enumerate(reads):
             alone = read.watch and not (arms and isinstance(read, GetData))
+            alone = alone or (isinstance(read, Exists) and not finds_out)
             (self._single if alone else self._bulk).append(place)
 
     @property

@@ -33,11 +33,17 @@ _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 _LEAST_ATTEMPT_S: Final = 0.1
 _CLOSE_LIMIT_S: Final = 2.0
+_TELL_AFTER_S: Final = 0.5
+_TELL_EVERY_S: Final = 5.0
 _CLOSED: Final = "closed"
 
 
 class SessionOver(Exception):
     """Internal: the session cannot be continued."""
+
+
+def _told(troubles: dict[Server, str]) -> str:
+    return "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items())
 
 
 class Link:
@@ -67,16 +73,34 @@ class Link:
         """The first handshake. Raises ZooKeeperUnavailable naming the servers and what became of each."""
         deadline = self._loop.time() + self.config.connection_timeout_ms / 1000
         troubles: dict[Server, str] = {}
+        telling = self._loop.create_task(self._tell_of(troubles), name="zookeeper-opening")
         try:
             await self._connect_before(deadline, troubles)
         except SessionOver as over:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
         except TimeoutError:
-            told = "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items()) or "no answer"
+            told = _told(troubles) or "no answer"
             raise ZooKeeperUnavailable(
                 f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({told}). Is ZooKeeper running, "
                 "and is zookeeper.connect right?"
             ) from None
+        finally:
+            telling.cancel()
+
+    async def _tell_of(self, troubles: dict[Server, str]) -> None:
+        """Says soon which servers are tried, and again and again what became of that."""
+        began = self._loop.time()
+        wait_s = _TELL_AFTER_S
+        while True:
+            await asyncio.sleep(wait_s)
+            logger.warning(
+                "still trying to reach ZooKeeper at %s after %.1f s of %.0f s: %s",
+                self.config.connect,
+                self._loop.time() - began,
+                self.config.connection_timeout_ms / 1000,
+                _told(troubles) or "no answer yet",
+            )
+            wait_s = _TELL_EVERY_S
 
     async def _connect_before(self, deadline: float, troubles: dict[Server, str]) -> None:
         """Tries server after server until one has taken the session up. Raises TimeoutError, SessionOver."""
@@ -93,8 +117,10 @@ class Link:
                     return
                 except (OSError, TimeoutError) as error:
                     # The last attempt has little time left: that nothing came then tells less than what came before.
-                    troubles[server] = str(error) or troubles.get(server, "no answer in time")
-                    logger.info("ZooKeeper %s: %s", server, troubles[server])
+                    before = troubles.get(server)
+                    troubles[server] = str(error) or before or "no answer in time"
+                    if troubles[server] != before:
+                        logger.info("ZooKeeper %s: %s", server, troubles[server])
                     self._next_server += 1
             self._fail_once_more()
 

@@ -71,6 +71,10 @@ GC_THRESHOLDS: Final = (50_000, 20, 50)
 """A request about many partitions is many small values without cycles: Python's default looks for some all the time."""
 CHECKPOINT_INTERVAL_S: Final = 5.0
 """Kafka's `replica.high.watermark.checkpoint.interval.ms`."""
+_RELOADS: Final = (
+    "the file is read at the start only, so nothing is reloaded and the agent goes on; restart it to read the file "
+    "again."
+)
 STOP_GRACE_MS: Final = 2_000
 """How long requests that are being carried out may take to be answered when the agent is stopped."""
 
@@ -161,7 +165,7 @@ class AgentApp:
             self.metrics.journal = journal.counts if journal.has_files else None
             self.metrics.journal_topic = journal.topic_counts
         try:
-            with stop_on_signals(self.stop):
+            with stop_on_signals(self.stop, on_hangup=_RELOADS):
                 await self._on_disk(self._log_dirs.open)
                 await self._run_tasks()
         except* (CannotStart, AddressUnavailable, ListenFailed) as problems:

@@ -31,10 +31,11 @@ from adapters.journal_open import open_journal
 from adapters.kafka.client import ConnectionFailed, KafkaConnection
 from adapters.kafka.server import ListenFailed, ServerLimits
 from adapters.logs import fields
+from adapters.registration import ensure_roots
 from adapters.service_manager import ServiceManager, service_manager
 from adapters.signals import stop_on_signals
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
+from adapters.zookeeper.interface import OpenSession
 from adapters.zookeeper.session import open_session
 from controller.core.config import CoreConfig
 from controller.core.context import Context
@@ -44,6 +45,7 @@ from controller.runtime.admin import AdminPages
 from controller.runtime.board.board import Board, BoardMemory
 from controller.runtime.brokers import Channels, ChannelSettings, Connect
 from controller.runtime.caches import CacheReader, ConnectToAsk
+from controller.runtime.instance import ControllerIdTaken, Instance
 from controller.runtime.listener import BrokerListener, relay_for
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
@@ -57,8 +59,6 @@ from controller.runtime.sources import sources
 from controller.runtime.timers import Timers
 from protocol.journal import Fact, FactType
 from protocol.vocabulary import Endpoint, SecurityProtocol
-from protocol.zookeeper.operations import Exists, Present
-from protocol.zookeeper.paths import PERSISTENT_ROOTS
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,10 @@ SWITCH_INTERVAL_S: Final = 0.001
 """How long a thread that computes keeps the interpreter while another one wants it. The event loop wants it briefly and
 often, for each piece of a large request that a socket takes: with Python's default of 5 ms a step on its thread and the
 encoding on another one hold up what they are to hand over."""
+_RELOADS: Final = (
+    "the file is read at the start only, so nothing is reloaded and the controller goes on; restart it to read the "
+    "file again. delete.topic.enable and unclean.leader.election.enable are followed in ZooKeeper without a restart."
+)
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 LISTENER_GRACE_MS: Final = 1_000
 """How long a stopping controller waits for brokers to take the answers that they have been given."""
@@ -105,14 +109,6 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
     )
 
 
-async def ensure_roots(session: ZooKeeperSession) -> None:
-    """Create the znodes that Kafka's brokers create when they start: a watch on children needs a parent."""
-    found = await session.read([Exists(path) for path in PERSISTENT_ROOTS])
-    for path, outcome in zip(PERSISTENT_ROOTS, found, strict=True):
-        if not isinstance(outcome, Present):
-            await session.ensure_path(path)
-
-
 def reachable_url(http: HttpServer) -> str:
     """Where others find the server: one that listens everywhere is found under the machine's name."""
     host = socket.gethostname() if http.host in _EVERYWHERE else http.host
@@ -131,12 +127,13 @@ class ControllerApp:
         *,
         only_topics: frozenset[str] | None = None,
         cache_look_rest: int | None = None,
+        holds_id: bool = True,
         manager: ServiceManager | None = None,
         connect_to_ask: ConnectToAsk | None = None,
     ) -> None:
         """`only_topics`: of the marked topics only these are deleted; None: all. `cache_look_rest`: see `CoreConfig`.
-        `manager` is told how it is. `connect_to_ask` opens the connections on which metadata caches are read; None:
-        Kafka's protocol over TCP."""
+        `holds_id`: it is a daemon, and the only one of its id. `manager` is told how it is. `connect_to_ask` opens the
+        connections on which metadata caches are read; None: Kafka's protocol over TCP."""
         self.started = asyncio.Event()
         """Set when the HTTP server listens and the tasks run; a ZooKeeper session may still be missing."""
         self.http: HttpServer | None = None
@@ -146,6 +143,8 @@ class ControllerApp:
         self._only_topics = only_topics
         self._cache_look_rest = cache_look_rest
         self._connect_to_ask = connector(config) if connect_to_ask is None else connect_to_ask
+        # One that only lasts as long as a command leaves nothing in ZooKeeper, and ends when its terminal does.
+        self._holds_id = holds_id
         self._open_session = open_session
         self._connect = connect
         self._clock = SystemClock() if clock is None else clock
@@ -180,10 +179,10 @@ class ControllerApp:
             logger.warning("%s", warning)
         journal = self._open_journal()
         try:
-            with stop_on_signals(self.stop):
+            with stop_on_signals(self.stop, on_hangup=_RELOADS if self._holds_id else None):
                 await self._run_tasks(journal)
         except ExceptionGroup as errors:
-            unavailable = errors.subgroup((AddressUnavailable, ListenFailed))
+            unavailable = errors.subgroup((AddressUnavailable, ListenFailed, ControllerIdTaken))
             if unavailable is not None:
                 logger.critical("%s", unavailable.exceptions[0])
                 return ExitCode.CANNOT_START
@@ -207,7 +206,8 @@ class ControllerApp:
                 listener.control_lost(f"the ZooKeeper session was lost: {event.reason}")
             loop.session_lost(event)
 
-        sessions = SessionKeeper(self._open_session, post=queue.post, overtake=session_lost, prepare=ensure_roots)
+        prepare = Instance(self._config.controller_id).prepare if self._holds_id else ensure_roots
+        sessions = SessionKeeper(self._open_session, post=queue.post, overtake=session_lost, prepare=prepare)
         async with asyncio.TaskGroup() as tasks:
             channels = Channels(
                 tasks,
@@ -353,6 +353,7 @@ def application(
     *,
     only_topics: frozenset[str] | None = None,
     cache_look_rest: int | None = None,
+    holds_id: bool = True,
     manager: ServiceManager | None = None,
 ) -> ControllerApp:
     """A controller over real ZooKeeper and real brokers. Raises ValueError for a contradictory one."""
@@ -372,6 +373,7 @@ def application(
         connector(config),
         only_topics=only_topics,
         cache_look_rest=cache_look_rest,
+        holds_id=holds_id,
         manager=manager,
     )
 

@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from adapters.logs import fields
-from adapters.zookeeper.interface import OpenSession, ZooKeeperSession, ZooKeeperUnavailable
+from adapters.registration import RegistrationFailed
+from adapters.zookeeper.interface import OpenSession, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
 from adapters.zookeeper.interface import SessionLost as SessionIsLost
 from controller.core.events import External, SessionEstablished, SessionLost, from_watch
+from controller.runtime.instance import ControllerIdTaken
 from protocol.back_off import BackOff
 from protocol.zookeeper.operations import WatchFired
 
@@ -78,12 +80,14 @@ class SessionKeeper:
             self._renewal.set_result(reason)
 
     async def run(self) -> None:
-        """Open sessions until cancelled; then the present one is closed."""
+        """Open sessions until cancelled; then the present one is closed. Raises ControllerIdTaken."""
         while True:
             await asyncio.sleep(self._back_off.wait_ms(self._attempts) / 1000)
             try:
                 await self._hold_one_session()
-            except (ZooKeeperUnavailable, SessionIsLost, OSError) as error:
+            except ControllerIdTaken:
+                raise
+            except (ZooKeeperUnavailable, SessionIsLost, RegistrationFailed, WriteRefused, OSError) as error:
                 self._note_failure(str(error))
             except Exception:
                 # Whatever it is, a controller without ZooKeeper can only try again.

@@ -28,6 +28,7 @@ MIGRATION: Final = "/migration"
 LETHE: Final = "/lethe"
 DELETIONS_PAUSED: Final = "/lethe/deletions_paused"
 CONTROLLERS: Final = "/lethe/controllers"
+INSTANCES: Final = "/lethe/instances"
 
 DEFAULT_ENTITY: Final = "<default>"
 """Name under which the default of an entity type is configured."""
@@ -224,6 +225,11 @@ def lethe() -> str:
 def deletions_paused() -> str:
     """While it exists, no deletion goes on."""
     return DELETIONS_PAUSED
+
+
+def instance(controller: BrokerId) -> str:
+    """Ephemeral: the one running controller process of that id."""
+    return f"{INSTANCES}/{controller}"
 
 
 def controllers() -> str:

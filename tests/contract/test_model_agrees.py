@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from adapters.zookeeper.bulk import FEWEST_WATCHED
+from adapters.zookeeper.bulk import FEWEST_TOGETHER
 from protocol.zookeeper.operations import (
     Check,
     Create,
@@ -113,7 +113,7 @@ async def play(seed: int, clients: Clients) -> list[Step]:
             else:
                 reads = [random_read(source) for _ in range(source.randint(1, 4))]
                 if source.random() < 0.3:
-                    reads += [GetData(source.choice((*PATHS, "/")), watch=True) for _ in range(FEWEST_WATCHED)]
+                    reads += [GetData(source.choice((*PATHS, "/")), watch=True) for _ in range(FEWEST_TOGETHER)]
                 answer = await history.read(who, reads)
             steps.append((who, answer, await history.fired()))
     return steps

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from adapters.zookeeper.bulk import FEWEST_WATCHED
+from adapters.zookeeper.bulk import FEWEST_TOGETHER
 from adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
 from protocol.zookeeper.operations import (
     Children,
@@ -160,7 +160,7 @@ class FakeSession:
 
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         await self._turn()
-        if sum(read.watch and isinstance(read, GetData) for read in reads) < FEWEST_WATCHED:
+        if sum(read.watch and isinstance(read, GetData) for read in reads) < FEWEST_TOGETHER:
             return [self._model.read(self._session_id, read) for read in reads]
         outcomes = [
             self._model.read(self._session_id, read._replace(watch=False) if isinstance(read, GetData) else read)

@@ -342,7 +342,7 @@ def test_without_a_client_there_is_no_journal_topic(tmp_path: Path, monkeypatch:
     text = "broker.id=1\nzookeeper.connect=a\nlethe.journal.kafka.bootstrap.servers=k:1\n"
     (problem,) = controller_problems(text, tmp_path)
     assert "the package nobody_has_this is not installed" in problem
-    assert "pip install 'lethe-kafka[clients]'" in problem
+    assert "pip install aiokafka" in problem
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.zookeeper.bulk import FEWEST_WATCHED, Experience, Job, ReadQueue, Way
+from adapters.zookeeper.bulk import FEWEST_TOGETHER, Experience, Job, ReadQueue, Way
 from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
 from adapters.zookeeper.wire import Found
 from protocol.zookeeper.operations import (
@@ -33,34 +33,37 @@ def answer(reads: list[Read], job: Job, size: int = 10) -> Answer:
 def test_reads_without_a_watch_go_together_and_a_few_others_alone() -> None:
     reads: list[Read] = [GetData("/a"), GetData("/b", True), GetChildren("/c"), Exists("/d"), Exists("/e", True)]
     queue = ReadQueue(reads, Experience(1_000_000))
-    assert [queue.next_job() for _ in range(4)] == [
-        Job((0, 2, 3), Way.TOGETHER),
+    assert [queue.next_job() for _ in range(5)] == [
+        Job((0, 2), Way.TOGETHER),
         Job((1,), Way.ALONE),
+        Job((3,), Way.ALONE),
         Job((4,), Way.ALONE),
         None,
     ]
 
 
 def test_exists_is_answered_from_the_data_and_asked_alone_where_that_must_not_be_read() -> None:
-    reads: list[Read] = [Exists("/marker"), Exists("/secret"), Exists("/gone"), GetData("/secret")]
+    more = [Exists(f"/{number}") for number in range(FEWEST_TOGETHER)]
+    reads: list[Read] = [Exists("/marker"), Exists("/secret"), Exists("/gone"), GetData("/secret"), *more]
     queue = ReadQueue(reads, Experience(1_000_000))
     together = queue.next_job()
-    assert together == Job((0, 1, 2, 3), Way.TOGETHER)
+    assert together == Job(tuple(range(len(reads))), Way.TOGETHER)
     refused, missing, marker = ReadFailed(ZkError.NO_AUTH), ReadFailed(ZkError.NO_NODE), Present(STAT, 17, 18)
-    queue.settle(together, Answer(1, None, [Found(marker, 500), refused, missing, refused]))
+    found = [Found(marker, 500)] * len(more)
+    queue.settle(together, Answer(1, None, [Found(marker, 500), refused, missing, refused, *found]))
     alone = queue.next_job()
     assert alone == Job((1,), Way.ALONE)
     queue.settle(alone, Answer(2, None, Present(STAT, 5, 6)))
     assert queue.next_job() is None
-    assert queue.outcomes == [marker, Present(STAT, 5, 6), missing, refused]
+    assert queue.outcomes == [marker, Present(STAT, 5, 6), missing, refused, *([marker] * len(more))]
 
 
 def test_the_data_that_comes_with_exists_counts_for_the_size_of_answers() -> None:
     experience = Experience(1_000_000)
-    queue = ReadQueue([Exists("/large")], experience)
+    queue = ReadQueue([Exists("/large")] * FEWEST_TOGETHER, experience)
     job = queue.next_job()
     assert job is not None
-    queue.settle(job, Answer(1, None, [Found(Present(STAT), 400_000)]))
+    queue.settle(job, Answer(1, None, [Found(Present(STAT), 400_000)] * FEWEST_TOGETHER))
     assert experience.chunk == 2
 
 
@@ -69,11 +72,11 @@ def watched(count: int) -> list[Read]:
 
 
 def test_many_watches_follow_what_was_found_at_the_zxid_of_that_answer() -> None:
-    reads = [*watched(FEWEST_WATCHED), GetData("/plain"), GetChildren("/c", watch=True)]
+    reads = [*watched(FEWEST_TOGETHER), GetData("/plain"), GetChildren("/c", watch=True)]
     queue = ReadQueue(reads, Experience(1_000_000))
     together, alone = queue.next_job(), queue.next_job()
-    assert together == Job(tuple(range(FEWEST_WATCHED + 1)), Way.TOGETHER)
-    assert alone == Job((FEWEST_WATCHED + 1,), Way.ALONE)
+    assert together == Job(tuple(range(FEWEST_TOGETHER + 1)), Way.TOGETHER)
+    assert alone == Job((FEWEST_TOGETHER + 1,), Way.ALONE)
     assert queue.next_job() is None
     good = answer(reads, together).value
     good[2] = ReadFailed(ZkError.NO_NODE)

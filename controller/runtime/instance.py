@@ -1,0 +1,106 @@
+"""One process for each controller id: a controller holds an ephemeral znode for as long as its session lives.
+
+Two processes under one `broker.id` cannot be told apart: brokers, `/controller`, metrics and the journal know a
+controller by its id only. So each process makes `/lethe/instances/<broker.id>` before it stands for election. Where
+the id is taken it waits as long as the session of a process that was killed can last, and then refuses to go on:
+
+    who has the id                                    what happens
+    nobody                                            it is ours
+    an earlier session of this process                it is ours
+    a process that goes within that time              it is ours then
+    a controller that stays                           ControllerIdTaken
+    a broker in /brokers/ids that stays               ControllerIdTaken
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from typing import Final
+
+import orjson
+
+from adapters.registration import EphemeralTaken, ensure_roots, make_ephemeral
+from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, Data, GetData, Operation, SetData
+from protocol.zookeeper.znodes import is_controller_registration
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 0.25
+PATIENCE_AFTER_S = 1.0
+"""How much longer than a session can last a killed process is waited for."""
+KEPT_SESSIONS: Final = 16
+"""Earlier sessions of this process whose znode may still be there."""
+_SHOWN: Final = 200
+
+
+class ControllerIdTaken(Exception):
+    """Another process runs under this controller's id: says which, and what to do."""
+
+
+class Instance:
+    """Holds the id `controller`, in one session after the other."""
+
+    def __init__(self, controller: BrokerId) -> None:
+        self._controller = controller
+        self._earlier: list[int] = []
+
+    async def prepare(self, session: ZooKeeperSession) -> None:
+        """Make the roots that a controller watches, and hold its id. Raises ControllerIdTaken, SessionLost,
+        RegistrationFailed."""
+        await ensure_roots(session)
+        await session.ensure_path(paths.INSTANCES)
+        path = paths.instance(self._controller)
+        making: list[Operation] = [Create(path, None, ephemeral=True), SetData(path, _who_we_are(), 0)]
+        patience_s = max(0.0, 1.5 * session.negotiated_timeout_ms / 1000 + PATIENCE_AFTER_S)
+        until_s = time.monotonic() + patience_s
+        told = False
+        try:
+            while True:
+                taken = await self._broker_of_this_id(session)
+                if taken is None:
+                    try:
+                        await make_ephemeral(session, path, making, self._earlier)
+                        return
+                    except EphemeralTaken as held:
+                        taken = await self._process(session, held)
+                if time.monotonic() >= until_s:
+                    raise ControllerIdTaken(
+                        f"{taken}: stop it, or give this controller a broker.id of its own (it is {self._controller})"
+                    )
+                if not told:
+                    logger.warning("%s; waiting up to %.0f s for it to go", taken, patience_s)
+                    told = True
+                await asyncio.sleep(POLL_S)
+        finally:
+            self._earlier = [*self._earlier, session.session_id][-KEPT_SESSIONS:]
+
+    async def _broker_of_this_id(self, session: ZooKeeperSession) -> str | None:
+        (found,) = await session.read([GetData(paths.broker_id(self._controller))])
+        if isinstance(found, Data) and not is_controller_registration(found.data):
+            return f"broker {self._controller} is registered in {paths.BROKER_IDS}, under the id of this controller"
+        return None
+
+    async def _process(self, session: ZooKeeperSession, held: EphemeralTaken) -> str:
+        (found,) = await session.read([GetData(held.path)])
+        where = _where(found.data) if isinstance(found, Data) else ""
+        return f"another process{where} runs as controller {self._controller} (ZooKeeper session {held.owner:#x})"
+
+
+def _where(data: bytes | None) -> str:
+    """For people; nothing where the znode does not say it as we do."""
+    try:
+        said = orjson.loads(data or b"")
+        return f" ({said['host']}, process {said['pid']})"[:_SHOWN]
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        return ""
+
+
+def _who_we_are() -> bytes:
+    return orjson.dumps({"host": socket.gethostname(), "pid": os.getpid()})
