@@ -11,7 +11,7 @@ from adapters.topic_admin import NoCluster
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer
 from cli.log_dirs import LogDirs, parse_log_dirs
-from cli.options import AsJson, ZooKeeper
+from cli.options import AsJson, Names, TopicNames, ZooKeeper, given
 from cli.running import finish
 from cli.zookeeper_access import with_session
 from protocol.vocabulary import topic_name_problem
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from survey.evidence import Told
 
-Topic = Annotated[str | None, typer.Argument(help="The topic; or --all.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="All topics that are marked for deletion.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Go on looking until nothing is marked any more.")]
 Without = Annotated[
@@ -47,7 +46,8 @@ IntervalMs = Annotated[int, typer.Option("--interval-ms", min=100, help="How oft
 
 def explain(
     zookeeper: ZooKeeper,
-    topic: Topic = None,
+    names: Names = None,
+    topic_names: TopicNames = None,
     every: All = False,
     watch: Watch = False,
     without_controller: Without = False,
@@ -59,13 +59,19 @@ def explain(
 ) -> None:
     """Say why a topic is not gone yet: what it waits for, since when, and what would unblock it.
 
-    Exit code 0 where there is something to explain; 1 where nothing of the topic is left; 3 where nothing is left as
-    far as could be seen, as with a broker that is down and whose log directories were not named.
+    Exit code 0 where there is something to explain; 1 where there is no trace of the topic, which was deleted or never
+    was; 3 where there is none as far as could be seen, as with a broker that is down and whose log directories were not
+    named.
     """
 
+    topics = given(names, topic_names)
+    topic = topics[0] if topics else None
+
     async def run() -> Answer:
-        if (topic is None) is not every:
+        if bool(topics) is every:
             raise ValueError("name a topic, or give --all")
+        if len(topics) > 1:
+            raise ValueError(f"explain is about one topic or --all, not about {len(topics)}: {', '.join(topics)}")
         if topic is not None and (problem := topic_name_problem(topic)) is not None:
             raise ValueError(f"topic {topic!r}: {problem}")
         if controller_url is not None and without_controller:
@@ -110,7 +116,8 @@ async def explained(
     """Why that topic is not gone, or (None) why each marked one is not. Raises NoCluster."""
     from cli import explain_show
     from survey.examine import asker, examine
-    from survey.explain import explain_all
+    from survey.explain import Verdict, explain_all
+    from survey.similar import similar_names
 
     (ids,) = await session.read([Exists(paths.BROKER_IDS)])
     if not isinstance(ids, Present):
@@ -119,7 +126,11 @@ async def explained(
         session, None if topic is None else [topic], asker(timeout_ms), told=told, log_dirs=log_dirs
     )
     found = explain_all(evidence)
-    return explain_show.many(evidence, found) if topic is None else explain_show.one(evidence, found[0])
+    if topic is None:
+        return explain_show.many(evidence, found)
+    is_missing = found[0].verdict in (Verdict.GONE, Verdict.UNSEEN)
+    similar = await similar_names(session, topic, evidence.survey, asker(timeout_ms)) if is_missing else ()
+    return explain_show.one(evidence, found[0], similar)
 
 
 async def _told(

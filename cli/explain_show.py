@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cli.answer import Answer, Exit, Table
+from protocol.topic_names import suggestion
 from survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
 from survey.evidence import Evidence
 from survey.explain import CLEAN, Explanation, Verdict, unseen_words
@@ -17,8 +18,9 @@ MAX_ROWS: Final = 40
 MAX_TOPICS: Final = 50
 
 
-def one(evidence: Evidence, found: Explanation) -> Answer:
-    """The answer about one topic. Exit code 1 where nothing of it is left, 3 where that could not be seen whole."""
+def one(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> Answer:
+    """The answer about one topic; `similar` are names that may have been meant. Exit code 1 where there is no trace of
+    it, 3 where that could not be seen whole."""
     now_ms = evidence.survey.taken_at_ms
     code = {Verdict.GONE: Exit.NO, Verdict.UNSEEN: Exit.UNREACHABLE}.get(found.verdict, Exit.OK)
     tables = []
@@ -41,8 +43,8 @@ def one(evidence: Evidence, found: Explanation) -> Answer:
     if evidence.survey.problems and found.verdict is not Verdict.GONE:
         tables.append(Table(("where", "why"), evidence.survey.problems[:MAX_ROWS], "Could not be seen"))
     return Answer(
-        explanations_to_json(evidence, [found], replicas=True),
-        (*_headline(evidence, found), *_from_where(evidence, found)),
+        {**explanations_to_json(evidence, [found], replicas=True), "did_you_mean": [*similar]},
+        (*_headline(evidence, found, similar), *_from_where(evidence, found)),
         tuple(tables),
         code,
     )
@@ -75,13 +77,15 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     return Answer(data, (line, *_from_where(evidence, found[0])), (causes, topics))
 
 
-def _headline(evidence: Evidence, found: Explanation) -> list[str]:
+def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> list[str]:
     topic, now_ms = found.topic, evidence.survey.taken_at_ms
+    asked = suggestion(similar) or "."
     match found.verdict:
         case Verdict.GONE:
-            return [f"{topic} is gone: {CLEAN}."]
+            return [f"There is no topic {topic}, and no trace of one: {CLEAN}{asked}"]
         case Verdict.UNSEEN:
-            return [f"{topic} is gone as far as could be seen: {unseen_words(evidence.survey)}."]
+            words = unseen_words(evidence.survey)
+            return [f"There is no topic {topic}, and no trace of one as far as could be seen: {words}{asked}"]
         case _:
             pass
     lines = []

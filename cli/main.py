@@ -26,6 +26,7 @@ from cli import (
     topics,
     zookeeper,
 )
+from cli.commands import Command
 
 app = typer.Typer(
     name="lethe",
@@ -38,20 +39,20 @@ app = typer.Typer(
     with a command line, or with a file that it names, is said before the cluster is asked.
     """,
 )
-app.command("controller")(controller.controller)
-app.command("broker")(broker.broker)
-app.command("zookeeper")(zookeeper.zookeeper)
+app.command("controller", cls=Command)(controller.controller)
+app.command("broker", cls=Command)(broker.broker)
+app.command("zookeeper", cls=Command)(zookeeper.zookeeper)
 app.add_typer(topics.app, name="topics")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(partitions.app, name="partitions")
-pipeline.app.command("stream")(pipeline_stream.stream_command)
+pipeline.app.command("stream", cls=Command)(pipeline_stream.stream_command)
 app.add_typer(pipeline.app, name="pipeline")
-app.command("survey")(survey.survey)
-app.command("explain")(explain.explain)
-app.command("rescue")(rescue.rescue)
-app.command("controller-resign")(controller_resign.controller_resign)
-app.command("report")(report.report)
-app.command("demo")(demo.demo)
+app.command("survey", cls=Command)(survey.survey)
+app.command("explain", cls=Command)(explain.explain)
+app.command("rescue", cls=Command)(rescue.rescue)
+app.command("controller-resign", cls=Command)(controller_resign.controller_resign)
+app.command("report", cls=Command)(report.report)
+app.command("demo", cls=Command)(demo.demo)
 
 
 def _show_version(wanted: bool) -> None:

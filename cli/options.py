@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -20,9 +21,23 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON."
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 ExcludeInternal = Annotated[bool, typer.Option("--exclude-internal", help="Leave Kafka's internal topics out.")]
 TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to wait at most, in milliseconds.")]
-Expression = Annotated[
-    str | None,
-    typer.Option(
-        "--topic", help="A topic, or a regular expression that has to match the whole name.", show_default=False
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC", help="Topics, by name; also by --topic.", show_default=False)
+]
+TopicNames = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="The same as the argument; may be repeated.", show_default=False),
+]
+Expressions = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TOPIC",
+        help="Topics: names, or regular expressions that have to match whole names; also by --topic.",
+        show_default=False,
     ),
 ]
+
+
+def given(names: Sequence[str] | None, topic: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of both ways to give them, each once, arguments first."""
+    return tuple(dict.fromkeys((*(names or ()), *(topic or ()))))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from cli import partitions_elect, partitions_reassign
+from cli.commands import Command
 
 app = typer.Typer(no_args_is_help=True, help="Move replicas to other brokers, and elect leaders.")
-app.command("reassign")(partitions_reassign.reassign)
-app.command("elect")(partitions_elect.elect)
+app.command("reassign", cls=Command)(partitions_reassign.reassign)
+app.command("elect", cls=Command)(partitions_elect.elect)

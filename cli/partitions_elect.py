@@ -17,7 +17,7 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cli.acting_controller import acting_controller
 from cli.answer import Answer, Exit, Table
 from cli.asking import ask_user
-from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from cli.options import AsJson, DryRun, TimeoutMs, TopicNames, ZooKeeper, given
 from cli.partitions_elect_unclean import unclean_election
 from cli.progress import wait_for_all
 from cli.render import note
@@ -30,7 +30,9 @@ from protocol.vocabulary import TopicPartition
 
 Partitions = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TOPIC[:PARTITION]", help="Topics, or single partitions.", show_default=False),
+    typer.Argument(
+        metavar="TOPIC[:PARTITION]", help="Topics, or single partitions; also by --topic.", show_default=False
+    ),
 ]
 Preferred = Annotated[bool, typer.Option("--preferred", help="Let the preferred (first) replicas lead.")]
 Unclean = Annotated[
@@ -61,6 +63,7 @@ class Election(NamedTuple):
 def elect(
     zookeeper: ZooKeeper,
     partitions: Partitions = None,
+    topic: TopicNames = None,
     preferred: Preferred = False,
     unclean: Unclean = False,
     every: All = False,
@@ -74,14 +77,16 @@ def elect(
     Exit code 1 where an election cannot be, or did not come out so; 4 where no controller took it up in time.
     """
 
+    named = given(partitions, topic)
+
     async def command() -> Answer:
         if preferred == unclean:
             raise ValueError("give either --preferred or --unclean")
         if every and unclean:
             raise ValueError("--all is for --preferred only: unclean elections lose records, so name the partitions")
-        if every == bool(partitions):
+        if every == bool(named):
             raise ValueError("name partitions as TOPIC or TOPIC:PARTITION" + ("" if unclean else ", or give --all"))
-        selectors = [parse_selector(text) for text in partitions or ()]
+        selectors = [parse_selector(text) for text in named]
         if unclean:
             confirm = None if yes else ask_user
             return await with_session(

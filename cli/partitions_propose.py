@@ -9,6 +9,7 @@ from adapters.partition_views import view_partitions
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Refusal
 from controller.core.placement import BrokerRack, PlacementError, place_replicas
+from protocol.topic_names import unknown_topic
 from protocol.vocabulary import TopicPartition
 
 Targets = dict[TopicPartition, tuple[int, ...]]
@@ -30,7 +31,7 @@ async def proposal(
     views = await view_partitions(session, names)
     for name in names:
         if name in views.problems or name not in views.by_topic:
-            raise Refusal(views.problems.get(name, f"topic {name!r} does not exist"))
+            raise Refusal(views.problems.get(name) or unknown_topic(name, views.there.names))
     absent = [broker for broker in brokers if broker not in views.brokers]
     if absent:
         raise Refusal(f"--brokers names brokers that are not registered: {absent}")

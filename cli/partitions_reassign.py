@@ -29,6 +29,7 @@ from cli.zookeeper_access import selection, with_session
 from protocol.journal import JsonValue
 from protocol.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
 from protocol.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
+from protocol.topic_names import unknown_topic
 from protocol.vocabulary import TopicPartition
 from protocol.zookeeper.znodes import MalformedZnode
 
@@ -186,7 +187,7 @@ def _moves(views: PartitionViews, targets: dict[TopicPartition, tuple[int, ...]]
         if tp.topic in views.problems:
             problems.append(views.problems[tp.topic])
         elif tp.topic not in known:
-            problems.append(f"topic {tp.topic!r} does not exist")
+            problems.append(unknown_topic(tp.topic, views.there.names))
         elif tp not in views.assignments:
             problems.append(f"topic {tp.topic} has no partition {tp.partition}")
         else:

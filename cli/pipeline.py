@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cli.answer import Answer, Exit, Refusal, Table
+from cli.commands import Command
 from cli.lake_options import (
     Conf,
     Lake,
@@ -74,7 +75,7 @@ Wait = Annotated[
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many rows to show at most.")]
 
 
-@app.command("run")
+@app.command("run", cls=Command)
 def run_command(
     lake: Lake,
     journal: Journals = None,
@@ -113,7 +114,7 @@ def run_command(
     )
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 def show_command(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Which table; `lethe pipeline tables` names them.")],
     lake: MadeLake,
@@ -126,7 +127,7 @@ def show_command(
     finish_sync(lambda: show(table, lake, limit, first, last), as_json=as_json)
 
 
-@app.command("tables")
+@app.command("tables", cls=Command)
 def tables_command(
     lake: Annotated[str | None, typer.Option("--lake", metavar="DIR", help="Count their rows in this lake.")] = None,
     as_json: AsJson = False,

@@ -14,7 +14,7 @@ import typer
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
 from cli.asking import Confirm, ask_user, demand_agreement
-from cli.options import AsJson, DryRun, ZooKeeper
+from cli.options import AsJson, DryRun, Names, ZooKeeper, given
 from cli.render import note
 from cli.running import finish
 from cli.zookeeper_access import with_session
@@ -31,7 +31,7 @@ QUESTION: Final = "Take control of the cluster and finish what can be finished?"
 
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", help="Only this topic (repeatable); other markers stay as they are.", show_default=False),
+    typer.Option("--topic", help="The same as the argument; may be repeated.", show_default=False),
 ]
 EvenIfDisabled = Annotated[
     bool,
@@ -67,6 +67,7 @@ Listener = Annotated[
 
 def rescue(
     zookeeper: ZooKeeper,
+    names: Names = None,
     topic: Topics = None,
     even_if_disabled: EvenIfDisabled = False,
     dry_run: DryRun = False,
@@ -93,7 +94,7 @@ def rescue(
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     wish = Wish(
         zookeeper,
-        tuple(dict.fromkeys(topic or ())),
+        given(names, topic),
         even_if_disabled,
         dry_run,
         timeout_ms,
@@ -121,7 +122,7 @@ def check(wish: Wish) -> None:
         if problem is not None:
             raise Refusal(f"topic {name!r}: {problem}", Exit.USAGE)
     if wish.even_if_disabled and not wish.topics:
-        raise Refusal("--even-if-disabled deletes what the cluster keeps: name each topic with --topic", Exit.USAGE)
+        raise Refusal("--even-if-disabled deletes what the cluster keeps: name each topic", Exit.USAGE)
     if wish.ibp is not None:
         InterBrokerProtocol.parse(wish.ibp)
 

@@ -13,14 +13,15 @@ from cli import (
     topics_pause_deletions,
     topics_resume_deletions,
 )
+from cli.commands import Command
 
 app = typer.Typer(
     no_args_is_help=True, help="Create, list, describe, alter and delete topics, as kafka-topics.sh does."
 )
-app.command("create")(topics_create.create)
-app.command("list")(topics_list.list_topics)
-app.command("describe")(topics_describe.describe)
-app.command("alter")(topics_alter.alter)
-app.command("delete")(topics_delete.delete)
-app.command("pause-deletions")(topics_pause_deletions.pause)
-app.command("resume-deletions")(topics_resume_deletions.resume)
+app.command("create", cls=Command)(topics_create.create)
+app.command("list", cls=Command)(topics_list.list_topics)
+app.command("describe", cls=Command)(topics_describe.describe)
+app.command("alter", cls=Command)(topics_alter.alter)
+app.command("delete", cls=Command)(topics_delete.delete)
+app.command("pause-deletions", cls=Command)(topics_pause_deletions.pause)
+app.command("resume-deletions", cls=Command)(topics_resume_deletions.resume)

@@ -17,7 +17,7 @@ from adapters.tool_writes import Outcome
 from adapters.topic_alter import Change, TopicNow, change_topics, read_topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
-from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from cli.options import AsJson, DryRun, Names, TimeoutMs, TopicNames, ZooKeeper, given
 from cli.progress import wait_for_all
 from cli.render import note
 from cli.running import finish
@@ -26,11 +26,10 @@ from controller.core.placement import BrokerRack, PlacementError, place_replicas
 from protocol.journal import JsonValue
 from protocol.topic_changes import assignment_problem, changed_config, expansion_problem
 from protocol.topic_config import parse_topic_config, topic_config_problem
-from protocol.topic_names import parse_replica_assignment
+from protocol.topic_names import parse_replica_assignment, unknown_topic
 from protocol.topic_plans import partition_count_problem
 from protocol.vocabulary import Broker, TopicPartition, topic_name_problem
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics, by name.", show_default=False)]
 Partitions = Annotated[
     int | None,
     typer.Option("--partitions", help="How many partitions each topic is to have, more than now.", show_default=False),
@@ -75,7 +74,8 @@ class Wanted:
 
 def alter(
     zookeeper: ZooKeeper,
-    topics: Names,
+    names: Names = None,
+    topic: TopicNames = None,
     partitions: Partitions = None,
     replica_assignment: Assignment = None,
     config: Config = None,
@@ -93,7 +93,9 @@ def alter(
     """
 
     async def command() -> Answer:
-        wanted = wanted_change(topics, partitions, replica_assignment, config, delete_config, disable_rack_aware)
+        wanted = wanted_change(
+            given(names, topic), partitions, replica_assignment, config, delete_config, disable_rack_aware
+        )
         limit_ms = None if no_wait else timeout_ms
         return await with_session(
             zookeeper,
@@ -113,6 +115,8 @@ def wanted_change(
 ) -> Wanted:
     """The command line as a value. Raises ValueError for all that is wrong whatever the cluster is like."""
     distinct = tuple(dict.fromkeys(names))
+    if not distinct:
+        raise ValueError("which topics? Name them, as in: lethe topics alter orders --partitions 12")
     for name in distinct:
         if (problem := topic_name_problem(name)) is not None:
             raise ValueError(problem)
@@ -146,6 +150,10 @@ async def alteration(
     quiet: bool = True,
 ) -> Answer:
     """Changes the topics, or says what would be changed. Waits for leaders for `timeout_ms`; None: not at all."""
+    there = await topic_admin.list_topics(session)
+    for name in wanted.names:
+        if name not in there.names:
+            raise Refusal(unknown_topic(name, there.names))
     plan = await _planner(session, wanted)
     try:
         changes = [plan(now) for now in await read_topics(session, wanted.names)]

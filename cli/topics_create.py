@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
 from adapters import topic_admin
+from adapters.tool_writes import Outcome
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
-from cli.options import AsJson, DryRun, ZooKeeper
+from cli.options import AsJson, DryRun, Names, TopicNames, ZooKeeper, given
 from cli.render import note
 from cli.running import finish
 from cli.zookeeper_access import with_session
@@ -24,7 +25,6 @@ from protocol.topic_names import parse_replica_assignment
 from protocol.topic_plans import TopicPlan, creation_problem, partition_count_problem
 from protocol.vocabulary import TopicId, is_usable_topic_id, topic_id_to_text, topic_name_problem
 
-Topic = Annotated[str, typer.Option("--topic", help="The topic's name.", show_default=False)]
 Partitions = Annotated[int | None, typer.Option("--partitions", help="Number of partitions.", show_default=False)]
 ReplicationFactor = Annotated[
     int | None, typer.Option("--replication-factor", help="Replicas of each partition.", show_default=False)
@@ -70,7 +70,8 @@ class Wanted:
 
 def create(
     zookeeper: ZooKeeper,
-    topic: Topic,
+    names: Names = None,
+    topic: TopicNames = None,
     partitions: Partitions = None,
     replication_factor: ReplicationFactor = None,
     replica_assignment: Assignment = None,
@@ -81,15 +82,24 @@ def create(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create a topic. Exit code 1 where the cluster cannot have it: it exists already, its name is taken by one that is
-    being deleted, or there are too few brokers; 2 where no cluster could."""
+    """Create topics, all with the same partitions and settings. None is created where one cannot be.
+
+    Exit code 1 where the cluster cannot have one: it exists already, its name is taken by one that is being deleted,
+    or there are too few brokers; 2 where no cluster could.
+    """
 
     async def command() -> Answer:
-        wanted = wanted_topic(
-            topic, partitions, replication_factor, replica_assignment, config, disable_rack_aware, start_index
-        )
+        distinct = given(names, topic)
+        if not distinct:
+            raise ValueError("which topics? Name them, as in: lethe topics create orders --partitions 12 …")
+        wanted = [
+            wanted_topic(
+                name, partitions, replication_factor, replica_assignment, config, disable_rack_aware, start_index
+            )
+            for name in distinct
+        ]
         return await with_session(
-            zookeeper, lambda session: creation(session, wanted, if_not_exists=if_not_exists, dry_run=dry_run)
+            zookeeper, lambda session: creations(session, wanted, if_not_exists=if_not_exists, dry_run=dry_run)
         )
 
     finish(command, as_json=as_json)
@@ -139,23 +149,57 @@ async def creation(
     dry_run: bool = False,
     rng: random.Random | None = None,
 ) -> Answer:
-    """Creates the topic, or says what would be created. `rng` gives the topic's id and the start of the placement."""
+    """`creations` of one topic."""
+    return await creations(session, [wanted], if_not_exists=if_not_exists, dry_run=dry_run, rng=rng)
+
+
+async def creations(
+    session: ZooKeeperSession,
+    wanted: Sequence[Wanted],
+    *,
+    if_not_exists: bool = False,
+    dry_run: bool = False,
+    rng: random.Random | None = None,
+) -> Answer:
+    """Create the topics, or say what would be created. `rng` gives the topics' ids and the start of their placement.
+
+    The data of one topic is an object, that of several a list. Raises Refusal before anything is created where one
+    topic cannot be.
+    """
     there = await topic_admin.list_topics(session)
-    if if_not_exists and wanted.name in there.names and wanted.name not in there.marked:
-        body: JsonValue = {"topic": wanted.name, "created": False, "dry_run": dry_run}
-        return Answer(body, (f"Topic {wanted.name} exists already.",))
     draw = random.SystemRandom() if rng is None else rng
-    plan = TopicPlan(wanted.name, new_topic_id(draw.randbytes), await _place(session, wanted, draw), wanted.config)
-    problem = creation_problem(plan, topics=there.names, marked=there.marked)
-    if problem is not None:
-        raise Refusal(problem)
-    if not dry_run:
-        (outcome,) = await topic_admin.create_topics(session, [plan])
-        if outcome.problem is not None:
-            raise Refusal(outcome.problem, Exit.UNREACHABLE if outcome.is_unknown else Exit.NO)
-    if "." in plan.name or "_" in plan.name:
+    exist = {
+        each.name for each in wanted if if_not_exists and each.name in there.names and each.name not in there.marked
+    }
+    plans: list[TopicPlan] = []
+    for each in wanted:
+        if each.name in exist:
+            continue
+        plan = TopicPlan(each.name, new_topic_id(draw.randbytes), await _place(session, each, draw), each.config)
+        known = (*there.names, *(planned.name for planned in plans))
+        if (problem := creation_problem(plan, topics=known, marked=there.marked)) is not None:
+            raise Refusal(problem)
+        plans.append(plan)
+    failed = {} if dry_run else await _created(session, plans)
+    if any("." in plan.name or "_" in plan.name for plan in plans):
         note("WARNING: metric names cannot tell '.' from '_' in topic names: best use either, but not both.")
-    return _answer(plan, dry_run=dry_run)
+    told = {plan.name: _told(plan, dry_run=dry_run) for plan in plans if plan.name not in failed}
+    for name in exist:
+        body: dict[str, JsonValue] = {"topic": name, "created": False, "dry_run": dry_run}
+        told[name] = body, (f"Topic {name} exists already.",)
+    data: list[JsonValue] = [told[each.name][0] for each in wanted if each.name in told]
+    lines = tuple(line for each in wanted if each.name in told for line in told[each.name][1])
+    if failed:
+        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in failed.values()) else Exit.NO
+        problems = "; ".join(str(outcome.problem) for outcome in failed.values())
+        raise Refusal("\n".join((*lines, problems)), code)
+    return Answer(data[0] if len(wanted) == 1 else data, lines)
+
+
+async def _created(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> dict[str, Outcome]:
+    """Those that could not be created, by name."""
+    outcomes = await topic_admin.create_topics(session, plans) if plans else ()
+    return {outcome.name: outcome for outcome in outcomes if outcome.problem is not None}
 
 
 def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
@@ -188,8 +232,9 @@ async def _place(session: ZooKeeperSession, wanted: Wanted, draw: random.Random)
         raise Refusal(f"topic {wanted.name}: {error}{remedy}") from error
 
 
-def _answer(plan: TopicPlan, *, dry_run: bool) -> Answer:
-    body: JsonValue = {
+def _told(plan: TopicPlan, *, dry_run: bool) -> tuple[dict[str, JsonValue], tuple[str, ...]]:
+    """The topic as data and in lines."""
+    body: dict[str, JsonValue] = {
         "topic": plan.name,
         "topic_id": None if plan.topic_id is None else topic_id_to_text(plan.topic_id),
         "created": not dry_run,
@@ -198,6 +243,6 @@ def _answer(plan: TopicPlan, *, dry_run: bool) -> Answer:
         "config": {**plan.config},
     }
     if not dry_run:
-        return Answer(body, (f"Created topic {plan.name}.",))
+        return body, (f"Created topic {plan.name}.",)
     placed = (f"\tPartition: {p}\tReplicas: {','.join(map(str, ids))}" for p, ids in enumerate(plan.assignment))
-    return Answer(body, (f"Would create topic {plan.name}:", *placed))
+    return body, (f"Would create topic {plan.name}:", *placed)

@@ -22,24 +22,18 @@ from cli.asking import ask_user
 from cli.candidates_read import candidates_table
 from cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
 from cli.deletion_wait import wait_until_gone
-from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from cli.options import AsJson, DryRun, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
 from cli.paced_marking import Pace
 from cli.render import note
 from cli.running import finish
 from cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidates_deletion
 from cli.topics_delete_unreadable import unreadable_deletion
 from cli.zookeeper_access import with_session
-from protocol.topic_names import demand_expression, topics_matching
+from protocol.topic_names import demand_expression, topics_matching, unknown_topic
 from protocol.topic_plans import deletion_problem
 from survey.brokers import AskAbout, kept_connections
 from survey.deletion_progress import targets
 
-TopicsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic", help="A topic, or a regular expression for whole names; may be repeated.", show_default=False
-    ),
-]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where a topic does not exist.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print only what was not done, and why; nothing where everything was.")
@@ -113,7 +107,8 @@ Confirm = Callable[[Sequence[str]], bool]
 
 def delete(
     zookeeper: ZooKeeper,
-    topic: TopicsOption = None,
+    names: Expressions = None,
+    topic: TopicNames = None,
     if_exists: IfExists = False,
     yes: Yes = False,
     unreadable: Unreadable = False,
@@ -150,13 +145,13 @@ def delete(
         "--rate": rate is not None,
         "--allow-unasked": allow_unasked,
     }
-    expressions = tuple(topic or ())
+    expressions = given(names, topic)
 
     async def command() -> Answer:
         Detail.of(quiet=quiet, verbose=verbose)
         if wanted is not None:
             if expressions or unreadable:
-                raise ValueError("--from-candidates says which topics: give neither --topic nor --unreadable with it")
+                raise ValueError("--from-candidates says which topics: give neither topics nor --unreadable with it")
             table = await candidates_table(wanted.path, max_age_days=wanted.max_age_days)
             confirm = None if yes else ask_user
             return await with_session(
@@ -193,10 +188,12 @@ def demand_sense(
     """What is wrong with a command line without --from-candidates, whatever the cluster is like. `for_candidates` says
     which of the options that only that one heeds were given. Raises ValueError."""
     if not expressions:
-        raise ValueError("which topics? Give --topic, or --from-candidates")
+        raise ValueError("which topics? Name them, or give --from-candidates")
     for option, is_given in for_candidates.items():
         if is_given:
-            raise ValueError(f"{option} goes with --from-candidates, and --topic does not heed it: leave it out")
+            raise ValueError(
+                f"{option} goes with --from-candidates, and topics that are named do not heed it: leave it out"
+            )
     if unreadable:
         if wait:
             raise ValueError(
@@ -220,8 +217,7 @@ async def selected(
         hits = _hits(expression, there)
         is_guess |= bool(hits) and hits != (expression,)
         if not hits and not if_exists:
-            problem = deletion_problem(expression, topics=there.names)
-            raise Refusal(problem or f"topic {expression!r} does not exist")
+            raise Refusal(unknown_topic(expression, (*there.names, *there.marked)))
         chosen.update(dict.fromkeys(hits))
     names = tuple(sorted(chosen))
     if is_guess and confirm is not None and not confirm(names):

@@ -16,6 +16,7 @@ from cli.acting_controller import acting_controller
 from cli.answer import Answer, Exit, Refusal
 from cli.asking import Confirm, demand_agreement
 from protocol.journal import JsonValue
+from protocol.topic_names import unknown_topic
 from protocol.vocabulary import INTERNAL_TOPICS
 
 
@@ -29,7 +30,7 @@ async def unreadable_deletion(
 ) -> Answer:
     """Orders the deletion after it was agreed to. Raises Refusal where a topic can be understood, or is not there and
     has to be."""
-    await list_topics(session)
+    there = await list_topics(session)
     found = {seen.name: seen for seen in await look_at_unreadable(session, names)}
     for name in names:
         if name in INTERNAL_TOPICS:
@@ -37,7 +38,7 @@ async def unreadable_deletion(
         if name not in found:
             if if_exists:
                 continue
-            raise Refusal(f"topic {name!r} does not exist (--unreadable takes exact names)")
+            raise Refusal(f"{unknown_topic(name, there.names)} (--unreadable takes exact names)")
         if found[name].problem is None:
             raise Refusal(f"the znode of topic {name} can be understood: delete it without --unreadable")
     chosen = [found[name] for name in dict.fromkeys(names) if name in found]

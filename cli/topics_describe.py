@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import typer
@@ -11,11 +11,11 @@ from adapters import topic_admin
 from adapters.deletion_admin import deletions_paused
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
-from cli.options import AsJson, ExcludeInternal, Expression, ZooKeeper
+from cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
 from cli.running import finish
 from cli.zookeeper_access import with_session
 from protocol.journal import JsonValue
-from protocol.topic_names import demand_expression, topics_matching
+from protocol.topic_names import demand_expression, topics_matching, topics_meant, unknown_topic
 from protocol.topic_plans import PartitionDescription, TopicDescription
 from protocol.vocabulary import LEADER_NONE, topic_id_to_text
 
@@ -30,26 +30,29 @@ IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain whe
 
 def describe(
     zookeeper: ZooKeeper,
-    topic: Expression = None,
+    names: Expressions = None,
+    topic: TopicNames = None,
     under_replicated: UnderReplicated = False,
     unavailable: Unavailable = False,
     exclude_internal: ExcludeInternal = False,
     if_exists: IfExists = False,
     as_json: AsJson = False,
 ) -> None:
-    """Describe topics: partitions, leaders, replicas, settings. Exit code 1 where the topic does not exist.
+    """Describe topics: partitions, leaders, replicas, settings. Exit code 1 where one does not exist.
 
     Adding and Removing Replicas are of a reassignment under way; Pending Replicas are asked for, and not begun.
     """
 
+    expressions = given(names, topic)
+
     async def command() -> Answer:
-        if topic is not None:
-            demand_expression(topic)
+        for expression in expressions:
+            demand_expression(expression)
         return await with_session(
             zookeeper,
             lambda session: description(
                 session,
-                topic,
+                expressions,
                 under_replicated=under_replicated,
                 unavailable=unavailable,
                 exclude_internal=exclude_internal,
@@ -62,18 +65,20 @@ def describe(
 
 async def description(
     session: ZooKeeperSession,
-    expression: str | None,
+    expressions: Sequence[str] = (),
     *,
     under_replicated: bool = False,
     unavailable: bool = False,
     exclude_internal: bool = False,
     if_exists: bool = False,
 ) -> Answer:
-    """The topics that the expression means. With a filter: only the partitions that it lets through, without heads."""
+    """The topics that the expressions mean; without any, all. With a filter: only the partitions that it lets through,
+    without heads. Raises Refusal where an expression means none."""
     there = await topic_admin.list_topics(session)
-    names = topics_matching(".*" if expression is None else expression, there.names, exclude_internal=exclude_internal)
-    if expression is not None and not names and not if_exists:
-        raise Refusal(f"topic {expression!r} does not exist")
+    names = topics_meant(expressions or (".*",), there.names, exclude_internal=exclude_internal)
+    for expression in () if if_exists else expressions:
+        if not topics_matching(expression, there.names, exclude_internal=exclude_internal):
+            raise Refusal(unknown_topic(expression, there.names))
     topics = await topic_admin.describe(session, names, there.marked)
     is_paused = await deletions_paused(session) is not None
     brokers, _ = await topic_admin.live_brokers(session)

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from adapters import topic_admin
 from adapters.deletion_admin import deletions_paused
 from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer
-from cli.options import AsJson, ExcludeInternal, Expression, ZooKeeper
+from cli.answer import Answer, Exit
+from cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
+from cli.render import note
 from cli.running import finish
 from cli.zookeeper_access import with_session
 from protocol.journal import JsonValue
-from protocol.topic_names import demand_expression, topics_matching
+from protocol.topic_names import demand_expression, topics_matching, topics_meant, unknown_topic
 
 
 def list_topics(
-    zookeeper: ZooKeeper, topic: Expression = None, exclude_internal: ExcludeInternal = False, as_json: AsJson = False
+    zookeeper: ZooKeeper,
+    names: Expressions = None,
+    topic: TopicNames = None,
+    exclude_internal: ExcludeInternal = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List topics, one a line."""
+    """List topics, one a line. Exit code 1 where a TOPIC means none."""
+    expressions = given(names, topic)
 
     async def command() -> Answer:
-        if topic is not None:
-            demand_expression(topic)
-        return await with_session(zookeeper, lambda session: listing(session, topic, exclude_internal=exclude_internal))
+        for expression in expressions:
+            demand_expression(expression)
+        return await with_session(
+            zookeeper, lambda session: listing(session, expressions, exclude_internal=exclude_internal)
+        )
 
     finish(command, as_json=as_json)
 
 
-async def listing(session: ZooKeeperSession, expression: str | None, *, exclude_internal: bool = False) -> Answer:
-    """The topics that the expression means, and the marks of topics that are no longer there."""
+async def listing(
+    session: ZooKeeperSession, expressions: Sequence[str] = (), *, exclude_internal: bool = False
+) -> Answer:
+    """The topics that the expressions mean, and the marks of topics that are no longer there; without any, all."""
     there = await topic_admin.list_topics(session)
     is_paused = await deletions_paused(session) is not None
-    meant = ".*" if expression is None else expression
-    names = topics_matching(meant, there.names, exclude_internal=exclude_internal)
+    meant = expressions or (".*",)
+    names = topics_meant(meant, there.names, exclude_internal=exclude_internal)
     marked = set(there.marked)
     moving = set(await topic_admin.being_reassigned(session, names))
-    gone = topics_matching(meant, [name for name in there.marked if name not in there.names])
+    gone = topics_meant(meant, [name for name in there.marked if name not in there.names])
+    known = (*there.names, *there.marked)
+    missing = [each for each in expressions if not topics_matching(each, known)]
+    for expression in missing:
+        note(f"lethe: {unknown_topic(expression, known)}")
     mark = "marked for deletion, which is paused" if is_paused else "marked for deletion"
     lines = []
     for name in names:
@@ -51,4 +67,4 @@ async def listing(session: ZooKeeperSession, expression: str | None, *, exclude_
         }
         for name in (*names, *gone)
     ]
-    return Answer(data, tuple(lines))
+    return Answer(data, tuple(lines), exit=Exit.NO if missing else Exit.OK)

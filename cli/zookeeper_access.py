@@ -15,6 +15,7 @@ from adapters.topic_admin import NoCluster, ZnodeUnreadable
 from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
 from cli.answer import Answer, Exit, Refusal
 from protocol.partition_names import Selector, selected
+from protocol.topic_names import unknown_topic
 from protocol.vocabulary import TopicPartition
 from protocol.zookeeper.operations import Credentials
 
@@ -61,6 +62,8 @@ def selection(views: PartitionViews, selectors: Sequence[Selector]) -> list[Topi
     for selector in selectors:
         if selector.topic in views.problems:
             raise Refusal(views.problems[selector.topic])
+        if selector.topic not in views.by_topic:
+            raise Refusal(unknown_topic(selector.topic, views.there.names))
     try:
         return selected(selectors, views.by_topic) if selectors else list(views.assignments)
     except ValueError as problem:

@@ -8,8 +8,9 @@ too much, what is deleted may not.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from protocol.vocabulary import INTERNAL_TOPICS, topic_name_problem
 
@@ -19,6 +20,33 @@ def topics_matching(expression: str, topics: Iterable[str], *, exclude_internal:
     known = sorted(topics)
     hits = (expression,) if expression in known else _matching(expression, known)
     return tuple(name for name in hits if not (exclude_internal and name in INTERNAL_TOPICS))
+
+
+def topics_meant(
+    expressions: Iterable[str], topics: Iterable[str], *, exclude_internal: bool = False
+) -> tuple[str, ...]:
+    """The topics that any of the expressions means, sorted. Raises ValueError where one is no regular expression."""
+    known = sorted(topics)
+    hits = {hit for each in expressions for hit in topics_matching(each, known, exclude_internal=exclude_internal)}
+    return tuple(sorted(hits))
+
+
+def close_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Up to three of the known names that a person may have meant by this one, the closest first."""
+    return tuple(difflib.get_close_matches(name, sorted({*known} - {name}), n=3, cutoff=0.7))
+
+
+def unknown_topic(name: str, known: Iterable[str]) -> str:
+    """`topic 'ordes' does not exist; did you mean orders?`"""
+    return f"topic {name!r} does not exist{suggestion(close_names(name, known))}"
+
+
+def suggestion(close: Sequence[str]) -> str:
+    """`; did you mean orders or orders.eu?`; nothing where no name is close."""
+    if not close:
+        return ""
+    *first, last = close
+    return f"; did you mean {', '.join(first)} or {last}?" if first else f"; did you mean {last}?"
 
 
 def demand_expression(expression: str) -> None:

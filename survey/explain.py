@@ -40,9 +40,9 @@ CLEAN: Final = "ZooKeeper is clean, and so are the caches and disks of all broke
 class Verdict(enum.Enum):
     """Name for scripts, word for people."""
 
-    GONE = "gone"
-    """`CLEAN`, and no other broker is known to have replicas of anything."""
-    UNSEEN = "gone, as far as could be seen"
+    GONE = "no such topic, and no trace of one"
+    """`CLEAN`, and no other broker is known to have replicas of anything. It was deleted, or never was."""
+    UNSEEN = "no such topic, and no trace of one as far as could be seen"
     """What is missing: `unseen_words`."""
     RECLAIMING = "deleted; bytes wait for their removal"
     LEFT_OVER = "deleted, but something is left"

@@ -62,6 +62,40 @@ async def test_the_life_of_a_topic(lethe: Lethe, session: ZooKeeperSession) -> N
     assert "marked for deletion" in again.err
 
 
+async def test_a_typo_is_no_success_and_names_are_given_in_one_way(lethe: Lethe) -> None:
+    made = await lethe("topics", "create", "orders", "--topic", "bills", "--replica-assignment", "1:2", "--json")
+    assert (made.code, [topic["topic"] for topic in made.data]) == (0, ["orders", "bills"])
+    assert (await lethe("topics", "list", "bills", "--topic", "orders")).out == "bills\norders\n"
+    described = await lethe("topics", "describe", "orders", "--topic", "bills", "--json")
+    assert [topic["topic"] for topic in described.data] == ["bills", "orders"]
+    assert (await lethe("topics", "alter", "--topic", "orders", "--config", "retention.ms=5")).code == 0
+    for command in (
+        ("topics", "describe", "ordes"),
+        ("topics", "delete", "ordes"),
+        ("topics", "delete", "ordes", "--unreadable", "--yes"),
+        ("topics", "alter", "ordes", "--partitions", "3"),
+        ("topics", "list", "ordes"),
+        ("partitions", "elect", "--preferred", "ordes"),
+        ("partitions", "reassign", "ordes:0=1"),
+    ):
+        typo = await lethe(*command)
+        assert typo.code == 1, (command, typo)
+        assert "topic 'ordes' does not exist; did you mean orders?" in typo.err, (command, typo)
+    missing = await lethe("explain", "ordes", "--without-controller")
+    # The brokers of this cluster listen nowhere.
+    assert missing.code == 3, missing
+    assert missing.out.startswith("There is no topic ordes, and no trace of one as far as could be seen: ")
+    assert missing.out.splitlines()[0].endswith("; did you mean orders?")
+    twice = await lethe("explain", "orders", "bills")
+    assert twice.code == 2
+    assert "about one topic or --all, not about 2: orders, bills" in twice.err
+    assert (await lethe("topics", "delete", "orders", "--topic", "bills")).code == 0
+    assert "marked for deletion" in (await lethe("topics", "list", "orders")).out
+    twice = await lethe("topics", "create", "a", "--partitions", "1", "--partitions", "2")
+    assert twice.code == 2
+    assert (await lethe("topics", "list")).out.count("\n") == 2
+
+
 async def test_exit_codes_say_what_kind_of_no(lethe: Lethe, session: ZooKeeperSession) -> None:
     refused = await lethe("topics", "describe", "--topic", "nothing")
     assert (refused.code, refused.out, refused.err) == (1, "", "lethe: topic 'nothing' does not exist\n")

@@ -190,7 +190,7 @@ async def test_causes_that_hold_everything(zookeeper_chroot: str) -> None:
         await mark(session, "plain")
         await until(lambda: has_gone(session, "plain"), lambda: "plain is gone")
         gone = await Lethe(cluster.zookeeper_connect)("explain", "plain")
-        assert (gone.code, gone.out) == (Exit.NO, f"plain is gone: {CLEAN}.\n")
+        assert (gone.code, gone.out) == (Exit.NO, f"There is no topic plain, and no trace of one: {CLEAN}.\n")
 
         await session.ensure_path(paths.lethe())
         pause = Create(paths.deletions_paused(), encode_deletions_paused(DeletionsPaused(1, "an audit")))

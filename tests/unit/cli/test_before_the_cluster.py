@@ -39,14 +39,17 @@ def refused(command: str) -> str:
 @pytest.mark.parametrize(
     "arguments,words",
     [
-        ("", r"which topics\? Give --topic, or --from-candidates"),
-        ("--yes --if-exists", r"which topics\? Give --topic, or --from-candidates"),
-        ("--unreadable", r"which topics\? Give --topic"),
+        ("", r"which topics\? Name them, or give --from-candidates"),
+        ("--yes --if-exists", r"which topics\? Name them, or give --from-candidates"),
+        ("--unreadable", r"which topics\? Name them"),
         ("--unreadable --topic a --wait", "--wait cannot follow what is --unreadable.*leave it out"),
-        ("--from-candidates lake --topic a", "--from-candidates says which topics: give neither --topic nor"),
-        ("--from-candidates lake --unreadable", "give neither --topic nor --unreadable with it"),
+        ("--from-candidates lake --topic a", "--from-candidates says which topics: give neither topics nor"),
+        ("--from-candidates lake --unreadable", "give neither topics nor --unreadable with it"),
         ("--topic a( --topic b", r"'a\(' is neither a topic name nor a regular expression"),
-        ("--topic .* --protect pay*", "--protect goes with --from-candidates, and --topic does not heed it"),
+        (
+            "--topic .* --protect pay*",
+            "--protect goes with --from-candidates, and topics that are named do not heed it",
+        ),
         ("--topic a --rate 2", "--rate goes with --from-candidates"),
         ("--topic a --at-once 2", "--at-once goes with --from-candidates"),
         ("--topic a --max-age 2", "--max-age goes with --from-candidates"),

@@ -42,7 +42,7 @@ async def mark(session: FakeSession, *topics: str, replicas: str = "[1]") -> Non
 async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
     answer = await explained(alone, "orders")
     assert answer.exit is Exit.NO
-    assert answer.lines == (f"orders is gone: {CLEAN}.",)
+    assert answer.lines == (f"There is no topic orders, and no trace of one: {CLEAN}.",)
 
 
 async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSession, tmp_path: Path) -> None:
@@ -52,7 +52,9 @@ async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSess
     answer = await explained(alone, "orders")
     assert answer.exit is Exit.UNREACHABLE
     away = "brokers 2, 7 are not registered, and their disks were not seen"
-    assert answer.lines == (f"orders is gone as far as could be seen: ZooKeeper is clean, but {away}.",)
+    assert answer.lines == (
+        f"There is no topic orders, and no trace of one as far as could be seen: ZooKeeper is clean, but {away}.",
+    )
     (unseen,) = answer.tables
     assert unseen.rows == (("broker 2", NOT_SEEN), ("broker 7", NOT_SEEN))
     named: dict[int, list[Path]] = {2: [tmp_path]}
@@ -62,7 +64,7 @@ async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSess
     assert "broker 2 still has" in (await explained(alone, "orders", log_dirs=named)).lines[0]
     shutil.rmtree(tmp_path / "orders-0")
     answer = await explained(alone, "orders", log_dirs=named | {7: [tmp_path]})
-    assert (answer.exit, answer.lines) == (Exit.NO, (f"orders is gone: {CLEAN}.",))
+    assert (answer.exit, answer.lines) == (Exit.NO, (f"There is no topic orders, and no trace of one: {CLEAN}.",))
 
 
 @pytest.mark.parametrize("url", ["nonsense", "host:80", "ftp://host:80", "http://", "http://host:99999", "http://h:0"])

@@ -65,7 +65,7 @@ def test_where_deletion_is_switched_off_nothing_is_deleted_but_what_was_seen() -
     "given, said",
     [
         (["--topic", "a/b"], "topic 'a/b'"),
-        (["--even-if-disabled"], "name each topic with --topic"),
+        (["--even-if-disabled"], "name each topic"),
         (["--inter-broker-protocol", "nine"], "nine"),
     ],
 )

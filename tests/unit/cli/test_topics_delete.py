@@ -70,7 +70,7 @@ async def test_what_a_pattern_hits_is_shown_first(cluster: FakeSession) -> None:
 
 @pytest.mark.parametrize(
     "expression,words",
-    [("nothing", "topic nothing does not exist"), ("__consumer_offsets", "internal"), ("x.*", "does not exist")],
+    [("nothing", "topic 'nothing' does not exist"), ("__consumer_offsets", "internal"), ("x.*", "does not exist")],
 )
 async def test_one_that_cannot_be_deleted_keeps_the_others_too(
     cluster: FakeSession, expression: str, words: str
@@ -78,6 +78,11 @@ async def test_one_that_cannot_be_deleted_keeps_the_others_too(
     with pytest.raises(Refusal, match=words):
         await selected(cluster, ["orders", expression], if_exists=False, confirm=None)
     assert (await topic_admin.list_topics(cluster)).marked == ()
+
+
+async def test_a_typo_is_told_what_may_have_been_meant(cluster: FakeSession) -> None:
+    with pytest.raises(Refusal, match="topic 'ordes' does not exist; did you mean orders"):
+        await selected(cluster, ["ordes"], if_exists=False, confirm=None)
 
 
 async def test_if_exists(cluster: FakeSession) -> None:

@@ -30,15 +30,24 @@ async def cluster(session: FakeSession) -> FakeSession:
 
 
 async def test_list(cluster: FakeSession) -> None:
-    assert (await listing(cluster, None)).lines == ("__consumer_offsets", "bills - marked for deletion", "orders")
-    assert (await listing(cluster, None, exclude_internal=True)).lines == ("bills - marked for deletion", "orders")
-    assert (await listing(cluster, "o.*")).lines == ("orders",)
-    assert (await listing(cluster, "nothing")).lines == ()
+    assert (await listing(cluster)).lines == ("__consumer_offsets", "bills - marked for deletion", "orders")
+    assert (await listing(cluster, exclude_internal=True)).lines == ("bills - marked for deletion", "orders")
+    assert (await listing(cluster, ["o.*"])).lines == ("orders",)
+    both = await listing(cluster, ["o.*", "bills"])
+    assert [line.split()[0] for line in both.lines] == ["bills", "orders"]
+
+
+async def test_a_name_that_means_no_topic_is_no_success(
+    cluster: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = await listing(cluster, ["ordes", "bills"])
+    assert (answer.lines, answer.exit) == (("bills - marked for deletion",), Exit.NO)
+    assert capsys.readouterr().err == "lethe: topic 'ordes' does not exist; did you mean orders?\n"
 
 
 async def test_a_mark_without_a_topic_is_shown(cluster: FakeSession) -> None:
     await apply(cluster, Create(paths.delete_topic("ghost"), None))
-    answer = await listing(cluster, "ghost")
+    answer = await listing(cluster, ["ghost"])
     assert answer.lines == ("ghost - marked for deletion, but there is no such topic",)
     assert answer.data == [
         {
@@ -55,7 +64,7 @@ async def test_describe_has_the_lines_of_kafkas_tool(cluster: FakeSession) -> No
     (topic,) = await topic_admin.describe(cluster, ["orders"], ())
     assert topic.topic_id is not None
     text = topic_id_to_text(topic.topic_id)
-    answer = await description(cluster, "orders")
+    answer = await description(cluster, ["orders"])
     assert answer.lines == (
         f"Topic: orders\tTopicId: {text}\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: retention.ms=5",
         "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2",
@@ -64,29 +73,31 @@ async def test_describe_has_the_lines_of_kafkas_tool(cluster: FakeSession) -> No
 
 
 async def test_describe_says_what_is_marked_and_what_has_no_leader(cluster: FakeSession) -> None:
-    answer = await description(cluster, "bills")
+    answer = await description(cluster, ["bills"])
     assert answer.lines[0].endswith("\tMarkedForDeletion: true")
     assert answer.lines[1].endswith("Leader: 9\tReplicas: 3,1\tIsr: 9,3\tMarkedForDeletion: true")
-    assert (await description(cluster, "__consumer_offsets")).lines[1].endswith("Leader: none\tReplicas: 1\tIsr: ")
+    assert (await description(cluster, ["__consumer_offsets"])).lines[1].endswith("Leader: none\tReplicas: 1\tIsr: ")
 
 
 async def test_filters(cluster: FakeSession) -> None:
-    under = await description(cluster, None, under_replicated=True, exclude_internal=True)
+    under = await description(cluster, under_replicated=True, exclude_internal=True)
     assert under.lines == ("\tTopic: orders\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2",)
-    unavailable = await description(cluster, None, unavailable=True)
+    unavailable = await description(cluster, unavailable=True)
     assert [line.split("\t")[1] for line in unavailable.lines] == ["Topic: __consumer_offsets", "Topic: bills"]
 
 
 async def test_a_topic_that_is_not_there(cluster: FakeSession) -> None:
     with pytest.raises(Refusal, match="'nothing' does not exist") as refusal:
-        await description(cluster, "nothing")
+        await description(cluster, ["nothing"])
     assert refusal.value.exit is Exit.NO
-    assert (await description(cluster, "nothing", if_exists=True)).lines == ()
+    assert (await description(cluster, ["nothing"], if_exists=True)).lines == ()
+    with pytest.raises(Refusal, match="'ordes' does not exist; did you mean orders?"):
+        await description(cluster, ["bills", "ordes"])
 
 
 async def test_a_poisoned_topic_is_told_and_hides_no_other(cluster: FakeSession) -> None:
     await apply(cluster, Create(paths.topic("poison"), b"\x00"))
-    answer = await description(cluster, None)
+    answer = await description(cluster)
     assert answer.exit is Exit.NO
     assert answer.lines[-1].startswith("Topic: poison\tProblem: znode /brokers/topics/poison cannot be understood")
     assert any(line.startswith("Topic: orders\t") for line in answer.lines)
@@ -101,14 +112,14 @@ async def test_pause_and_reassignment_are_shown(cluster: FakeSession) -> None:
         Create(paths.topic("poison"), b"\x00"),
         Create(paths.REASSIGN_PARTITIONS, requested),
     )
-    assert (await listing(cluster, None, exclude_internal=True)).lines == (
+    assert (await listing(cluster, exclude_internal=True)).lines == (
         "bills - marked for deletion, which is paused",
         "moving - being reassigned",
         "orders - being reassigned",
         "poison",
     )
-    assert (await description(cluster, "moving")).lines[0].endswith("\tBeingReassigned: 1")
-    assert (await description(cluster, "bills")).lines[0].endswith("\tMarkedForDeletion: true\tDeletionPaused: true")
+    assert (await description(cluster, ["moving"])).lines[0].endswith("\tBeingReassigned: 1")
+    assert (await description(cluster, ["bills"])).lines[0].endswith("\tMarkedForDeletion: true\tDeletionPaused: true")
 
 
 async def test_a_reassignment_that_is_only_asked_for_is_pending(cluster: FakeSession) -> None:
@@ -116,11 +127,11 @@ async def test_a_reassignment_that_is_only_asked_for_is_pending(cluster: FakeSes
     asked = {("orders", 0): (3,), ("orders", 1): (2, 3), ("moving", 0): (3,), ("moving", 1): (2,)}
     request = encode_reassignment({TopicPartition(*partition): wanted for partition, wanted in asked.items()})
     await apply(cluster, Create(paths.topic("moving"), moving), Create(paths.REASSIGN_PARTITIONS, request))
-    orders = await description(cluster, "orders")
+    orders = await description(cluster, ["orders"])
     assert orders.lines[0].endswith("\tReassignmentPending: 1")
     assert orders.lines[1].endswith("\tIsr: 1,2\tPending Replicas: 3")
     assert orders.lines[2].endswith("\tIsr: 2"), "it has what is asked for"
-    both = await description(cluster, "moving")
+    both = await description(cluster, ["moving"])
     assert both.lines[0].endswith("\tBeingReassigned: 1\tReassignmentPending: 1")
     assert both.lines[1].endswith("\tAdding Replicas: 3\tRemoving Replicas: 1"), "that is what is asked for"
     assert both.lines[2].endswith("\tPending Replicas: 2")
@@ -134,4 +145,4 @@ async def test_a_reassignment_that_is_only_asked_for_is_pending(cluster: FakeSes
 
 async def test_a_request_that_cannot_be_understood_hides_no_topic(cluster: FakeSession) -> None:
     await apply(cluster, Create(paths.REASSIGN_PARTITIONS, b"\x00"))
-    assert "Pending" not in "\n".join((await description(cluster, "orders")).lines)
+    assert "Pending" not in "\n".join((await description(cluster, ["orders"])).lines)

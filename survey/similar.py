@@ -1,0 +1,33 @@
+"""Names close to one of which there is no trace: of topics, markers, settings and leftovers."""
+
+from __future__ import annotations
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.topic_names import close_names
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Children, GetChildren
+from survey.brokers import AskAbout, Scope, ask_all
+from survey.views import Survey
+
+_LISTS = (paths.BROKER_TOPICS, paths.DELETE_TOPICS, paths.config_topics())
+
+
+async def similar_names(session: ZooKeeperSession, name: str, seen: Survey, ask: AskAbout) -> tuple[str, ...]:
+    """The closest names, at most three. Brokers are asked for all that they have only where ZooKeeper has none.
+
+    `seen` is a survey about the name: it has the registered brokers.
+    """
+    listed = await session.read([GetChildren(path) for path in _LISTS])
+    known = [child for found in listed if isinstance(found, Children) for child in found.names]
+    if close := close_names(name, known):
+        return close
+    answers = await ask_all(seen.zookeeper.brokers, ask(Scope()))
+    left = [topic for answer in answers for topic in answer.cache or ()]
+    left += [
+        directory.topic_partition.topic
+        for answer in answers
+        for view in answer.log_dirs or ()
+        for directory in view.directories
+        if directory.topic_partition is not None
+    ]
+    return close_names(name, left)
