@@ -142,6 +142,29 @@ CONTROLLER: Final = (
         maximum=MAX_INT,
     ),
     Property(
+        "lethe.tombstone.timeout.ms",
+        Kind.INTEGER,
+        "300000",
+        "How long a topic whose replicas are all deleted waits for registered brokers that do not confirm that their "
+        "metadata caches have dropped it. Then its znodes go, and each of these brokers owes the confirmation: it gets "
+        "the order before anything else, and is told of no new topic of that name before it has confirmed. 0: the "
+        "topic waits for as long as it takes. Replicas are waited for without any limit.",
+        unit="milliseconds",
+        minimum=0,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "lethe.stop.grace.ms",
+        Kind.INTEGER,
+        "5000",
+        "How long an active controller that is asked to stop waits for such confirmations before it gives control up; "
+        "it begins no deletion meanwhile. No later controller knows of what is still owed then: the log names it. 0: "
+        "it does not wait.",
+        unit="milliseconds",
+        minimum=0,
+        maximum=MAX_INT,
+    ),
+    Property(
         "request.timeout.ms",
         Kind.INTEGER,
         "30000",
@@ -214,6 +237,9 @@ class ControllerConfig:
     takeover_grace_ms: int
     takeover_interval_ms: int
     takeover_interval_max_ms: int
+    tombstone_timeout_ms: int
+    """0: no limit."""
+    stop_grace_ms: int
     request_timeout_ms: int
     controller_socket_timeout_ms: int
     max_connections: int
@@ -250,6 +276,8 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         takeover_grace_ms=values.integer("controller.takeover.grace.ms"),
         takeover_interval_ms=values.integer("controller.takeover.interval.ms"),
         takeover_interval_max_ms=values.integer("controller.takeover.interval.max.ms"),
+        tombstone_timeout_ms=values.integer("lethe.tombstone.timeout.ms"),
+        stop_grace_ms=values.integer("lethe.stop.grace.ms"),
         request_timeout_ms=values.integer("request.timeout.ms"),
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
         max_connections=values.integer("max.connections"),

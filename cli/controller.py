@@ -11,7 +11,8 @@ from cli.running import finish_sync
 def controller(file: File = None, log_level: LogLevel = "INFO", log_format: Logs = LogFormat.TEXT) -> None:
     """Run a controller until it is asked to stop (SIGTERM or SIGINT): active, or standing by.
 
-    Exit code 0 where it was asked to stop, 1 where it could not go on, 2 where it could not start.
+    Exit code 0 where it was asked to stop, 1 where it could not go on, 2 where it could not start, 4 where it was asked
+    to stop and brokers had not confirmed that their metadata caches have dropped deleted topics; the log names them.
     """
 
     def command() -> Answer:

@@ -35,7 +35,8 @@ def run_daemon(
     log_format: LogFormat,
 ) -> Answer:
     """Runs the daemon until SIGTERM or SIGINT. What it returns is the exit code: 0 stopped, 1 could not go on, 2 could
-    not start. Raises Refusal where the configuration is wrong, with all that is wrong."""
+    not start, 4 stopped with something left to do. Raises Refusal where the configuration is wrong, with all that is
+    wrong."""
     import os
 
     import uvloop

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocol.causes import CauseKind, named
-from survey.evidence import Refused, Told, ToldReplica, ToldTopic
+from survey.evidence import Owing, Refused, Told, ToldReplica, ToldTopic
 
 EXPLAIN = "/explain"
 ALL = 1_000_000
@@ -50,7 +50,21 @@ def told(document: object) -> Told:
         enabled if isinstance(enabled, bool) else None,
         Refused(_number(refused.get("at_ms")), _text(refused.get("why"))) if isinstance(refused, Mapping) else None,
         _number(document.get("not_shown")) or 0,
+        _owed(document.get("owed")),
     )
+
+
+def _owed(listed: object) -> tuple[Owing, ...]:
+    rows = [row for row in listed if isinstance(row, Mapping)] if isinstance(listed, list) else []
+    found = []
+    for row in rows:
+        broker, names = _number(row.get("broker")), row.get("topics")
+        topics = tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+        if broker is not None:
+            count = _number(row.get("topic_count")) or len(topics)
+            attempts, error = _number(row.get("attempts")) or 0, _text(row.get("last_error"))
+            found.append(Owing(broker, count, topics, _number(row.get("since_ms")), attempts, error))
+    return tuple(found)
 
 
 def _topic(each: Mapping[str, Any]) -> ToldTopic:

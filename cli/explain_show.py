@@ -55,7 +55,7 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     now_ms = evidence.survey.taken_at_ms
     data = explanations_to_json(evidence, found, replicas=False)
     if not found:
-        return Answer(data, ("No topic is marked for deletion.",))
+        return Answer(data, ("No topic is marked for deletion.", *_owed(evidence)))
     waiting = [each for each in found if each.verdict is Verdict.WAITING]
     oldest = min((each.marked_since_ms for each in found if each.marked_since_ms is not None), default=None)
     since = "" if oldest is None else f", the oldest since {since_text(oldest, now_ms)}"
@@ -74,7 +74,20 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     ]
     title = "Topics" if len(found) <= MAX_TOPICS else f"Topics (the first {MAX_TOPICS} of {len(found)}; --json has all)"
     topics = Table(("topic", "marked for", "state", "why"), tuple(rows), title)
-    return Answer(data, (line, *_from_where(evidence, found[0])), (causes, topics))
+    return Answer(data, (line, *_owed(evidence), *_from_where(evidence, found[0])), (causes, topics))
+
+
+def _owed(evidence: Evidence) -> list[str]:
+    """A line per broker that has not confirmed what its cache was told of topics that are gone."""
+    now_ms = evidence.survey.taken_at_ms
+    return [
+        f"Broker {owing.broker} has not confirmed that its metadata cache has dropped "
+        f"{owing.topic_count} topic{'' if owing.topic_count == 1 else 's'} whose znodes are gone"
+        f"{'' if owing.since_ms is None else f', since {since_text(owing.since_ms, now_ms)}'}"
+        f"{f' ({owing.last_error})' if owing.last_error else ''}: {', '.join(owing.topics[:MAX_CAUSES])}"
+        f"{', …' if owing.topic_count > MAX_CAUSES else ''}."
+        for owing in evidence.told.owed
+    ]
 
 
 def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> list[str]:
@@ -84,8 +97,11 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
         case Verdict.GONE:
             return [f"There is no topic {topic}, and no trace of one: {CLEAN}{asked}"]
         case Verdict.UNSEEN:
-            words = unseen_words(evidence.survey)
-            return [f"There is no topic {topic}, and no trace of one as far as could be seen: {words}{asked}"]
+            words = unseen_words(evidence.survey, found.causes)
+            if not found.causes:
+                return [f"There is no topic {topic}, and no trace of one as far as could be seen: {words}{asked}"]
+            owing = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
+            return [f"{topic} is gone as far as could be seen: {words}.", *owing]
         case _:
             pass
     lines = []

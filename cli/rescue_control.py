@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from adapters.config_controller import ControllerConfig, load_controller_config
 from cli.answer import Exit, Refusal
 from controller.core.config import Takeover
-from controller.core.context import Role, SetAside
+from controller.core.context import LeftBehind, Role, SetAside
 from controller.runtime.app import ControllerApp, ExitCode, application
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId
@@ -76,6 +76,11 @@ class Guest:
         return (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
 
     @property
+    def left_behind(self) -> LeftBehind:
+        """What brokers had not confirmed when control was given back; known when the controller has ended."""
+        return self._app.left_behind
+
+    @property
     def taken_from(self) -> BrokerId | None:
         """Whom control was taken from; None where nobody had it, or it has not been ours yet."""
         return self._app.loop.context.takings.latest
@@ -125,10 +130,12 @@ async def in_control(means: Means, only_topics: frozenset[str] | None, work: Cal
                     raise Refusal("the controller of the rescue could not start", Exit.FAULT)
                 result = await work(Guest(app, means.grace_ms))
             finally:
-                app.stop("the rescue is over")
+                if not app.is_stopping:
+                    # Asked a second time it would not wait for what brokers have yet to confirm.
+                    app.stop("the rescue is over")
     except ExceptionGroup as errors:
         raise _first(errors) from None
-    if running.result() != ExitCode.STOPPED:
+    if running.result() not in (ExitCode.STOPPED, ExitCode.LEFT_BEHIND):
         raise Refusal("the controller of the rescue ended with a fault; the log above says which", Exit.FAULT)
     return result
 
@@ -150,6 +157,8 @@ def _configuration(means: Means) -> ControllerConfig:
         "KAFKA_CONTROLLER_SOCKET_TIMEOUT_MS": "10000",
         "KAFKA_CONTROLLER_TAKEOVER": Takeover.ONCE.value,
         "KAFKA_CONTROLLER_TAKEOVER_GRACE_MS": str(means.grace_ms),
+        # Control is given back soon, and no later controller would know which broker owes a tombstone.
+        "LETHE_TOMBSTONE_TIMEOUT_MS": "0",
     }
     if means.digest is not None:
         values |= {"KAFKA_ZOOKEEPER_SET_ACL": "true", "LETHE_ZOOKEEPER_DIGEST": means.digest}

@@ -23,6 +23,7 @@ from cli.rescue_look import Look, look, turns_within
 from cli.rescue_plan import Progress, to_mark
 from cli.rescue_show import Control, ended
 from cli.zookeeper_access import DIGEST_VARIABLE
+from controller.core.context import NOTHING_LEFT
 from protocol.causes import CauseKind
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
@@ -63,6 +64,7 @@ class _Course:
     set_aside: tuple[str, ...] = ()
     interrupted: bool = False
     timed_out: bool = False
+    guest: Guest | None = None
 
 
 async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say) -> Answer:
@@ -73,6 +75,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
     course = _Course()
 
     async def work(guest: Guest) -> None:
+        course.guest = guest
         try:
             await _work(session, wish, seen, guest, topics, chosen, course, say)
         except Interrupted:
@@ -93,6 +96,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
         even_if_disabled=wish.even_if_disabled,
         interrupted=course.interrupted,
         timed_out=course.timed_out,
+        left=NOTHING_LEFT if course.guest is None else course.guest.left_behind,
     )
 
 

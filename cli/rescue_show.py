@@ -9,6 +9,8 @@ from typing import Final
 from cli.answer import Answer, Exit
 from cli.rescue_look import Look, Turns
 from cli.rescue_plan import Outlook, counted, outlook
+from controller.core.context import NOTHING_LEFT, LeftBehind
+from controller.runtime.left_behind import as_json, left_words
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId
 from survey.causes import age_text, sentence, unblock
@@ -104,6 +106,7 @@ def ended(
     even_if_disabled: bool,
     interrupted: bool,
     timed_out: bool,
+    left: LeftBehind = NOTHING_LEFT,
 ) -> Answer:
     """What has become of the topics, and what remains with its reason."""
     now_ms = last.evidence.survey.taken_at_ms
@@ -119,6 +122,7 @@ def ended(
     if set_aside:
         lines.append("Could not be understood, and is for a person to repair or remove:")
         lines += [f"    {each}" for each in set_aside[:MAX_ROWS]]
+    lines += [f"{line[0].upper()}{line[1:]}." for line in left_words(left)]
     data: dict[str, JsonValue] = {
         **data_of(first, even_if_disabled=even_if_disabled, dry_run=False),
         "after": explanations_to_json(last.evidence, last.found, replicas=False),
@@ -126,6 +130,7 @@ def ended(
         "remaining": [each.topic for each in remaining],
         "interrupted": interrupted,
         "set_aside": [*set_aside],
+        "unconfirmed": as_json(left),
         "control": {
             "controller": control.ours,
             "taken_from": control.before,
@@ -140,7 +145,7 @@ def ended(
         code = Exit.INTERRUPTED
     elif timed_out and remaining:
         code = Exit.TIMED_OUT
-    elif remaining or gone < len(finished) or control.turns.are_too_many:
+    elif remaining or gone < len(finished) or control.turns.are_too_many or not left.is_nothing:
         code = Exit.NO
     return Answer(data, tuple(lines), exit=code)
 

@@ -197,6 +197,12 @@ class CauseKind(enum.Enum):
     )
     # Left over.
     CACHED = Words("is gone from ZooKeeper, but broker {broker} still tells clients of it{detail}", CLEAR_CACHE)
+    TOMBSTONE_OWED = Words(
+        "is gone from ZooKeeper, but broker {broker} has not confirmed that its metadata cache has dropped it"
+        "{since}{detail}",
+        "see whether the process of broker {broker} runs and its listener can be reached, or restart it; Lethe's "
+        "controller tells it before anything else",
+    )
     STORED = Words(
         "is gone from ZooKeeper, but broker {broker} still has{path}{detail}",
         "look whether it can go, and remove it while the broker is down: no controller will ask for it again",

@@ -229,6 +229,12 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                             "does not tell, when the controller first saw it",
                             optional=True,
                         ),
+                        Key(
+                            "owed_by",
+                            Kind.TEXT,
+                            "brokers that have not answered the tombstone, as `3,4`: their caches may show the topic",
+                            optional=True,
+                        ),
                     ),
                 ),
             ),
@@ -287,10 +293,12 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                             "what",
                             Kind.TEXT,
                             "`started`, `failed`, `modified`, `shutting down`, `relieved` (of its leaders), "
-                            "`log directory failed`, `producer ids`; `kept a ghost`: its metadata cache has a topic or "
+                            "`log directory failed`, `producer ids`, `owes tombstones`, `tombstones answered`; "
+                            "`kept a ghost`: its metadata cache has a topic or "
                             "an incarnation that ZooKeeper has not; `dropped a ghost`: not any more",
                         ),
                         _BROKER_EPOCH._replace(optional=True),
+                        Key("topics", Kind.COUNT, "how many topics the tombstones are of", optional=True),
                         Key("topic", Kind.TEXT, "name of the ghost", optional=True),
                         _TOPIC_ID,
                         _PARTITIONS._replace(optional=True),

@@ -64,6 +64,19 @@ class Refused(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Owing:
+    """A broker that has not confirmed that its metadata cache has dropped topics whose znodes are gone."""
+
+    broker: int
+    topic_count: int
+    topics: tuple[str, ...] = ()
+    """Of very many the first; where one topic was asked about, that one."""
+    since_ms: int | None = None
+    attempts: int = 0
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """What the active controller answered; `problem` says why nothing of it is known."""
 
@@ -75,6 +88,7 @@ class Told:
     """Where one topic was asked about, which is not marked."""
     not_shown: int = 0
     """Marked topics of which it says nothing."""
+    owed: tuple[Owing, ...] = ()
     problem: str | None = None
 
     @property

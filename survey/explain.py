@@ -14,12 +14,13 @@ does not answer or a log directory has failed. Nothing is concluded from what co
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from protocol.causes import CauseKind
 from protocol.findings import Reason
+from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
 from survey import unreadable
 from survey.causes import Cause, ranges
@@ -65,11 +66,15 @@ class Explanation:
     phase: str | None = None
 
 
-def unseen_words(survey: Survey) -> str:
+def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
     """Of a topic that is gone, where the survey is not complete: what is clean, and what could not be seen."""
     away = away_words(survey)
     missing = ["not everybody answered"] if len(survey.problems) > len(survey.unseen_brokers) else []
-    return f"ZooKeeper is clean, but {'; '.join([*missing, *away])}"
+    owing = tuple(
+        cause.broker for cause in causes if cause.kind is CauseKind.TOMBSTONE_OWED and cause.broker is not None
+    )
+    caches = [f"broker{'s' if len(owing) > 1 else ''} {ranges(owing)} may still tell clients of it"] if owing else []
+    return f"ZooKeeper is clean, but {'; '.join([*missing, *away, *caches])}"
 
 
 def away_words(survey: Survey) -> tuple[str, ...]:
@@ -109,9 +114,11 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
         )
     if there is not None:
         return Explanation(topic, Verdict.NOT_MARKED, tuple(_unmarked(evidence, there)))
-    causes = tuple(_left(evidence, topic))
+    causes, owed = tuple(_left(evidence, topic)), tuple(_owed(evidence, topic))
     if any(cause.kind is not CauseKind.RECLAIMING for cause in causes):
-        return Explanation(topic, Verdict.LEFT_OVER, causes)
+        return Explanation(topic, Verdict.LEFT_OVER, (*causes, *owed))
+    if owed:
+        return Explanation(topic, Verdict.UNSEEN, (*owed, *causes))
     if causes:
         return Explanation(topic, Verdict.RECLAIMING, causes)
     return Explanation(topic, Verdict.GONE if evidence.survey.is_complete else Verdict.UNSEEN)
@@ -280,6 +287,19 @@ def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
         yield replace(unreadable.unreadable(evidence, there.name), kind=CauseKind.UNREADABLE)
     elif (found := damage(there, is_marked=False)) is not None:
         yield Cause(CauseKind.INCOMPLETE, path=paths.topic(there.name), detail=found)
+
+
+def _owed(evidence: Evidence, topic: str) -> Iterator[Cause]:
+    """Brokers of which the controller says that they have not confirmed what their caches were told."""
+    for owing in evidence.told.owed:
+        if topic in owing.topics:
+            yield Cause(
+                CauseKind.TOMBSTONE_OWED,
+                BrokerId(owing.broker),
+                since_ms=owing.since_ms,
+                attempts=owing.attempts,
+                detail=owing.last_error,
+            )
 
 
 # --- gone ---------------------------------------------------------------------------------------------------------

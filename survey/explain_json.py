@@ -29,6 +29,16 @@ def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, re
             "told": told.is_known,
             "problem": told.problem,
         },
+        "owed": [
+            {
+                "broker": owing.broker,
+                "topic_count": owing.topic_count,
+                "topics": [*owing.topics],
+                "since_ms": owing.since_ms,
+                "last_error": owing.last_error,
+            }
+            for owing in told.owed
+        ],
         "topics": [_topic(each, survey.taken_at_ms, replicas=replicas) for each in found],
         "problems": [{"where": where, "what": what} for where, what in survey.problems],
     }

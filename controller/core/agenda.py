@@ -35,6 +35,11 @@ class GiveUp:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class LeaveIfSettled:
+    """Control is to be given up: do it where brokers have answered all that was waited for."""
+
+
 # --- loading ------------------------------------------------------------------------------------------------------
 
 
@@ -143,6 +148,7 @@ class ReadModifiedTopics:
 Task = (
     Stand
     | GiveUp
+    | LeaveIfSettled
     | ListNotifications
     | ReadStates
     | TakeOver

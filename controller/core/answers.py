@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from controller.core import caches, power, reassignment_end
-from controller.core.agenda import Stand, TakeReplicasOffline
+from controller.core import caches, owed, power, reassignment_end
+from controller.core.agenda import LeaveIfSettled, Stand, TakeReplicasOffline
 from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
 from controller.core.agenda_partitions import MoveReplicas
 from controller.core.context import Context, Outstanding
@@ -176,6 +176,7 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
     """A tombstone that a broker has taken in is settled; one that it refused is sent again later."""
     context = turn.context
     settled = []
+    owed.answered(turn, event, request)
     for topic in request.topics if context.deletions else ():
         deletion = context.deletions.get(topic.topic)
         tombstone = None if deletion is None else deletion.tombstones.get(event.broker)
@@ -193,6 +194,8 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
         else:
             cache = PartitionReplica(topic.topic, METADATA_CACHE, event.broker)
             note_problem(turn, cache, error_name(event.response.error))
+    if context.leaving is not None:
+        context.agenda.append(LeaveIfSettled())
     if settled:
         turn.do(ResumeDeletions(tuple(settled)))
 

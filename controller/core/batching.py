@@ -10,6 +10,8 @@ with as many replicas as brokers that is so for every request.
 
 A controller that listens for brokers names itself among the live brokers of UpdateMetadata, and nowhere else.
 
+A broker that owes the tombstone of an earlier topic (see `owed`) is not told of another one of that name.
+
 Two differences. A queued topic's partition that never had leadership is announced with leader -2 all the same, since a
 broker may remember it from before a crash in the middle of its removal. And LeaderAndIsr names no leader (-1) for a
 queued topic: it asks whether the broker can reach the replica, and is no order to fill one.
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from controller.core import listing
@@ -112,7 +115,7 @@ class RequestBatch:
         yield from self._leader_and_isr_requests()
         yield from self._update_metadata_requests()
         for broker, dropped in self._dropped.items():
-            yield broker, self._update_metadata_request(dropped)
+            yield broker, update_metadata(self._context, dropped)
         yield from self._stop_replica_requests()
 
     def _leader_and_isr_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
@@ -166,17 +169,12 @@ class RequestBatch:
             row = _update_metadata_row(context, topic_partition, partition, offline)
             if row is not None:
                 topics.setdefault(topic_partition.topic, []).append(row)
-        request = self._update_metadata_request(
-            tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items())
+        request = update_metadata(
+            context,
+            tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
         )
         for broker in told:
-            yield broker, request
-
-    def _update_metadata_request(self, topics: tuple[UpdateMetadataTopic, ...]) -> UpdateMetadataRequest:
-        context = self._context
-        listed = listing.entry(context)
-        live = (*context.brokers.values(), *(() if listed is None else (listed,)))
-        return UpdateMetadataRequest(context.config.controller_id, context.epoch, topics, live)
+            yield broker, _without_owed(context, broker, request)
 
     def _stop_replica_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
@@ -207,6 +205,33 @@ class RequestBatch:
             context.epoch,
             tuple(StopReplicaTopic(name, tuple(rows)) for name, rows in topics.items()),
         )
+
+
+def update_metadata(context: Context, topics: tuple[UpdateMetadataTopic, ...]) -> UpdateMetadataRequest:
+    """A request that tells who is live, and these topics."""
+    listed = listing.entry(context)
+    live = (*context.brokers.values(), *(() if listed is None else (listed,)))
+    return UpdateMetadataRequest(context.config.controller_id, context.epoch, topics, live)
+
+
+def tombstone(context: Context, name: str) -> UpdateMetadataTopic:
+    """The row of UpdateMetadata that makes brokers drop a topic that is queued for deletion."""
+    rows = []
+    for topic_partition, partition in context.partitions_of(name):
+        offline = tuple(r for r in partition.assignment.replicas if not context.is_online(topic_partition, r))
+        row = _update_metadata_row(context, topic_partition, partition, offline)
+        assert row is not None, "a queued topic is announced without leadership too"
+        rows.append(row)
+    return UpdateMetadataTopic(name, context.topics[name].id, tuple(rows))
+
+
+def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataRequest) -> UpdateMetadataRequest:
+    """The request without topics of whose names the broker owes a tombstone."""
+    debtor = context.owed.get(broker)
+    if debtor is None:
+        return request
+    kept = tuple(topic for topic in request.topics if topic.topic not in debtor.topics)
+    return request if len(kept) == len(request.topics) else replace(request, topics=kept)
 
 
 def _made_of(entries: dict[TopicPartition, bool], made: list[tuple[dict[TopicPartition, bool], R]]) -> R | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import caches, reassignment_end
+from controller.core import caches, owed, reassignment_end
 from controller.core.agenda import (
     AnnounceBrokersUnlessElected,
     BrokersFailed,
     BrokersStarted,
+    LeaveIfSettled,
     ListBrokers,
     ReadBroker,
     TakeReplicasOffline,
@@ -144,6 +145,8 @@ def started(turn: Turn, task: BrokersStarted) -> None:
     batch = turn.batch()
     batch.add_update_metadata(existing)
     turn.flush(batch)
+    for broker in task.brokers:
+        owed.send_again(turn, broker.id)
     batch = turn.batch()
     batch.add_update_metadata((broker.id for broker in task.brokers), _in_service(context))
     turn.flush(batch)
@@ -201,6 +204,8 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
     for name in context.deletions:
         # What the broker remembered of the topic is gone with it.
         note_tombstoned(turn, name)
+    if context.leaving is not None:
+        context.agenda.append(LeaveIfSettled())
     turn.do(
         TakeReplicasOffline(tuple(context.replicas_on(frozenset(task.brokers)))),
         # Some may have waited for nothing but this broker's answer to the tombstone.

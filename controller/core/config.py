@@ -36,6 +36,9 @@ class CoreConfig:
     retry_min_ms: int = 500
     """Wait before a failed deletion request is repeated for the first time; doubles up to `retry_max_ms`."""
     retry_max_ms: int = 30_000
+    tombstone_timeout_ms: int = 300_000
+    """After so long with nothing left to wait for but answers to the tombstone, a topic's znodes go and its silent
+    brokers owe the answer; 0: never."""
     stand_back_off_min_ms: int = 500
     """Wait after a fault before standing for election again; doubles up to `stand_back_off_max_ms`."""
     stand_back_off_max_ms: int = 30_000

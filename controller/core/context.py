@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.cache_memory import CacheComparison
 from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
-from controller.core.deletion_memory import Deletion, Mark, RefusedMark, RetryOf, Stage
+from controller.core.deletion_memory import Debtor, Deletion, Mark, RefusedMark, RetryOf, Stage
 from controller.core.effects import Timer
 from controller.core.endpoints import control_endpoint
 from controller.core.raises import Raises
@@ -105,6 +105,30 @@ class SetAside(NamedTuple):
     since_ms: int
 
 
+class Leaving(NamedTuple):
+    """Control is given up when brokers have answered the tombstones that are under way: see `leaving`."""
+
+    reason: str
+    pending: dict[str, None]
+    """Queued topics that may still wait for such an answer."""
+
+
+class LeftBehind(NamedTuple):
+    """Tombstones that brokers had not answered when control was given up for good. By broker, the topics."""
+
+    gone: Mapping[BrokerId, tuple[str, ...]]
+    """Their znodes are gone: no later controller can know of them from ZooKeeper."""
+    marked: Mapping[BrokerId, tuple[str, ...]]
+    """They are marked: the next controller is to go on with them."""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.gone and not self.marked
+
+
+NOTHING_LEFT: Final = LeftBehind({}, {})
+
+
 class Awaited(NamedTuple):
     """The one read or write that is outstanding and the value that says what its result is for."""
 
@@ -126,6 +150,10 @@ class Context:
     refusal: str | None = None
     retired: bool = False
     """Whoever asked us to give control up does not want us to stand again."""
+    leaving: Leaving | None = None
+    """Control is to be given up for good, and brokers have yet to answer; nothing is begun to be deleted meanwhile."""
+    left_behind: LeftBehind = NOTHING_LEFT
+    """What was left when control was given up for good."""
     takings: Takings = field(default_factory=Takings)
     raises: Raises = field(default_factory=Raises)
     preflights_failed: int = 0
@@ -175,6 +203,8 @@ class Context:
     tell."""
     refused_marks: dict[str, RefusedMark] = field(default_factory=dict)
     """Topics whose marker was removed without them, oldest first; of very many the latest. Outlives the tenure."""
+    owed: dict[BrokerId, Debtor] = field(default_factory=dict)
+    """Brokers that have not answered the tombstones of topics whose znodes are gone: see `owed`."""
     paused: DeletionsPaused | None = None
     """Since when (always told) and why nothing is deleted; None: deletions go on."""
     set_aside_topics: dict[str, SetAside] = field(default_factory=dict)

@@ -31,9 +31,11 @@ from controller.core import (
     isr,
     leadership,
     leadership_first,
+    leaving,
     log_dirs,
     marks,
     notifications,
+    owed,
     partition_machine,
     pausing,
     power,
@@ -58,8 +60,11 @@ from controller.core.effects import (
     CheckPower,
     CompareCaches,
     Effect,
+    EndTombstoneWaits,
+    LeaveAnyway,
     RebalanceLeaders,
     RetryDeletions,
+    RetryOwedTombstones,
     RetryReassignments,
     StandAgain,
     Timer,
@@ -105,8 +110,8 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
             _timer(turn, timer)
         case events.BrokerRequested():
             requests.received(turn, event)
-        case events.ResignationRequested(reason=reason, for_good=True):
-            resigning.retire(turn, reason)
+        case events.ResignationRequested(reason=reason, for_good=True, patience_ms=patience_ms):
+            resigning.retire(turn, reason, patience_ms)
         case events.BrokersChanged() if turn.context.preflights_failed and turn.context.session_id:
             # Control was not taken because of who was registered: look again.
             turn.do(agenda.Stand())
@@ -154,6 +159,12 @@ def _timer(turn: Turn, timer: Timer) -> None:
             tenure.stand_again(turn)
         case RetryDeletions():
             deletion.retries_due(turn)
+        case EndTombstoneWaits():
+            deletion.end_tombstone_waits(turn)
+        case RetryOwedTombstones():
+            owed.retries_due(turn)
+        case LeaveAnyway():
+            leaving.time_is_over(turn)
         case RetryReassignments():
             reassignment.retries_due(turn)
         case RebalanceLeaders():
@@ -178,6 +189,8 @@ def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all 
             tenure.elect_self(turn, task)
         case agenda_power.TakeControl():
             tenure.take_control(turn, task)
+        case agenda.LeaveIfSettled():
+            leaving.look(turn)
         case agenda.ListNotifications():
             failover.list_notifications(turn)
         case agenda.ReadStates():

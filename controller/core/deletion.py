@@ -6,7 +6,8 @@ stopped and then deleted (StopReplica twice, as Kafka does); a broker that is sh
 and its shutdown does not wait for that. Replicas that cannot be reached make the topic
 *ineligible*: nothing more is sent for it until what it waits for has changed, a broker's return or a timer. Its other
 replicas are deleted meanwhile. When every replica is DeletionSuccessful and every broker that was sent the tombstone
-has answered it, the znodes go (`removal`).
+has answered it, the znodes go (`removal`). They also go when a broker has kept the topic waiting for
+`tombstone_timeout_ms` with nothing but that answer: the broker owes it then (`owed`).
 
 What counts as an acknowledgement: an answer to a request of ours that asked for deletion of that partition, from the
 broker incarnation it was sent to, without an error, after the same incarnation has answered a LeaderAndIsr for that
@@ -21,13 +22,14 @@ queued; the ISR is not rewritten for replicas that are about to be deleted.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-from controller.core import partition_machine
+from controller.core import owed, partition_machine
 from controller.core.agenda_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
 from controller.core.agenda_partitions import MovePartitions, MoveReplicas
 from controller.core.context import Context
 from controller.core.deletion_memory import METADATA_CACHE, Deletion, Problem, RetryOf
-from controller.core.effects import RetryDeletions
+from controller.core.effects import EndTombstoneWaits, RetryDeletions
 from controller.core.mutation import (
     acknowledge_deletion,
     count_retry,
@@ -43,6 +45,7 @@ from protocol.back_off import BackOff
 from protocol.journal import FactType, JsonValue, partition_ranges
 from protocol.vocabulary import BrokerId, PartitionReplica
 
+MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
 _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
 
@@ -70,7 +73,7 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
             if _tombstone_is_settled(turn, name, deletion) and not deletion.ineligible:
                 finished.append(name)
             continue
-        if not deletion.in_progress:
+        if not deletion.in_progress and context.leaving is None:
             if deletion.by_state.get(ReplicaState.DELETION_INELIGIBLE, 0):
                 retrying.append(name)
             if not deletion.ineligible or deletion.round_is_due:
@@ -104,15 +107,56 @@ def note_tombstoned(turn: Turn, name: str) -> None:
 
 
 def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
-    """True when no cache can show the topic any more; sends the tombstone again where no answer is on its way."""
+    """True when no cache can show the topic any more, or the wait for that has lasted as long as it may; sends the
+    tombstone again where no answer is on its way."""
     context = turn.context
     owing = deletion.owing_tombstone
+    if not owing:
+        return True
     unasked = [broker for broker in owing if deletion.tombstones[broker].request_id not in context.outstanding]
     if unasked and not deletion.ineligible:
         batch = turn.batch()
         batch.add_update_metadata(unasked, (tp for tp, _ in context.partitions_of(name)))
         turn.flush(batch)
-    return not owing
+    due_ms = _tombstone_wait_ends_at_ms(context, deletion)
+    if due_ms is None:
+        return False
+    if due_ms <= turn.now_ms:
+        # Each of them has the tombstone in its channel now, before whatever is to be said of the name later.
+        return owed.have_room(context, owing)
+    set_at_ms = context.timers.get(EndTombstoneWaits())
+    if set_at_ms is None or due_ms < set_at_ms:
+        turn.set_timer(EndTombstoneWaits(), due_ms)
+    return False
+
+
+def _tombstone_wait_ends_at_ms(context: Context, deletion: Deletion) -> int | None:
+    """Counted from when nothing but answers to the tombstone was waited for; None: it does not end by itself."""
+    limit_ms = context.config.tombstone_timeout_ms
+    if not limit_ms or deletion.acknowledged_at_ms is None or context.leaving is not None:
+        return None
+    return deletion.acknowledged_at_ms + limit_ms
+
+
+def end_tombstone_waits(turn: Turn) -> None:
+    """The timer fired: go on with topics whose silent brokers have been waited for long enough.
+
+    It is set for the others not more often than once a second, so that the queue is not walked for each of them."""
+    context = turn.context
+    due: list[str] = []
+    later: list[int] = []
+    for name, deletion in context.deletions.items():
+        at_ms = _tombstone_wait_ends_at_ms(context, deletion)
+        if at_ms is None:
+            continue
+        if at_ms <= turn.now_ms:
+            due.append(name)
+        else:
+            later.append(at_ms)
+    if later:
+        turn.set_timer(EndTombstoneWaits(), max(min(later), turn.now_ms + MIN_WAIT_BETWEEN_LOOKS_MS))
+    if due:
+        turn.do(ResumeDeletions(tuple(due)))
 
 
 # --- starting -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from controller.core.transitions import ReplicaState
 from protocol.causes import CauseKind
+from protocol.kafka.control import UpdateMetadataTopic
 from protocol.vocabulary import BrokerEpoch, BrokerId
 
 
@@ -32,6 +33,34 @@ class Tombstone(NamedTuple):
     broker_epoch: BrokerEpoch
     request_id: int
     acknowledged: bool
+
+
+class OwedTombstone(NamedTuple):
+    """A topic whose znodes are gone, and whose tombstone one broker has not answered."""
+
+    since_ms: int
+    """When the znodes went."""
+    request_id: int
+    """The request that carried the tombstone last; answered with an error, or not at all."""
+    row: UpdateMetadataTopic
+    """The tombstone, to be sent again after an error. Brokers share it."""
+
+
+@dataclass(slots=True)
+class Debtor:
+    """One broker that owes answers to tombstones; `controller.core.owed` writes it."""
+
+    topics: dict[str, OwedTombstone] = field(default_factory=dict)
+    """By topic name, oldest first; never empty between two steps."""
+    problem: Problem | None = None
+    """The error that the broker answered last, if it answered."""
+    retry_at_ms: int | None = None
+    """When the tombstones are sent again after that error."""
+
+    @property
+    def since_ms(self) -> int:
+        """When the broker's oldest debt began."""
+        return next(iter(self.topics.values())).since_ms
 
 
 METADATA_CACHE: Final = -1

@@ -136,6 +136,21 @@ class RetryDeletions:
 
 
 @dataclass(frozen=True, slots=True)
+class EndTombstoneWaits:
+    """Timer: a topic has waited for answers to its tombstone for as long as it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOwedTombstones:
+    """Timer: tombstones that a broker owes and answered with an error are sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAnyway:
+    """Timer: control is given up now, whether or not brokers have answered the tombstones that were waited for."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetryReassignments:
     """Timer: a write that a reassignment needs was refused; it is tried again."""
 
@@ -155,7 +170,17 @@ class CheckPower:
     """Timer: look whether brokers still obey this controller."""
 
 
-Timer = StandAgain | RetryDeletions | RetryReassignments | RebalanceLeaders | CompareCaches | CheckPower
+Timer = (
+    StandAgain
+    | RetryDeletions
+    | EndTombstoneWaits
+    | RetryOwedTombstones
+    | LeaveAnyway
+    | RetryReassignments
+    | RebalanceLeaders
+    | CompareCaches
+    | CheckPower
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,10 +178,11 @@ class TimerFired:
 @dataclass(frozen=True, slots=True)
 class ResignationRequested:
     """A person, or a process that is stopping, wants another controller to take over; `for_good`: and us not to stand
-    again, whether or not we lead."""
+    again, whether or not we lead. `patience_ms`: so long answers to tombstones are waited for first."""
 
     reason: str
     for_good: bool = False
+    patience_ms: int = 0
 
 
 # --- results ------------------------------------------------------------------------------------------------------

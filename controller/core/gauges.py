@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from controller.core.context import Context
 from controller.core.deletion_memory import Stage
 from controller.core.transitions import ReplicaState
+from protocol.vocabulary import BrokerId
+
+
+class Owed(NamedTuple):
+    """Tombstones of topics whose znodes are gone, that one broker has not answered."""
+
+    topics: int
+    since_ms: int
+    """When the znodes of the first of them went."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,8 @@ class Gauges:
     """Queued topics; a stage without any may be left out."""
     doomed_replicas: Mapping[ReplicaState, int] = field(default_factory=dict)
     """Replicas of queued topics; the same."""
+    owed_tombstones: Mapping[BrokerId, Owed] = field(default_factory=dict)
+    """What each registered broker owes that owes anything."""
 
 
 def gauges(context: Context) -> Gauges:
@@ -61,4 +73,9 @@ def gauges(context: Context) -> Gauges:
         unseen_cache_count=len(context.caches.unseen),
         topics_in_stage=dict(context.topics_in_stage),
         doomed_replicas=dict(replicas),
+        owed_tombstones={
+            broker: Owed(len(debtor.topics), debtor.since_ms)
+            for broker, debtor in context.owed.items()
+            if broker in context.brokers
+        },
     )

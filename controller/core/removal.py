@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from controller.core import owed
 from controller.core.agenda_deletion import RemoveTopics, SearchTopicTrees, TopicsRemoved, TopicTree, TopicTreesSearched
 from controller.core.context import Context
 from controller.core.deletion import phase, retry_later
 from controller.core.deletion_memory import Problem, RetryOf
 from controller.core.mutation import count_retry, remove_topic, set_ineligible
 from controller.core.turn import Turn
-from protocol.journal import FactType
+from protocol.journal import FactType, JsonValue
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Children, Delete, GetChildren, Operation, ReadFailed, ReadOutcome, ZkError
 from protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -103,10 +104,12 @@ def removed(turn: Turn, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -
 
 
 def _finish(turn: Turn, name: str) -> None:
-    """Nothing of the topic is left in ZooKeeper: the deletion is done."""
+    """Nothing of the topic is left in ZooKeeper: the deletion is done, but for caches whose brokers owe an answer."""
     deletion = turn.context.deletions[name]
-    phase(turn, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms)
-    phase(turn, name, "done", since_ms=deletion.queued_at_ms)
+    owing = owed.note(turn, name)
+    shown: dict[str, JsonValue] = {"owed_by": ",".join(map(str, owing))} if owing else {}
+    phase(turn, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms, **shown)
+    phase(turn, name, "done", since_ms=deletion.queued_at_ms, **shown)
     remove_topic(turn.context, name)
 
 

@@ -8,6 +8,7 @@ turns at it. Who is asked to give control up for good only watches from then on.
 
 from __future__ import annotations
 
+from controller.core import leaving, owed
 from controller.core.agenda import GiveUp, Stand
 from controller.core.agenda_residence import Unregister
 from controller.core.context import Context, Role
@@ -38,6 +39,8 @@ def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
     for those that wait for an answer: they are to look for another controller. A registration among the brokers goes
     with the session where that ends, and otherwise next."""
     context = turn.context
+    if context.is_leading and context.retired:
+        context.left_behind = leaving.left_behind(context)
     if context.is_leading:
         turn.record(
             FactType.ELECTION,
@@ -52,6 +55,7 @@ def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
     if context.holds_controller:
         context.role = at_rest(context)
     context.takings.going_on = None
+    owed.record_lost(turn)
     refuse_all(turn)
     turn.emit(DisconnectBrokers(reason))
     for broker in context.brokers:
@@ -98,12 +102,12 @@ def step_back(turn: Turn, reason: str) -> None:
         turn.set_timer(StandAgain(), turn.now_ms + wait_ms)
 
 
-def retire(turn: Turn, reason: str) -> None:
-    """Give control up where we have it, and do not stand again."""
+def retire(turn: Turn, reason: str, patience_ms: int) -> None:
+    """Give control up where we have it, and do not stand again. Answers to tombstones are waited for first."""
     context = turn.context
     context.retired = True
     if context.is_leading:
-        turn.do(GiveUp(reason))
+        leaving.begin(turn, reason, patience_ms)
         return
     if context.role is Role.TAKING:
         # Ours for as long as nobody was elected since.

@@ -84,15 +84,16 @@ class Turn:
     def flush(self, batch: RequestBatch) -> None:
         """Send what the batch has collected: LeaderAndIsr, then UpdateMetadata, then StopReplica."""
         for broker, request in batch.requests():
-            self._send(broker, request)
-            self.watch_power()
+            self.send(broker, request)
 
-    def _send(self, broker: BrokerId, request: ControlRequest) -> None:
+    def send(self, broker: BrokerId, request: ControlRequest) -> None:
+        """Queue a request for a registered broker behind all that was queued for it before."""
         context = self.context
         context.last_request_id += 1
         epoch = context.brokers[broker].epoch
         note_sent(context, context.last_request_id, Outstanding(broker, epoch, request, self.now_ms))
         self.effects.append(Send(broker, epoch, context.last_request_id, request))
+        self.watch_power()
         self.record(
             FactType.REQUEST,
             f"broker/{broker}",

@@ -149,8 +149,11 @@ class AdminPages:
         context, topic, now_ms = self._loop.context, request.parts["topic"], self._clock.now_ms()
         if context.role is not Role.ACTIVE:
             return self._not_active(context)
-        document = explain_topic(context, topic, self._problems(), now_ms)
-        return json_reply(not_marked(context, topic, now_ms), 404) if document is None else json_reply(document)
+        problems = self._problems()
+        document = explain_topic(context, topic, problems, now_ms)
+        if document is None:
+            return json_reply(not_marked(context, topic, problems, now_ms), 404)
+        return json_reply(document)
 
     async def _waits(self, _: Request) -> Reply:
         """What every topic that is marked for deletion waits for; of very many, the oldest."""

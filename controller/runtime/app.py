@@ -5,8 +5,9 @@ where it is configured the listener on which brokers ask. Where
 one of them ends with an exception that nobody has dealt with, all are ended and the process with them; the session ends
 too, so that another controller takes over.
 
-Asked to stop, the controller first gives `/controller` up, so that its successor need not wait for the session to
-expire, and then closes the session.
+Asked to stop, the controller first waits for brokers that owe answers to tombstones (`lethe.stop.grace.ms`), then gives
+`/controller` up, so that its successor need not wait for the session to expire, and then closes the session. Asked
+again, it closes the session at once.
 """
 
 from __future__ import annotations
@@ -38,14 +39,16 @@ from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OpenSession
 from adapters.zookeeper.session import open_session
 from controller.core.config import CoreConfig
-from controller.core.context import Context
+from controller.core.context import NOTHING_LEFT, Context, LeftBehind
 from controller.core.controller import after_fault, step
 from controller.core.events import External, ResignationRequested, SessionLost
+from controller.core.leaving import left_behind
 from controller.runtime.admin import AdminPages
 from controller.runtime.board.board import Board, BoardMemory
 from controller.runtime.brokers import Channels, ChannelSettings, Connect
 from controller.runtime.caches import CacheReader, ConnectToAsk
 from controller.runtime.instance import ControllerIdTaken, Instance
+from controller.runtime.left_behind import left_words, waiting_words
 from controller.runtime.listener import BrokerListener, relay_for
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
@@ -88,6 +91,8 @@ class ExitCode(enum.IntEnum):
     FAULT = 1
     """It could not go on; the log says why."""
     CANNOT_START = 2
+    LEFT_BEHIND = 4
+    """It was asked to stop, and brokers owed answers to tombstones when it gave control up; the log names them."""
 
 
 def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) -> CoreConfig:
@@ -106,6 +111,7 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         takeover_grace_ms=config.takeover_grace_ms,
         takeover_interval_ms=config.takeover_interval_ms,
         takeover_interval_max_ms=config.takeover_interval_max_ms,
+        tombstone_timeout_ms=config.tombstone_timeout_ms,
     )
 
 
@@ -166,9 +172,15 @@ class ControllerApp:
         """Somebody has asked it to stop: it gives control up, if it has not done so already."""
         return self._stopping.is_set()
 
+    @property
+    def left_behind(self) -> LeftBehind:
+        """What brokers had not answered when it gave control up because it was asked to stop."""
+        return NOTHING_LEFT if self._loop is None else self._loop.context.left_behind
+
     def stop(self, reason: str) -> None:
         """Have `run` end in good order; called again, it no longer waits for that."""
         if self._stopping.is_set() and self._patience is not None:
+            logger.warning("%s once more: stopping at once, without waiting for brokers or ZooKeeper", reason)
             self._patience.reschedule(asyncio.get_running_loop().time())
         self._stop_reason = self._stop_reason or reason
         self._stopping.set()
@@ -191,7 +203,7 @@ class ControllerApp:
         finally:
             if journal is not None:
                 journal.close()
-        return ExitCode.STOPPED
+        return ExitCode.STOPPED if self.left_behind.is_nothing else ExitCode.LEFT_BEHIND
 
     async def _run_tasks(self, journal: Journal | None) -> None:
         metrics = ControllerMetrics()
@@ -293,16 +305,26 @@ class ControllerApp:
 
     async def _step_down(self, loop: ControllerLoop) -> None:
         logger.info("stopping: %s", self._stop_reason)
+        grace_ms = self._config.stop_grace_ms
         try:
-            async with asyncio.timeout(STEP_DOWN_LIMIT_S) as self._patience:
+            async with asyncio.timeout(STEP_DOWN_LIMIT_S + grace_ms / 1000) as self._patience:
                 if loop.context.holds_controller:
-                    loop.post(ResignationRequested(self._stop_reason, for_good=True))
+                    loop.post(ResignationRequested(self._stop_reason, for_good=True, patience_ms=grace_ms))
+                is_waiting = False
                 while loop.context.holds_controller:
+                    if loop.context.leaving is not None and not is_waiting:
+                        is_waiting = True
+                        logger.warning("%s", waiting_words(left_behind(loop.context), grace_ms))
                     await loop.changed()
         except TimeoutError:
             logger.warning("/controller could not be given up in good order; it goes with the session")
+            await loop.steps.between_steps()
+            if loop.context.is_leading:
+                loop.context.left_behind = left_behind(loop.context)
         finally:
             self._patience = None
+        for line in left_words(self.left_behind):
+            logger.warning("%s", line)
 
     def _announce(self, recorder: Recorder, what: str) -> None:
         subject = f"controller/{self._config.controller_id}"

@@ -52,8 +52,15 @@ RETRIES: Final = Metric(
     "UNPROVEN: a broker said yes without having shown that it can reach the replica",
     ("part", "reason"),
 )
+OWED: Final = Metric(
+    "lethe_controller_owed_tombstones",
+    Kind.GAUGE,
+    "Topics whose znodes are gone and whose deletion this registered broker has not confirmed for its metadata cache, "
+    "so that it may still tell clients of them; no series where it owes nothing",
+    ("broker_id",),
+)
 FACTS: Final = Metric(
     "lethe_controller_facts_total", Kind.COUNTER, "Facts recorded, by type; what the journal is written from", ("type",)
 )
 
-METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, FACTS)
+METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, OWED, FACTS)

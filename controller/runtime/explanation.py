@@ -4,7 +4,12 @@
      "controller": 1000, "epoch": 7, "at_ms": ...,
      "delete_topic_enable": true,
      "paused": null                     or {"since_ms": ..., "reason": "..."}
+     "owed": [...],                     brokers that have not answered the tombstones of topics whose znodes are gone
      "topics": [...], "not_shown": 0}   marked topics that are left out; those that are held come first, then the oldest
+
+    a broker that owes; of a topic that is gone, its document names the brokers that owe its tombstone
+    {"broker": 3, "topic_count": 12, "topics": ["orders", ...], "since_ms": ..., "attempts": 1,
+     "last_error": "...", "next_try_ms": null, "unblock": "..."}
 
     a topic
     {"topic": "orders", "marked": true, "marked_since_ms": ...,
@@ -30,6 +35,7 @@ costs the controller no more than some hundredths of a second.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from controller.core.context import Context
@@ -45,6 +51,14 @@ VERSION: Final = 1
 DEFAULT_TOPICS: Final = 100
 MAX_ROWS: Final = 2_000
 """Replicas in one document; also what is looked at to make one of several topics."""
+
+MAX_OWED_NAMES: Final = 100
+_ANSWERS: Final = (
+    CauseKind.ANSWER,
+    CauseKind.TOMBSTONE_ANSWER,
+    CauseKind.TOMBSTONE_OWED,
+    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
+)
 
 Problems = Mapping[BrokerId, ChannelProblem]
 
@@ -62,7 +76,12 @@ def explain_all(
             break
         room -= size
         shown.append(_topic(context, topic, problems, now_ms))
-    return {**_head(context, now_ms), "topics": shown, "not_shown": len(marked) - len(shown)}
+    return {
+        **_head(context, now_ms),
+        "owed": _owed(context, problems, now_ms),
+        "topics": shown,
+        "not_shown": len(marked) - len(shown),
+    }
 
 
 def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue] | None:
@@ -72,8 +91,9 @@ def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int)
     return {**_head(context, now_ms), "topics": [_topic(context, topic, problems, now_ms)], "not_shown": 0}
 
 
-def not_marked(context: Context, topic: str, now_ms: int) -> dict[str, JsonValue]:
-    """What there is to say of a topic that is not marked: whether there is one, and whether its marker was refused."""
+def not_marked(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue]:
+    """What there is to say of a topic that is not marked: whether there is one, whether its marker was refused, and who
+    owes the tombstone of one that was deleted under this name."""
     refused = context.refused_marks.get(topic)
     return {
         **_head(context, now_ms),
@@ -81,7 +101,44 @@ def not_marked(context: Context, topic: str, now_ms: int) -> dict[str, JsonValue
         "marked": False,
         "exists": topic in context.topics or topic in context.set_aside_topics,
         "refused": None if refused is None else {"at_ms": refused.at_ms, "why": refused.why},
+        "owed": _owed(context, problems, now_ms, topic),
     }
+
+
+def _owed(context: Context, problems: Problems, now_ms: int, topic: str | None = None) -> list[JsonValue]:
+    """Registered brokers that owe tombstones, or that of this topic. One that is not registered serves no clients that
+    find brokers through others, and is told first when it returns."""
+    found: list[JsonValue] = []
+    for broker, debtor in context.owed.items():
+        if broker not in context.brokers or (topic is not None and topic not in debtor.topics):
+            continue
+        since_ms = debtor.since_ms if topic is None else debtor.topics[topic].since_ms
+        problem = debtor.problem
+        wait = Wait(
+            topic or "",
+            CauseKind.TOMBSTONE_OWED,
+            since_ms,
+            broker=broker,
+            attempts=1 if problem is None else problem.attempts,
+            last_error=None if problem is None else problem.what,
+            next_try_ms=debtor.retry_at_ms,
+        )
+        if problem is None or broker in problems:
+            wait = _sharpened(wait, problems, now_ms)
+        names = [topic] if topic is not None else list(islice(debtor.topics, MAX_OWED_NAMES))
+        found.append(
+            {
+                "broker": broker,
+                "topic_count": len(debtor.topics) if topic is None else 1,
+                "topics": [*names],
+                "since_ms": since_ms,
+                "attempts": wait.attempts,
+                "last_error": wait.last_error,
+                "next_try_ms": wait.next_try_ms,
+                "unblock": _unblock(wait),
+            }
+        )
+    return found
 
 
 def _head(context: Context, now_ms: int) -> dict[str, JsonValue]:
@@ -131,10 +188,7 @@ def _phase(deletion: Deletion) -> str:
 
 def _sharpened(wait: Wait, problems: Problems, now_ms: int) -> Wait:
     """What the channel met is why there is no answer."""
-    if (
-        wait.waiting_for not in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER, CauseKind.BROKER_TO_FINISH_SHUTDOWN)
-        or wait.broker is None
-    ):
+    if wait.waiting_for not in _ANSWERS or wait.broker is None:
         return wait
     problem = problems.get(wait.broker)
     if problem is not None:

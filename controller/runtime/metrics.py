@@ -309,6 +309,8 @@ def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:
     yield values(declared_deletions.TOPICS, labelled("stage", stages))
     states = {each.name.lower(): gauges.doomed_replicas.get(each, 0) for each in ReplicaState}
     yield values(declared_deletions.REPLICAS, labelled("state", states))
+    owed = [({"broker_id": str(broker)}, each.topics) for broker, each in gauges.owed_tombstones.items()]
+    yield values(declared_deletions.OWED, owed)
 
 
 def _oldest(oldest: OldestView | None) -> Iterator[Family]:

@@ -104,6 +104,8 @@ def controller_config(
         takeover_grace_ms=100,
         takeover_interval_ms=60_000,
         takeover_interval_max_ms=3_600_000,
+        tombstone_timeout_ms=300_000,
+        stop_grace_ms=5_000,
         request_timeout_ms=request_timeout_ms,
         controller_socket_timeout_ms=socket_timeout_ms,
         max_connections=1_000,

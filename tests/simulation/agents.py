@@ -52,7 +52,7 @@ from protocol.kafka.to_controller import AlterPartitionResponse, ControllerRespo
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create, Data, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome
-from tests.simulation import departures, describe, invariants
+from tests.simulation import departures, describe, invariants, silences
 from tests.simulation.disk import Disk
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.invariants import Promise
@@ -74,6 +74,10 @@ class AgentProcess:
         self.name = f"agent {number}"
         self.alive = False
         self.is_listening = False
+        self.is_silent = False
+        """It keeps its session, and what it is sent is lost."""
+        self.p_refuses = 0.0
+        """How often it answers tombstones with an error, and does not take them in."""
         self.client: Client | None = None
         self.disk = Disk({f"/{number}{letter}": {} for letter in "abc"[: cluster.mix.log_dirs]})
         self.promise = Promise()
@@ -87,7 +91,17 @@ class AgentProcess:
         self._timer: Scheduled | None = None
 
     def _fresh_state(self) -> AgentState:
-        return AgentState(Settings(self.id, self._cluster.mix.delete_delay_ms, f"{self.id}/{self._run}"))
+        state = AgentState(Settings(self.id, self._cluster.mix.delete_delay_ms, f"{self.id}/{self._run}"))
+        state.cache = silences.watched_cache(self._cluster, self)
+        return state
+
+    @property
+    def run(self) -> int:
+        """Which run of the process it is."""
+        return self._run
+
+    def chance(self, probability: float) -> bool:
+        return self._world.chance(probability)
 
     # --- the process -----------------------------------------------------------------------------------------------
 

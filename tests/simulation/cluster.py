@@ -8,21 +8,27 @@ from random import Random
 
 from controller.core.config import Takeover
 from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, GetData, Operation, SetData
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
 from tests.simulation import belief, departures, invariants
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
 from tests.simulation.ledger import Ledger, lasting
-from tests.simulation.mix import Mix, draw
+from tests.simulation.mix import DEFAULT_TOMBSTONE_TIMEOUT_MS, Mix, draw
 from tests.simulation.network import Link
 from tests.simulation.settings import OF_ALL, Announcements, Knowledge, Said, says
 from tests.simulation.world import World, is_controller
 
 P_INSISTS = 0.2
 P_RESIDENT = 0.2
+P_SILENCES = 0.4
+
+
+def _limit(random: Random) -> int:
+    """How long topics wait for silent brokers, where brokers fall silent at all."""
+    return random.choice((200, 1_000, 4_000)) if random.random() < P_SILENCES else DEFAULT_TOMBSTONE_TIMEOUT_MS
 
 
 class Cluster:
@@ -33,7 +39,8 @@ class Cluster:
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         insists = Random(f"insists {world.seed}").random() < P_INSISTS
         resident = Random(f"resident {world.seed}").random() < P_RESIDENT
-        self.mix: Mix = replace(draw(world.random), insists=insists, resident=resident)
+        limit_ms = _limit(Random(f"silences {world.seed}"))
+        self.mix: Mix = replace(draw(world.random), insists=insists, resident=resident, tombstone_timeout_ms=limit_ms)
         self.ledger = Ledger()
         self.announcements = Announcements()
         self.ensemble = Ensemble(world, self.mix)
@@ -68,6 +75,12 @@ class Cluster:
             if broker is not None and node is not None and not is_controller(broker):
                 found[broker] = node.czxid
         return found
+
+    @property
+    def controller_epoch(self) -> int:
+        """As ZooKeeper says."""
+        node = self.ensemble.model.node(paths.CONTROLLER_EPOCH)
+        return 0 if node is None else int(znodes.decode_controller_epoch(node.data))
 
     @property
     def is_paused(self) -> bool:
@@ -108,6 +121,8 @@ class Cluster:
         if any(isinstance(each, Create) and each.path == paths.controller() for each in operations):
             self.authority.election_is_allowed(writer.name)
         for operation in operations:
+            if isinstance(operation, Delete) and (name := paths.topic_of(operation.path)) is not None:
+                self.ledger.living[name].removed_in = self.controller_epoch if writer.is_controller else None
             self.ledger.book(writer.name, operation, self.ensemble.model.zxid, by_controller=writer.is_controller)
             self.announcements.book(operation)
             if isinstance(operation, SetData) and (name := paths.topic_of(operation.path)) is not None:
@@ -159,3 +174,5 @@ class Cluster:
             controller.context.config = replace(controller.context.config, takeover=Takeover.NEVER)
         for link in self._links.values():
             link.is_cut = False
+        for agent in self.agents.values():
+            agent.is_silent, agent.p_refuses = False, 0.0

@@ -7,7 +7,7 @@ reply to a write. Its memory goes with the process; nothing else of it is worth 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from controller.core import controller, events
@@ -35,7 +35,7 @@ from protocol.journal import FactType
 from protocol.vocabulary import BrokerId, Endpoint
 from protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
 from protocol.zookeeper.packing import MultiPlan, PlannedMulti
-from tests.simulation import belief, conduct, describe
+from tests.simulation import belief, conduct, describe, silences
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.ghosts import CacheReading
 from tests.simulation.network import Channel, Probing
@@ -73,6 +73,7 @@ class ControllerProcess:
         self.name = f"controller {self.id}"
         self.alive = False
         self.paused = False
+        self.asked_to_stop: silences.Request | None = None
         self.context = self._fresh_context(cluster)
         self.client: Client | None = None
         self.channels: dict[BrokerId, Channel] = {}
@@ -105,6 +106,7 @@ class ControllerProcess:
                 stand_back_off_max_ms=2_000,
                 auto_leader_rebalance_enable=False,
                 max_operations_per_group=mix.max_operations_per_group,
+                tombstone_timeout_ms=mix.tombstone_timeout_ms,
                 endpoints=(Endpoint("PLAINTEXT", "controller", self.id),) if mix.resident else (),
                 takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,
                 takeover_grace_ms=200,
@@ -119,12 +121,23 @@ class ControllerProcess:
 
     # --- the process -----------------------------------------------------------------------------------------------
 
+    @property
+    def run(self) -> int:
+        """Which run of the process it is."""
+        return self._run
+
+    @property
+    def waiting_events(self) -> Iterable[External]:
+        """What waits to be handled."""
+        return self._queue
+
     def start(self) -> None:
         """Start it; nothing where it is up."""
         if self.alive:
             return
         self._world.note(self.name, "starts")
         self.alive, self.paused = True, False
+        self.asked_to_stop = None
         self._run += 1
         self.context = self._fresh_context(self._cluster)
         self.knowledge = Knowledge(self.started_with)
@@ -276,7 +289,9 @@ class ControllerProcess:
                 self.id, self.context.epoch, self._reading.pop(event.id), event.outcomes
             )
         queued_before = tuple(self.context.deletions)
+        end_of_term = silences.term_may_end(self, self._cluster)
         effects = controller.step(self.context, event, self._world.now_ms)
+        end_of_term(event)
         self._world.note(self.name, f"{_described(event)}: {len(effects)} effects")
         conduct.queued_is_allowed(self._cluster, self, queued_before)
         self._perform(effects)

@@ -11,6 +11,7 @@ from controller.core.waiting import waits
 from protocol.causes import CauseKind
 from protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
 from protocol.zookeeper import paths
+from tests.simulation import silences
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation, is_controller
@@ -30,6 +31,7 @@ def everything(cluster: Cluster, removed_by_hand: Container[str]) -> None:
     l5_nothing_else_was_deleted(cluster)
     no_orphans(cluster)
     nothing_is_on_a_controller(cluster)
+    silences.all_is_settled(cluster.controllers)
     for agent in cluster.agents.values():
         l2_cache_agrees(cluster, agent, removed_by_hand)
         disk_is_clean(cluster, agent)
@@ -70,6 +72,16 @@ def all_but_those_of(cluster: Cluster, away: BrokerId) -> None:
         for cause in causes:
             if (cause.waiting_for, cause.broker) != (CauseKind.BROKER_TO_RETURN, away):
                 raise Violation("L1", f"{incarnation} waits for {cause}, and not for broker {away} alone")
+
+
+def all_but_those_of_silent(cluster: Cluster, silent: BrokerId, away: BrokerId | None) -> None:
+    """L3 with one broker registered that answers nothing: topics without a replica there, or on the one that is away,
+    are gone."""
+    for name in cluster.ledger.marked:
+        incarnation = cluster.ledger.living.get(name)
+        if incarnation is not None and not {silent, away} & {*incarnation.brokers}:
+            causes = waits(active_controller(cluster).context, name)
+            raise Violation("L3", f"{incarnation} has no replica on the silent broker {silent}, and waits: {causes}")
 
 
 def everything_marked_is_kept(cluster: Cluster) -> None:

@@ -21,6 +21,7 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
+from tests.simulation import silences
 from tests.simulation.disk import Directory
 from tests.simulation.leaving import DEPARTURE_MS, Departure
 
@@ -134,6 +135,26 @@ class Faults:
             order = UpdateMetadataRequest(stranger, epoch, (), ())
         self._world.note(victim.name, f"gets a forged {type(order).__name__}")
         victim.receive(Addressed(order, NO_EPOCH), lambda _: None)
+
+    def hush_agent(self) -> None:
+        """It keeps its session, and answers nothing for a while."""
+        victim = self._agent()
+        if victim is not None:
+            self._world.note(victim.name, "answers nothing")
+            victim.is_silent = True
+            self._world.after(self._world.between(500, 6_000), lambda: setattr(victim, "is_silent", False))
+
+    def sulk_agent(self) -> None:
+        """It answers tombstones with errors for a while."""
+        victim = self._agent()
+        if victim is not None:
+            self._world.note(victim.name, "answers with errors")
+            victim.p_refuses = 0.6
+            self._world.after(self._world.between(500, 6_000), lambda: setattr(victim, "p_refuses", 0.0))
+
+    def stop_controller(self) -> None:
+        """SIGTERM for the one that leads."""
+        silences.ask_to_stop(self._cluster, self._world.between(0, 4_000))
 
     # --- disks -----------------------------------------------------------------------------------------------------
 

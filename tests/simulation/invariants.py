@@ -18,6 +18,7 @@ from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
+from tests.simulation import silences
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -44,13 +45,14 @@ def writes_are_allowed(
             s6_leadership_is_sound(cluster, writer, operation, *state_of)
         elif (name := paths.topic_of(operation.path)) is not None:
             if isinstance(operation, Delete):
-                s1_deleted_everywhere(cluster, cluster.ledger.living[name])
+                s1_deleted_everywhere(cluster, writer, cluster.ledger.living[name])
             elif isinstance(operation, SetData):
                 topic_znode_is_kept(cluster, writer, cluster.ledger.living[name], operation.data)
 
 
-def s1_deleted_everywhere(cluster: Cluster, incarnation: Incarnation) -> None:
-    """A topic's znode goes only after every replica is gone and every live broker's cache has lost it.
+def s1_deleted_everywhere(cluster: Cluster, writer: Writer, incarnation: Incarnation) -> None:
+    """A topic's znode goes only after every replica is gone and every live broker's cache has lost it, or the limit has
+    passed for that broker and the tombstone is on its way to it.
 
     A broker that has registered again and was told nothing since shows what it was told before: the first thing that
     it is told replaces that. Partitions that the topic never had are ghosts, which another one cures.
@@ -68,7 +70,10 @@ def s1_deleted_everywhere(cluster: Cluster, incarnation: Incarnation) -> None:
             and agent.state.cache.topic_ids.get(incarnation.name) == incarnation.topic_id
             and any(number in incarnation.assignments for number in agent.state.cache.topics.get(incarnation.name, ()))
         ):
-            raise Violation("S1", f"the znode of {incarnation} goes while the cache of {agent.name} still shows it")
+            problem = silences.why_not_shown(cluster, writer, agent, incarnation)
+            if problem is not None:
+                where = f"while the cache of {agent.name} still shows it"
+                raise Violation("S1", f"the znode of {incarnation} goes {where}: {problem}")
 
 
 def _is_evicted(before: ReplicaAssignment, after: ReplicaAssignment) -> bool:

@@ -64,6 +64,8 @@ class Incarnation:
     strays: dict[tuple[int, int], None] = field(default_factory=dict)
     """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
     removed_by: str | None = None
+    removed_in: int | None = None
+    """The epoch of the controller that has removed it; None where nobody has, or somebody else."""
 
     def __str__(self) -> str:
         return f"{self.name} (its life number {self.number})"

@@ -11,6 +11,7 @@ from random import Random
 
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 
+DEFAULT_TOMBSTONE_TIMEOUT_MS = 300_000
 _LATENCIES = ((0, 2), (1, 10), (1, 60), (1, 400))
 _OLDER = ("2.8", "3.2", "3.4")
 
@@ -50,6 +51,8 @@ class Mix:
     stays_paused: bool
     insists: bool
     """Controllers take control from each other, at growing intervals, as from one of Kafka's that holds it."""
+    tombstone_timeout_ms: int
+    """Also whether brokers fall silent and controllers are asked to stop: with the default they are not."""
     resident: bool
     """Brokers take controllers for some of them, and place replicas on them."""
     operator_every_ms: tuple[int, int]
@@ -58,6 +61,10 @@ class Mix:
     theme_weights: dict[str, int]
     theme_every_ms: tuple[int, int]
     fault_weights: dict[str, int]
+
+    @property
+    def has_silences(self) -> bool:
+        return self.tombstone_timeout_ms != DEFAULT_TOMBSTONE_TIMEOUT_MS
 
 
 OPERATOR_WEIGHTS = {
@@ -163,6 +170,7 @@ def draw(random: Random) -> Mix:
         fault_every_ms=random.choice(((100, 800), (300, 3_000))),
         stays_paused=False,
         insists=False,
+        tombstone_timeout_ms=DEFAULT_TOMBSTONE_TIMEOUT_MS,
         resident=False,
         asks_controller=True,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),

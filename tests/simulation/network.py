@@ -24,10 +24,12 @@ from protocol.kafka.control import (
     ControlResponse,
     LeaderAndIsrResponse,
     StopReplicaResponse,
+    UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from protocol.vocabulary import NO_EPOCH, BrokerId
-from tests.simulation import departures
+from protocol.vocabulary import LEADER_DURING_DELETE, NO_EPOCH, BrokerId, TopicId
+from tests.simulation import departures, silences
+from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Pipe
 
 if TYPE_CHECKING:
@@ -59,6 +61,9 @@ class Channel:
         self._link = cluster.link(owner.id, effect.broker)
         self._queue: deque[Send] = deque()
         self._in_flight: Send | None = None
+        self._buried_ms: dict[tuple[str, TopicId | None], int] = {}
+        self._buried_by: dict[tuple[str, TopicId | None], int] = {}
+        """Topic to the last request that carried its tombstone."""
         self._attempt = 0
         self._failures = 0
 
@@ -68,8 +73,26 @@ class Channel:
 
     def put(self, send: Send) -> None:
         """Queue a request behind the others."""
+        if isinstance(send.request, UpdateMetadataRequest):
+            for topic in send.request.topics:
+                if any(row.leader == LEADER_DURING_DELETE for row in topic.partitions):
+                    self._buried_ms.setdefault((topic.topic, topic.topic_id), self._world.now_ms)
+                    self._buried_by[topic.topic, topic.topic_id] = send.request_id
         self._queue.append(send)
         self.next()
+
+    def first_told_ms(self, incarnation: Incarnation) -> int | None:
+        """When the first tombstone of this topic was queued here; None: none was."""
+        return self._buried_ms.get((incarnation.name, incarnation.topic_id))
+
+    def holds_tombstone_of(self, incarnation: Incarnation) -> bool:
+        """One is queued or in flight, or the controller has yet to take in its answer."""
+        request_id = self._buried_by.get((incarnation.name, incarnation.topic_id))
+        in_flight = () if self._in_flight is None else (self._in_flight,)
+        return any(send.request_id == request_id for send in (*in_flight, *self._queue)) or any(
+            isinstance(event, UpdateMetadataAnswered) and event.request_id == request_id
+            for event in self._owner.waiting_events
+        )
 
     def next(self) -> None:
         """Send the next request, if nothing is in flight; a process that is paused sends nothing."""
@@ -116,7 +139,11 @@ class Channel:
                 self._link.down.send(lambda: self._answered(send, response, attempt))
 
         addressed = Addressed(send.request, send.broker_epoch)
-        self._cluster.authority.deliver(self._owner.id, agent, addressed, answer)
+        refusal = silences.refuses(agent, addressed)
+        if refusal is not None:
+            answer(refusal)
+        elif not agent.is_silent:
+            self._cluster.authority.deliver(self._owner.id, agent, addressed, answer)
 
     def _answered(self, send: Send, response: ControlResponse, attempt: int) -> None:
         if self.closed or attempt != self._attempt or self._in_flight is None:

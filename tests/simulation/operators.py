@@ -7,6 +7,7 @@ directories stay where they are, as with Kafka; its name is used again when the 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,16 @@ class Operators:
         name = self._pick([name for name in self._names if self._is_free(name)])
         if name is not None:
             self._create(name)
+
+    def create_on(self, brokers: Sequence[int]) -> None:
+        """Create a topic under a free name, with one replica of each partition, on these brokers."""
+        name = self._pick([name for name in self._names if self._is_free(name)])
+        if name is not None:
+            replicas = tuple((brokers[number % len(brokers)],) for number in range(self._world.between(1, 3)))
+            config_exists = self._ensemble.model.node(paths.config_topic(name)) is not None
+            plan = TopicPlan(name, self._topic_id(), replicas, {})
+            self._spoilt.pop(name, None)
+            self._do(*creation_operations(plan, config_exists=config_exists))
 
     def create_and_mark(self) -> None:
         """Create a topic and have it deleted before anybody has seen it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final
 
-from tests.simulation import bugs_agent, bugs_control, bugs_deletion, bugs_power
+from tests.simulation import bugs_agent, bugs_control, bugs_deletion, bugs_power, bugs_tombstones
 
 Bug = Callable[[], AbstractContextManager[object]]
 
@@ -50,6 +50,11 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_power.epoch_never_raised,
         bugs_power.control_taken_unseen,
         bugs_power.powerless_for_ever,
+        bugs_tombstones.silence_awaited_for_ever,
+        bugs_tombstones.gone_before_it_is_sent,
+        bugs_tombstones.owed_settled_by_errors,
+        bugs_tombstones.told_while_it_owes,
+        bugs_tombstones.left_at_once,
         bugs_agent.agent_ignores_broker_epoch,
         bugs_agent.agent_ignores_controller_epoch,
         bugs_agent.agent_adopts_any_controller_epoch,

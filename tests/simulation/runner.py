@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from tests.simulation import convergence
+from tests.simulation import convergence, silent_act
 from tests.simulation.agents import AgentProcess
 from tests.simulation.cluster import Cluster
 from tests.simulation.controllers import ControllerProcess
@@ -22,6 +22,7 @@ from tests.simulation.operators import Operators
 from tests.simulation.world import Violation, World
 
 MAX_EVENTS = 60_000
+SILENCES = {"hush_agent": 6, "sulk_agent": 4, "stop_controller": 3}
 HEALING_LIMIT_MS = 900_000
 
 
@@ -86,6 +87,8 @@ class _Run:
         self._repeat(mix.operator_every_ms, self.operators.act, lambda: cluster.mix.operator_weights)
         self._repeat(mix.theme_every_ms, self.operators.act, lambda: cluster.mix.theme_weights)
         self._repeat(mix.fault_every_ms, self.faults.strike, lambda: cluster.mix.fault_weights)
+        if mix.has_silences:
+            self._repeat((100, 3_000), self.faults.strike, lambda: SILENCES if cluster.mix.fault_weights else {})
         self.world.run_until(self.world.now_ms + mix.chaos_ms, MAX_EVENTS)
         self.heal()
 
@@ -107,6 +110,8 @@ class _Run:
         for process in processes:
             if process.id != away:
                 world.after(world.between(0, 1_000), process.start)
+        if cluster.mix.has_silences and not cluster.is_paused:
+            silent_act.play(cluster, self.operators, away)
         world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
         if cluster.authority.restart_few_that_refuse():
             world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)

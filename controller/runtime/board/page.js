@@ -185,6 +185,10 @@ function showController(controller) {
   if (controller.zookeeper) notices.push(make("p", "notice bad", `No ZooKeeper session: ${controller.zookeeper}`));
   if (controller.refusal) notices.push(make("p", "notice bad", controller.refusal));
   if (controller.power) notices.push(make("p", "notice bad", `Not every broker obeys: ${controller.power}`));
+  for (const owing of controller.owed ?? []) {
+    const count = `${owing.topics} topic${owing.topics === 1 ? "" : "s"}`;
+    notices.push(make("p", "notice attention", `Broker ${owing.broker} has not confirmed since ${clock(owing.since_ms)} that its metadata cache has dropped ${count}, which are gone otherwise.`));
+  }
   if (controller.paused) {
     const why = controller.paused.reason ? `: ${controller.paused.reason}` : "";
     notices.push(make("p", "notice attention", "Deletions are paused", controller.paused.since_ms ? ` since ${clock(controller.paused.since_ms)}` : "", why, "."));

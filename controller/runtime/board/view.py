@@ -31,6 +31,7 @@ CARDS: Final = 60
 """Topics shown of each column."""
 MAX_BROKERS: Final = 200
 MAX_EVENTS: Final = 8
+MAX_OWING: Final = 8
 _REPLICAS_LOOKED_AT: Final = 32
 """Of a topic that waits, to name one of the brokers that it waits for."""
 
@@ -96,6 +97,11 @@ class BoardView:
             "refusal": context.refusal,
             "power": (power.reason or power.note) if context.is_leading else None,
             "paused": None if paused is None else {"since_ms": paused.since_ms, "reason": paused.reason[:MAX_TEXT]},
+            "owed": [
+                {"broker": broker, "topics": len(debtor.topics), "since_ms": debtor.since_ms}
+                for broker, debtor in ([] if stepping else list(context.owed.items())[:MAX_OWING])
+                if broker in context.brokers
+            ],
             "delete_topic_enable": context.delete_topic_enable,
             "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],
             "topics": len(context.topics),

@@ -176,10 +176,10 @@ def test_partitions_without_state_are_told_beside_what_is_waited_for() -> None:
 def test_topic_that_is_not_marked_says_whether_its_marker_was_refused() -> None:
     world = doomed()
     assert explain_topic(world.context, "t", {}, 1) is None
-    assert not_marked(world.context, "t", 1)["exists"] is True
-    assert not_marked(world.context, "t", 1)["refused"] is None
+    assert not_marked(world.context, "t", {}, 1)["exists"] is True
+    assert not_marked(world.context, "t", {}, 1)["refused"] is None
     world.context.refused_marks["x"] = RefusedMark(7, "delete.topic.enable is false")
-    told = not_marked(world.context, "x", 1)
+    told = not_marked(world.context, "x", {}, 1)
     assert (told["marked"], told["exists"]) == (False, False)
     assert told["refused"] == {"at_ms": 7, "why": "delete.topic.enable is false"}
 

@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from adapters.kafka.relay import RelayCounts
 from controller.core.deletion_memory import RetryOf, Stage
 from controller.core.events import ControllerState
-from controller.core.gauges import Gauges
+from controller.core.gauges import Gauges, Owed
 from controller.core.power import BrokerPower, Standing
 from controller.core.power_view import PowerView
 from controller.core.transitions import ReplicaState
@@ -43,6 +43,7 @@ def busy() -> ControllerMetrics:
             held_topic_count=2,
             topics_in_stage={Stage.WAITING: 7},
             doomed_replicas={ReplicaState.DELETION_INELIGIBLE: 5},
+            owed_tombstones={BrokerId(4): Owed(12, 1_000)},
         ),
         oldest=lambda: OldestView('we"ird\nname', "BROKER_TO_RETURN", 3, 61.5),
         retries=lambda: {(RetryOf.ZNODES, "NO_AUTH"): 4},
@@ -97,7 +98,7 @@ def test_names_are_declared_once_and_every_gauge_of_the_core_is_shown() -> None:
     names = [metric.name for _, _, metrics in declared.GROUPS for metric in metrics]
     assert len(names) == len(set(names))
     fields = {field.name for field in dataclasses.fields(Gauges)}
-    by_kind = {"topics_in_stage", "doomed_replicas"}
+    by_kind = {"topics_in_stage", "doomed_replicas", "owed_tombstones"}
     assert set(declared.CONTROLLER_GAUGES) == fields - by_kind | {"controller_state"}
 
 
@@ -121,6 +122,7 @@ def test_values_come_through() -> None:
     assert found["lethe_controller_deletion_topics", (("stage", "queued"),)] == 0
     assert found["lethe_controller_deletion_replicas", (("state", "deletion_ineligible"),)] == 5
     assert found["lethe_controller_deletion_retries_total", (("part", "znodes"), ("reason", "NO_AUTH"))] == 4
+    assert found["lethe_controller_owed_tombstones", (("broker_id", "4"),)] == 12
     assert found["lethe_controller_tenures_total", ()] == 1
     assert found["lethe_controller_takeover_seconds_sum", ()] == 0.25
     assert found["lethe_controller_tenure_seconds", ()] == 12.5

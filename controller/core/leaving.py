@@ -1,0 +1,70 @@
+"""Giving control up for good without leaving ghosts: wait, for a bounded time, until brokers have answered tombstones.
+
+A controller that is asked to stop still holds what no later controller knows: which brokers owe a tombstone (`owed`),
+and which ones have not answered that of a topic that is still marked. Kafka's controller, which may follow, drops the
+marks where deletion is disabled there, and sends no tombstone of topics whose znodes are gone. So ours waits for these
+answers first. Meanwhile it leads as before (elections, ISRs, brokers that come and go, new topics), but begins no
+deletion, and lets no topic's znodes go while a broker owes its tombstone.
+
+    every answer is there        control is given up
+    the time is over             control is given up, and `Context.left_behind` says what was not answered
+    asked a second time          the same, at once
+"""
+
+from __future__ import annotations
+
+from controller.core.agenda import GiveUp
+from controller.core.context import Context, Leaving, LeftBehind
+from controller.core.effects import LeaveAnyway
+from controller.core.turn import Turn
+from protocol.vocabulary import BrokerId
+
+
+def begin(turn: Turn, reason: str, patience_ms: int) -> None:
+    """Give control up: at once where nothing is owed, without patience, or asked again; otherwise when all is settled
+    or the time is over."""
+    context = turn.context
+    pending = {name: None for name, deletion in context.deletions.items() if deletion.owing_tombstone}
+    leaving = Leaving(reason, pending)
+    if context.leaving is not None or patience_ms <= 0 or _is_settled(context, leaving):
+        turn.do(GiveUp(reason))
+        return
+    context.leaving = leaving
+    turn.set_timer(LeaveAnyway(), turn.now_ms + patience_ms)
+
+
+def look(turn: Turn) -> None:
+    """Give control up where nothing is waited for any more."""
+    leaving = turn.context.leaving
+    if leaving is not None and turn.context.is_leading and _is_settled(turn.context, leaving):
+        turn.do(GiveUp(leaving.reason))
+
+
+def time_is_over(turn: Turn) -> None:
+    """The timer fired: give control up, whatever is owed."""
+    leaving = turn.context.leaving
+    if leaving is not None and turn.context.is_leading:
+        turn.do(GiveUp(leaving.reason))
+
+
+def _is_settled(context: Context, leaving: Leaving) -> bool:
+    """Drops from the front what is settled, so that each topic is looked at once, however many answers come."""
+    if any(broker in context.brokers for broker in context.owed):
+        return False
+    while leaving.pending:
+        name = next(iter(leaving.pending))
+        deletion = context.deletions.get(name)
+        if deletion is not None and deletion.owing_tombstone:
+            return False
+        del leaving.pending[name]
+    return True
+
+
+def left_behind(context: Context) -> LeftBehind:
+    """What brokers have not answered, as of now."""
+    gone = {broker: tuple(debtor.topics) for broker, debtor in context.owed.items()}
+    marked: dict[BrokerId, list[str]] = {}
+    for name, deletion in context.deletions.items():
+        for broker in deletion.owing_tombstone:
+            marked.setdefault(broker, []).append(name)
+    return LeftBehind(gone, {broker: tuple(names) for broker, names in marked.items()})

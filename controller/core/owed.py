@@ -1,0 +1,170 @@
+"""Tombstones that brokers owe: the topics' znodes are gone, and these brokers' metadata caches may still show them.
+
+A topic's znodes wait for every broker's answer to the tombstone, but not for ever (`deletion`). When the wait has
+lasted `tombstone_timeout_ms`, the znodes go while the tombstone is in the channel of each broker that has not answered.
+Each of these brokers *owes* the answer:
+
+    the broker answers without an error     the debt is settled
+    the broker answers with an error        the tombstone is sent again, with growing waits
+    the broker registers again              the tombstone is the first request to the new registration: a broker of
+                                            Kafka's that lost only its session still has its cache
+    this controller's term ends             the debt is lost, and recorded with the names of its topics
+
+A channel is first in, first out, so nothing later overtakes the tombstone. An answer with an error takes it out of the
+channel, though. So a broker that owes the tombstone of a name is told of no other topic of that name until it has
+answered (`batching` leaves it out), and then it is told of that topic. Replicas are another matter: what a broker hosts
+is deleted and acknowledged before the znodes go, with or without a debt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from controller.core.batching import tombstone, update_metadata
+from controller.core.context import Context
+from controller.core.deletion_memory import Debtor, OwedTombstone, Problem, RetryOf
+from controller.core.effects import RetryOwedTombstones
+from controller.core.events import UpdateMetadataAnswered
+from controller.core.mutation import count_retry
+from controller.core.turn import Turn
+from protocol.back_off import BackOff
+from protocol.journal import FactType
+from protocol.kafka.control import UpdateMetadataRequest
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.vocabulary import BrokerId, TopicPartition
+
+MAX_OWED_TOPICS: Final = 10_000
+"""Of one broker. A topic that would be one more waits for the answer instead, as with no limit."""
+NAMES_RECORDED: Final = 20
+OWES: Final = "owes tombstones"
+ANSWERED: Final = "tombstones answered"
+LOST: Final = "telling the broker that topics are gone"
+"""What was not done of debts that are lost."""
+
+
+def have_room(context: Context, brokers: Iterable[BrokerId]) -> bool:
+    """True where none of these brokers owes too many tombstones already."""
+    owed = context.owed
+    return all(broker not in owed or len(owed[broker].topics) < MAX_OWED_TOPICS for broker in brokers)
+
+
+def note(turn: Turn, name: str) -> tuple[BrokerId, ...]:
+    """The topic's znodes are gone: remember who owes its tombstone. Returns these brokers.
+
+    To be called while the topic is still in the context."""
+    context = turn.context
+    deletion = context.deletions[name]
+    brokers = tuple(deletion.owing_tombstone)
+    row = tombstone(context, name) if brokers else None
+    for broker in brokers:
+        assert row is not None
+        if broker not in context.owed:
+            context.owed[broker] = Debtor()
+            _record(turn, broker, OWES, 1)
+        sent = deletion.tombstones[broker]
+        context.owed[broker].topics[name] = OwedTombstone(turn.now_ms, sent.request_id, row)
+    return brokers
+
+
+def answered(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
+    """Settle what this answer settles, or send it again later."""
+    context, broker = turn.context, event.broker
+    debtor = context.owed.get(broker)
+    if debtor is None:
+        return
+    names = [topic.topic for topic in request.topics if _is_about(debtor, topic.topic, event.request_id)]
+    if not names:
+        return
+    if event.response.error != ErrorCode.NONE:
+        what = error_name(event.response.error)
+        debtor.problem = problem = Problem.met(debtor.problem, what, turn.now_ms)
+        count_retry(context, RetryOf.TOMBSTONE, what)
+        config = context.config
+        debtor.retry_at_ms = turn.now_ms + BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(problem.attempts)
+        _set_timer(turn, debtor.retry_at_ms)
+        return
+    for name in names:
+        del debtor.topics[name]
+    debtor.problem = debtor.retry_at_ms = None
+    if not debtor.topics:
+        del context.owed[broker]
+        _record(turn, broker, ANSWERED, len(names))
+    _tell_of_living(turn, broker, names)
+
+
+def _is_about(debtor: Debtor, name: str, request_id: int) -> bool:
+    owed = debtor.topics.get(name)
+    return owed is not None and owed.request_id <= request_id
+
+
+def _tell_of_living(turn: Turn, broker: BrokerId, names: Sequence[str]) -> None:
+    """Topics of these names that were made meanwhile: the broker has not been told of them yet."""
+    context = turn.context
+    living: list[TopicPartition] = [tp for name in names for tp, _ in context.partitions_of(name)]
+    if living:
+        batch = turn.batch()
+        batch.add_update_metadata((broker,), living)
+        turn.flush(batch)
+
+
+# --- sending again ------------------------------------------------------------------------------------------------
+
+
+def retries_due(turn: Turn) -> None:
+    """The timer fired: send again what brokers have answered with an error."""
+    context = turn.context
+    for broker, debtor in context.owed.items():
+        if debtor.retry_at_ms is None or broker not in context.brokers:
+            continue
+        if debtor.retry_at_ms <= turn.now_ms:
+            send_again(turn, broker)
+        else:
+            _set_timer(turn, debtor.retry_at_ms)
+
+
+def send_again(turn: Turn, broker: BrokerId) -> None:
+    """Send a registered broker the tombstones that it owes and that are not on their way; one request for all."""
+    context = turn.context
+    debtor = context.owed.get(broker)
+    if debtor is None:
+        return
+    debtor.retry_at_ms = None
+    names = [name for name, owed in debtor.topics.items() if owed.request_id not in context.outstanding]
+    if names:
+        turn.send(broker, update_metadata(context, tuple(debtor.topics[name].row for name in names)))
+        for name in names:
+            debtor.topics[name] = debtor.topics[name]._replace(request_id=context.last_request_id)
+
+
+def _set_timer(turn: Turn, at_ms: int) -> None:
+    set_at_ms = turn.context.timers.get(RetryOwedTombstones())
+    if set_at_ms is None or at_ms < set_at_ms:
+        turn.set_timer(RetryOwedTombstones(), at_ms)
+
+
+# --- showing ------------------------------------------------------------------------------------------------------
+
+
+def record_lost(turn: Turn) -> None:
+    """The term ends: no later controller knows of these debts."""
+    for broker, debtor in turn.context.owed.items():
+        shown = ", ".join(list(debtor.topics)[:NAMES_RECORDED])
+        turn.refuse(
+            f"broker/{broker}",
+            LOST,
+            "it has not answered, and this controller's term ends",
+            topics=len(debtor.topics),
+            names=shown,
+        )
+
+
+def _record(turn: Turn, broker: BrokerId, what: str, topics: int) -> None:
+    known = turn.context.brokers.get(broker)
+    epoch = None if known is None else known.epoch
+    turn.record(FactType.BROKER, f"broker/{broker}", what=what, broker_epoch=epoch, topics=topics)
+
+
+def of_topic(owed: Mapping[BrokerId, Debtor], name: str) -> tuple[BrokerId, ...]:
+    """Brokers that owe the tombstone of a topic of that name."""
+    return tuple(broker for broker, debtor in owed.items() if name in debtor.topics)

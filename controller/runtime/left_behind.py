@@ -1,0 +1,60 @@
+"""What a controller that stops says of tombstones that brokers have not answered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from controller.core.context import LeftBehind
+from protocol.journal import JsonValue
+from protocol.vocabulary import BrokerId
+
+MAX_NAMES: Final = 20
+
+
+def waiting_words(left: LeftBehind, grace_ms: int) -> str:
+    """What is waited for, in one line."""
+    brokers = sorted({*left.gone, *left.marked})
+    topics = {name for names in (*left.gone.values(), *left.marked.values()) for name in names}
+    return (
+        f"waiting up to {grace_ms / 1000:g} s for {_brokers(brokers)} to confirm that the metadata cache has dropped "
+        f"{_count(len(topics))}; a second signal ends this at once"
+    )
+
+
+def left_words(left: LeftBehind) -> Iterator[str]:
+    """A line per broker and kind: which topics, and what to do; none where nothing is left."""
+    for broker, names in left.gone.items():
+        yield (
+            f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}. These topics are "
+            "gone from ZooKeeper, so no later controller sends the order again: look with lethe survey whether the "
+            "broker still tells clients of them; lethe rescue or a restart of the broker cures that"
+        )
+    for broker, names in left.marked.items():
+        yield (
+            f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}. These topics are "
+            "still marked for deletion, so the next controller goes on with them; where that is one of Kafka's, look "
+            "with lethe survey afterwards"
+        )
+
+
+def _brokers(ids: Sequence[BrokerId]) -> str:
+    return f"broker{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
+
+
+def _count(number: int) -> str:
+    return f"{number} topic{'' if number == 1 else 's'}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - MAX_NAMES
+    return f"{_count(len(names))} ({', '.join(names[:MAX_NAMES])}{f' and {more} more' if more > 0 else ''})"
+
+
+def as_json(left: LeftBehind) -> dict[str, JsonValue]:
+    """The same for scripts."""
+    return {"gone": _listed(left.gone), "marked": _listed(left.marked)}
+
+
+def _listed(by_broker: Mapping[BrokerId, Sequence[str]]) -> list[JsonValue]:
+    return [{"broker": broker, "topics": [*names]} for broker, names in by_broker.items()]

@@ -1,0 +1,53 @@
+"""Bugs in waiting for answers to tombstones: for how long, what is owed afterwards, and before control is given up."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from controller.core import batching, deletion, leaving, owed
+from controller.core.agenda import GiveUp
+from controller.core.deletion_memory import Deletion
+from controller.core.events import UpdateMetadataAnswered
+from controller.core.turn import Turn
+from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
+from protocol.kafka.errors import ErrorCode
+from tests.simulation.planting import everywhere
+
+
+def silence_awaited_for_ever() -> AbstractContextManager[object]:
+    """One broker that is registered and answers nothing keeps every topic."""
+    return everywhere(deletion._tombstone_wait_ends_at_ms, lambda context, found: None)
+
+
+def gone_before_it_is_sent() -> AbstractContextManager[object]:
+    """When the limit has passed the znodes go, whether or not the tombstone is on its way."""
+
+    def settled(turn: Turn, name: str, found: Deletion) -> bool:
+        due_ms = deletion._tombstone_wait_ends_at_ms(turn.context, found)
+        if due_ms is not None and due_ms <= turn.now_ms:
+            return True
+        return is_settled(turn, name, found)
+
+    is_settled = deletion._tombstone_is_settled
+    return everywhere(is_settled, settled)
+
+
+def owed_settled_by_errors() -> AbstractContextManager[object]:
+    """A broker that answers owes nothing any more, whatever it answers."""
+    answered = owed.answered
+
+    def whatever(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
+        answered(turn, replace(event, response=UpdateMetadataResponse(ErrorCode.NONE)), request)
+
+    return everywhere(answered, whatever)
+
+
+def told_while_it_owes() -> AbstractContextManager[object]:
+    """A broker that owes a topic's tombstone is told of the next topic of that name."""
+    return everywhere(batching._without_owed, lambda context, broker, request: request)
+
+
+def left_at_once() -> AbstractContextManager[object]:
+    """Who is asked to stop does not wait for what brokers owe."""
+    return everywhere(leaving.begin, lambda turn, reason, patience_ms: turn.do(GiveUp(reason)))

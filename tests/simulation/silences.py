@@ -1,0 +1,146 @@
+"""Brokers that keep their session and do not answer, controllers that are asked to stop, and what may come of both.
+
+A topic's znodes may go while a broker's cache still shows it: when that broker has had the tombstone for as long as the
+limit says, and has it still before everything that comes later. Within one controller's term no broker is told of the
+next topic of a name while its cache shows the one before. A controller that is asked to stop leaves no cache that shows
+what it has removed, as long as it has time to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.core.metadata_cache import MetadataCache
+from controller.core.context import Role
+from controller.core.events import Event, ResignationRequested, ZnodesWritten
+from protocol.kafka.control import Addressed, ControlResponse, UpdateMetadataRequest, UpdateMetadataResponse
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import LEADER_DURING_DELETE
+from tests.simulation.ensemble import Writer
+from tests.simulation.ledger import Incarnation
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.agents import AgentProcess
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.controllers import ControllerProcess
+
+
+def why_not_shown(cluster: Cluster, writer: Writer, agent: AgentProcess, incarnation: Incarnation) -> str | None:
+    """Why the znodes may not go while that agent's cache shows the topic; None where they may."""
+    process = next(each for each in cluster.controllers if each.name == writer.name)
+    channel = process.channels.get(agent.id)
+    first_ms = None if channel is None else channel.first_told_ms(incarnation)
+    if channel is None or first_ms is None:
+        return "it was not told"
+    if cluster.world.now_ms - first_ms < cluster.mix.tombstone_timeout_ms or not cluster.mix.tombstone_timeout_ms:
+        return "the limit has not passed"
+    return None if channel.holds_tombstone_of(incarnation) else "the tombstone is not on its way"
+
+
+# --- what a broker does -------------------------------------------------------------------------------------------
+
+
+class WatchedCache(MetadataCache):
+    """A cache that is looked at before it changes."""
+
+    judge: Callable[[MetadataCache, UpdateMetadataRequest], None]
+
+    def apply(self, request: UpdateMetadataRequest) -> tuple[str, ...]:
+        self.judge(self, request)
+        return MetadataCache.apply(self, request)
+
+
+def watched_cache(cluster: Cluster, agent: AgentProcess) -> WatchedCache:
+    """An empty cache of that agent."""
+
+    def judge(cache: MetadataCache, request: UpdateMetadataRequest) -> None:
+        for topic in request.topics:
+            shown = cache.topic_ids.get(topic.topic)
+            before = None if shown is None else cluster.ledger.by_id.get(shown)
+            if before is None or topic.topic_id in (None, shown) or before.removed_in != request.controller_epoch:
+                continue
+            if any(row.leader != LEADER_DURING_DELETE for row in topic.partitions):
+                raise Violation("S1", f"{agent.name} is told of the next {topic.topic} while it still shows {before}")
+
+    cache = WatchedCache()
+    cache.judge = judge
+    return cache
+
+
+def refuses(agent: AgentProcess, addressed: Addressed) -> ControlResponse | None:
+    """What a broker answers that cannot let go of topics for now; None where it can. News of living topics it takes in:
+    no controller says these twice."""
+    request = addressed.request
+    rows = request.topics if isinstance(request, UpdateMetadataRequest) else ()
+    only_tombstones = rows and all(row.leader == LEADER_DURING_DELETE for topic in rows for row in topic.partitions)
+    if not only_tombstones or not agent.chance(agent.p_refuses):
+        return None
+    return UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+# --- the end of a term --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """When a controller was asked to stop, and how long it may wait."""
+
+    at_ms: int
+    patience_ms: int
+
+
+def term_may_end(controller: ControllerProcess, cluster: Cluster) -> Callable[[Event], None]:
+    """To be called before a step; what it returns, after it, with the event."""
+    context = controller.context
+    was_leading, epoch = context.is_leading, context.epoch
+
+    def after(event: Event) -> None:
+        if not was_leading or controller.context.is_leading:
+            return
+        asked = controller.asked_to_stop
+        in_order = isinstance(event, ZnodesWritten) and not event.controller_moved
+        in_order = in_order and controller.context.role is Role.RETIRED
+        if asked is not None and in_order and cluster.world.now_ms < asked.at_ms + asked.patience_ms:
+            _nothing_is_left(controller, cluster, epoch)
+
+    return after
+
+
+def _nothing_is_left(controller: ControllerProcess, cluster: Cluster, epoch: int) -> None:
+    """Who could have waited leaves no cache that shows what it has removed."""
+    for agent in cluster.agents.values():
+        if not cluster.was_told(agent):
+            continue
+        for name, topic_id in agent.state.cache.topic_ids.items():
+            incarnation = cluster.ledger.by_id.get(topic_id)
+            if incarnation is not None and incarnation.removed_in == epoch:
+                raise Violation(
+                    "leaving",
+                    f"{controller.name} was asked to stop and did not wait: {agent.name} shows {incarnation} ({name})",
+                )
+
+
+def ask_to_stop(cluster: Cluster, patience_ms: int) -> None:
+    """SIGTERM for whoever leads; the process is started again later."""
+    for controller in cluster.controllers:
+        if controller.alive and controller.context.is_leading and controller.asked_to_stop is None:
+            cluster.world.note(controller.name, "is asked to stop")
+            controller.asked_to_stop = Request(cluster.world.now_ms, patience_ms)
+            controller.post(ResignationRequested("SIGTERM", for_good=True, patience_ms=patience_ms))
+            run = controller.run
+            cluster.world.after(patience_ms + 1_000, lambda c=controller, r=run: _end(cluster, c, r))  # type: ignore[misc]
+
+
+def _end(cluster: Cluster, controller: ControllerProcess, run: int) -> None:
+    if controller.alive and controller.run == run:
+        cluster.restart_later(controller)
+
+
+def all_is_settled(contexts: Iterable[ControllerProcess]) -> None:
+    """With every broker up and answering nobody owes anything."""
+    for controller in contexts:
+        for broker, debtor in controller.context.owed.items():
+            raise Violation("L1", f"broker {broker} still owes {controller.name} tombstones of {list(debtor.topics)}")

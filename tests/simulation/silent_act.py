@@ -1,0 +1,69 @@
+"""The first act of healing, in some runs: one broker is there, keeps its session, and answers nothing or errors.
+
+What has no replica on it has to be done all the same (L3). Then names are used again while it owes their tombstones,
+and it wakes: at once, with errors for a while, or while its controller is asked to stop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.topic_plans import deletion_operation
+from protocol.vocabulary import BrokerId
+from tests.simulation import convergence, silences
+
+if TYPE_CHECKING:
+    from tests.simulation.agents import AgentProcess
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.operators import Operators
+
+MAX_EVENTS = 60_000
+SETTLING_MS = 8_000
+"""In this time the cluster comes to rest, but for what waits for the silent broker."""
+WORK_MS = 20_000
+"""Beside the limit: in this time a deletion is done."""
+PATIENCE_MS = 5_000
+P_REFUSES_MOSTLY = 0.95
+
+
+def play(cluster: Cluster, operators: Operators, away: BrokerId | None) -> None:
+    """The whole act."""
+    world = cluster.world
+    world.run_until(world.now_ms + SETTLING_MS, MAX_EVENTS)
+    others = [agent for agent in cluster.agents.values() if agent.id != away]
+    silent = others.pop(world.between(0, len(others) - 1))
+    for _ in range(2):
+        operators.create_on([agent.id for agent in others])
+    world.run_until(world.now_ms + SETTLING_MS, MAX_EVENTS)
+    if world.chance(0.6):
+        world.note(silent.name, "answers nothing")
+        silent.is_silent = True
+    else:
+        world.note(silent.name, "answers with errors")
+        silent.p_refuses = P_REFUSES_MOSTLY
+    _delete_elsewhere(cluster, silent, away)
+    world.run_until(world.now_ms + WORK_MS + 3 * cluster.mix.tombstone_timeout_ms, MAX_EVENTS)
+    convergence.all_but_those_of_silent(cluster, silent.id, away)
+    for _ in range(2):
+        operators.create()
+    if silent.is_silent and world.chance(0.5):
+        silences.ask_to_stop(cluster, PATIENCE_MS)
+        world.after(world.between(0, PATIENCE_MS // 3), lambda: _wake(cluster, silent))
+        world.run_until(world.now_ms + 2 * PATIENCE_MS, MAX_EVENTS)
+    elif silent.is_silent:
+        silent.p_refuses, silent.is_silent = 0.5, False
+        world.run_until(world.now_ms + world.between(500, 4_000), MAX_EVENTS)
+    _wake(cluster, silent)
+
+
+def _delete_elsewhere(cluster: Cluster, silent: AgentProcess, away: BrokerId | None) -> None:
+    """Have every topic deleted that has no replica where nobody answers."""
+    for name, incarnation in list(cluster.ledger.living.items()):
+        if name not in cluster.ledger.marked and not {silent.id, away} & {*incarnation.brokers}:
+            cluster.ensemble.operate(deletion_operation(name))
+
+
+def _wake(cluster: Cluster, agent: AgentProcess) -> None:
+    if agent.is_silent or agent.p_refuses:
+        cluster.world.note(agent.name, "answers again")
+        agent.is_silent, agent.p_refuses = False, 0.0
