@@ -44,6 +44,7 @@ from controller.core.controller import after_fault, step
 from controller.core.events import External, ResignationRequested, SessionLost
 from controller.core.leaving import left_behind
 from controller.runtime.admin import AdminPages
+from controller.runtime.blockers import log_blockers
 from controller.runtime.board.board import Board, BoardMemory
 from controller.runtime.brokers import Channels, ChannelSettings, Connect
 from controller.runtime.caches import CacheReader, ConnectToAsk
@@ -251,7 +252,11 @@ class ControllerApp:
             loop = ControllerLoop(
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
-            powers = PowerWatch(context, lambda: loop.steps.is_stepping, self._clock, channels.problems)
+
+            def is_stepping() -> bool:
+                return loop.steps.is_stepping
+
+            powers = PowerWatch(context, is_stepping, self._clock, channels.problems)
             metrics.sources = sources(context, loop, sessions, channels.views, self._clock, journal, listener, powers)
             memory.active_controller = lambda: context.active_controller
             board = Board(memory, loop, sessions, channels.views, channels.problems, self._clock)
@@ -266,6 +271,7 @@ class ControllerApp:
                 consumer = tasks.create_task(loop.run(), name="controller-loop")
                 keeper = tasks.create_task(sessions.run(), name="zookeeper-sessions")
                 watching = tasks.create_task(board.run(), name="board")
+                telling = tasks.create_task(log_blockers(context, is_stepping, self._clock), name="blockers")
                 reporting = tasks.create_task(self._manager.report(pages.health, pages.readiness), name="report")
                 self._loop = loop
                 self.started.set()
@@ -275,6 +281,7 @@ class ControllerApp:
                 keeper.cancel()
                 consumer.cancel()
                 watching.cancel()
+                telling.cancel()
                 reporting.cancel()
                 performer.drop_everything()
                 channels.end()

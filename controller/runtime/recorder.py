@@ -1,9 +1,10 @@
 """Where facts go: to the journal whole, to the metrics and the board as counts, to the log as a line where a person
 wants to see it.
 
-The log is for people, so what comes in masses (requests, transitions, answers that were expected) is there at level
-DEBUG only. Refusals are warnings, but a cluster that is half down makes thousands of the same: those of one kind are
-logged a few times and then counted, and the count is logged once a minute at most.
+The log is for people, so what comes in masses (requests, transitions, answers that were expected, the phases of each
+deletion) is there at level DEBUG only; `blockers` tells what deletions wait for. Refusals are warnings, but a cluster
+that is half down makes thousands of the same: those of one kind are logged a few times and then counted, and the count
+is logged once a minute at most.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LEVELS: Final[Mapping[FactType, int]] = {
     FactType.REQUEST: logging.DEBUG,
     FactType.ACK: logging.DEBUG,
     FactType.ZNODE_WRITE: logging.DEBUG,
-    FactType.DELETION_PHASE: logging.INFO,
+    FactType.DELETION_PHASE: logging.DEBUG,
     FactType.REASSIGNMENT: logging.DEBUG,
     FactType.SET_ASIDE: logging.WARNING,
     FactType.BROKER: logging.INFO,

@@ -1,0 +1,131 @@
+"""What deletions wait for, in the log: a warning for each cause that blocks, and a line when it has ended.
+
+A cause is a kind and a broker (`protocol.causes`), however many topics wait for it. It blocks once it has lasted for
+`LASTS_MS`: a healthy deletion waits for each answer, but not for so long. All marked topics are looked at in slices, so
+that the event loop goes on, and the next look begins after twenty times as long as the last one took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from adapters.clock import Clock
+from controller.core.context import Context
+from controller.core.waiting import Wait, marked_topics, waits
+from protocol import causes
+from protocol.causes import CauseKind
+from protocol.vocabulary import BrokerId
+
+logger = logging.getLogger(__name__)
+
+LASTS_MS: Final = 10_000
+REST_S: Final = 5.0
+_ROWS_IN_A_SLICE: Final = 2_000
+_SHOWN_NAMES: Final = 3
+_NEVER: Final = (CauseKind.DONE, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.HALF_DELETED)
+"""Not told: they end by themselves, or say nothing that another cause does not."""
+
+
+class Blocker(NamedTuple):
+    """One cause, whichever topics wait for it."""
+
+    kind: CauseKind
+    broker: BrokerId | None
+
+
+@dataclass(slots=True)
+class Blocked:
+    """The topics that wait for one cause. `names` are the first of them; `topics` is how many there are."""
+
+    topics: int = 0
+    names: list[str] = field(default_factory=list)
+    last_error: str | None = None
+
+    def add(self, wait: Wait) -> None:
+        """Count the topic of a row once; rows of one topic follow each other."""
+        self.last_error = self.last_error or wait.last_error
+        self.topics += 1
+        if len(self.names) < _SHOWN_NAMES:
+            self.names.append(wait.topic)
+
+
+def collect(found: dict[Blocker, Blocked], rows: Iterable[Wait], now_ms: int) -> None:
+    """Add the rows of one topic, as far as they have lasted long enough."""
+    mine: dict[Blocker, Wait] = {}
+    for row in rows:
+        if row.waiting_for not in _NEVER and now_ms - row.since_ms >= LASTS_MS:
+            mine.setdefault(Blocker(row.waiting_for, row.broker), row)
+    for blocker, row in mine.items():
+        found.setdefault(blocker, Blocked()).add(row)
+
+
+class BlockerLog:
+    """Remembers which causes were told."""
+
+    def __init__(self) -> None:
+        self._told: dict[Blocker, str] = {}
+        """The sentence of each cause that blocks, as it was told."""
+
+    def tell(self, found: Mapping[Blocker, Blocked]) -> None:
+        """Log what blocks now and did not at the last call, and what no longer does."""
+        for blocker, blocked in found.items():
+            if blocker not in self._told:
+                self._told[blocker] = _sentence(blocker, blocked)
+                logger.warning("%s", warning(blocker, blocked))
+        for blocker in [each for each in self._told if each not in found]:
+            logger.info("ended: no topic %s any more", self._told.pop(blocker))
+
+    def forget(self) -> None:
+        """Another controller tells from now on."""
+        self._told.clear()
+
+
+def warning(blocker: Blocker, blocked: Blocked) -> str:
+    """`900 topics (a, b, c, …): each waits for broker 3, which …: start broker 3 …`."""
+    names = ", ".join(blocked.names) + (", …" if blocked.topics > len(blocked.names) else "")
+    which = f"topic {names}" if blocked.topics == 1 else f"{blocked.topics} topics ({names}): each"
+    remedy = causes.remedy(blocker.kind, blocked.names[0], broker=blocker.broker)
+    return f"{which} {_sentence(blocker, blocked)}{': ' if remedy else ''}{remedy}"
+
+
+def _sentence(blocker: Blocker, blocked: Blocked) -> str:
+    return causes.sentence(blocker.kind, blocked.names[0], broker=blocker.broker, detail=blocked.last_error)
+
+
+async def log_blockers(context: Context, is_stepping: Callable[[], bool], clock: Clock) -> None:
+    """Look again and again, until cancelled."""
+    log = BlockerLog()
+    while True:
+        began_s = time.monotonic()
+        found: dict[Blocker, Blocked] = {}
+        for topics in _slices(context):
+            while is_stepping():  # noqa: ASYNC110 -- no event tells the end of a step
+                await asyncio.sleep(0.05)
+            for topic in topics:
+                collect(found, waits(context, topic), clock.now_ms())
+            await asyncio.sleep(0)
+        if context.is_leading:
+            log.tell(found)
+        else:
+            log.forget()
+        await asyncio.sleep(max(REST_S, 20 * (time.monotonic() - began_s)))
+
+
+def _slices(context: Context) -> Iterator[list[str]]:
+    """The marked topics, so many at a time that their replicas are few; a large topic is a slice of its own."""
+    topics: list[str] = []
+    rows = 0
+    for topic in marked_topics(context) if context.is_leading else ():
+        known = context.topics.get(topic)
+        rows += 1 if known is None else sum(len(p.assignment.replicas) for p in known.partitions.values())
+        topics.append(topic)
+        if rows >= _ROWS_IN_A_SLICE:
+            yield topics
+            topics, rows = [], 0
+    if topics:
+        yield topics

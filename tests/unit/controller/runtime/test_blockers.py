@@ -1,0 +1,84 @@
+"""What deletions wait for, in the log: once for each cause, however many topics wait for it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from controller.core.waiting import Wait, waits
+from controller.runtime.blockers import LASTS_MS, Blocked, Blocker, BlockerLog, collect
+from controller.runtime.recorder import LEVELS
+from protocol.causes import CauseKind
+from protocol.journal import FactType
+from protocol.vocabulary import BrokerId
+from tests.scenarios.plot import cluster, with_topic
+
+NOW_MS = 1_000_000
+THREE = Blocker(CauseKind.BROKER_TO_RETURN, BrokerId(3))
+
+
+def away(topic: str, since_ms: int = NOW_MS - LASTS_MS, partition: int = 0) -> Wait:
+    return Wait(topic, CauseKind.BROKER_TO_RETURN, since_ms, partition, BrokerId(3))
+
+
+def collected(*topics: str) -> dict[Blocker, Blocked]:
+    found: dict[Blocker, Blocked] = {}
+    for topic in topics:
+        collect(found, [away(topic), away(topic, partition=1)], NOW_MS)
+    return found
+
+
+def test_a_cause_is_told_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log = BlockerLog()
+    topics = [f"t-{number}" for number in range(1_500)]
+    log.tell(collected(*topics))
+    log.tell(collected(*topics, "one-more"))
+    (warned,) = caplog.records
+    assert warned.levelno == logging.WARNING
+    assert warned.getMessage().startswith(
+        "1500 topics (t-0, t-1, t-2, …): each waits for broker 3, which is not registered in ZooKeeper: start broker 3"
+    )
+    log.tell({})
+    log.tell({})
+    assert len(caplog.records) == 2
+    assert caplog.records[1].getMessage().startswith("ended: no topic waits for broker 3, which is not registered")
+    log.tell(collected("again"))
+    assert caplog.records[2].getMessage().startswith("topic again waits for broker 3")
+
+
+def test_topics_are_counted_and_replicas_are_not() -> None:
+    found = collected("a", "b")
+    assert (found[THREE].topics, found[THREE].names) == (2, ["a", "b"])
+
+
+def test_what_has_not_lasted_is_no_blocker() -> None:
+    found: dict[Blocker, Blocked] = {}
+    collect(found, [away("a", NOW_MS - LASTS_MS + 1)], NOW_MS)
+    collect(found, [Wait("a", CauseKind.OTHER_REPLICAS, 0, 0, BrokerId(1)), Wait("a", CauseKind.DONE, 0)], NOW_MS)
+    assert found == {}
+
+
+def test_a_broker_that_left_in_a_deletion_is_a_blocker() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    world.silent[2] = None
+    world.mark("t")
+    world.run()
+    world.stop_broker(2)
+    world.run()
+    found: dict[Blocker, Blocked] = {}
+    collect(found, waits(world.context, "t"), world.now_ms + LASTS_MS)
+    assert list(found) == [Blocker(CauseKind.BROKER_TO_RETURN, BrokerId(2))]
+
+
+def test_another_controller_tells_from_its_election_on(caplog: pytest.LogCaptureFixture) -> None:
+    log = BlockerLog()
+    log.tell(collected("a"))
+    log.forget()
+    log.tell(collected("a"))
+    assert len(caplog.records) == 2
+
+
+def test_phases_of_each_topic_are_for_debugging() -> None:
+    assert LEVELS[FactType.DELETION_PHASE] == logging.DEBUG
