@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from adapters.kafka.client import ClientError, KafkaConnection
-from protocol.kafka.control import ApiKey
+from protocol.kafka.control import Addressed, ApiKey, StopReplicaResponse, probe_request
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.framing import ProtocolError
 from protocol.kafka.queries import (
@@ -21,7 +21,7 @@ from protocol.kafka.queries import (
     DescribeConfigsResponse,
 )
 from protocol.kafka.versions import IBP_VERSIONS, OLDEST, InterBrokerProtocol, VersionRange, control_versions
-from protocol.vocabulary import Broker, BrokerId
+from protocol.vocabulary import NO_EPOCH, Broker, BrokerId
 
 CLIENT_ID: Final = "lethe-settings"
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
@@ -30,7 +30,8 @@ _IBP: Final = "inter.broker.protocol.version"
 _LISTENER: Final = "inter.broker.listener.name"
 _CONTROL_LISTENER: Final = "control.plane.listener.name"
 _PROTOCOL: Final = "security.inter.broker.protocol"
-_ASKED: Final = (DELETE_TOPIC_ENABLE, DELETE_DELAY, _IBP, _LISTENER, _CONTROL_LISTENER, _PROTOCOL)
+AUTHORIZER: Final = "authorizer.class.name"
+_ASKED: Final = (DELETE_TOPIC_ENABLE, DELETE_DELAY, _IBP, _LISTENER, _CONTROL_LISTENER, _PROTOCOL, AUTHORIZER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,20 @@ class BrokerSettings:
     problem: str | None = None
     delete_delay_ms: int | None = None
     """How long it keeps the renamed directory of a deleted replica."""
+    authorizer: str | None = None
+    """Class of the authorizer that it asks before it obeys; None: it has none, or did not say."""
+    command_error: int | None = None
+    """What it answered to a controller's request that changes nothing; None: nothing, or it was not asked."""
+
+    @property
+    def refuses_commands(self) -> bool:
+        """Its authorizer keeps this principal from controlling it."""
+        return self.command_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-async def ask_settings(broker: Broker, timeout_ms: int) -> BrokerSettings:
-    """What the broker says through its PLAINTEXT listener; never raises for what it does or does not do."""
+async def ask_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId | None = None) -> BrokerSettings:
+    """What the broker says through its PLAINTEXT listener; never raises for what it does or does not do. With
+    `as_controller` it is also asked whether it takes requests of a controller under this id."""
     endpoint = broker.plaintext_endpoint
     if endpoint is None:
         return BrokerSettings(broker.id, problem="it has no PLAINTEXT listener to ask it by")
@@ -61,6 +72,7 @@ async def ask_settings(broker: Broker, timeout_ms: int) -> BrokerSettings:
             settings: Mapping[str, str] = {}
             if ApiKey.DESCRIBE_CONFIGS in offered:
                 settings = await _settings(connection, broker.id)
+            refused = None if as_controller is None else await _command_error(connection, as_controller)
     except (ClientError, ProtocolError) as error:
         return BrokerSettings(broker.id, problem=str(error))
     return BrokerSettings(
@@ -69,7 +81,14 @@ async def ask_settings(broker: Broker, timeout_ms: int) -> BrokerSettings:
         _parsed(settings.get(_IBP)) or newest_understood(offered),
         settings.get(_CONTROL_LISTENER) or settings.get(_LISTENER) or settings.get(_PROTOCOL),
         delete_delay_ms=_number(settings.get(DELETE_DELAY)),
+        authorizer=settings.get(AUTHORIZER),
+        command_error=refused,
     )
+
+
+async def _command_error(connection: KafkaConnection, controller: BrokerId) -> int | None:
+    answer = await connection.ask(Addressed(probe_request(controller), NO_EPOCH))
+    return answer.error if isinstance(answer, StopReplicaResponse) else None
 
 
 async def _settings(connection: KafkaConnection, broker: BrokerId) -> dict[str, str]:

@@ -167,6 +167,8 @@ def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook]
             "for, and lethe controller-resign ends its tenure",
             data=data,
         )
+    if seen.beyond_command:
+        raise Refusal(rescue_show.beyond_command(seen), data=data)
     if seen.is_paused:
         raise Refusal(rescue_show.PAUSED, data=data)
     if Outlook.NEEDS_WORD in outlooks:

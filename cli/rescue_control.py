@@ -29,6 +29,8 @@ SESSION_TIMEOUT_MS: Final = 6_000
 ELECTION_LIMIT_S: Final = 20.0
 """Beside the time that who has control is left."""
 GRACE_MS: Final = 5_000
+BETWEEN_TERMS_LIMIT_S: Final = 3.0
+"""A controller that does not lead for longer has lost control."""
 POLL_S: Final = 0.05
 
 
@@ -60,6 +62,7 @@ class Guest:
 
     def __init__(self, app: ControllerApp, grace_ms: int) -> None:
         self._app = app
+        self._lost_at_s: float | None = None
         self.grace_ms: Final = grace_ms
         """How long who has control is left to notice."""
 
@@ -90,7 +93,13 @@ class Guest:
         if self._app.is_stopping:
             raise Interrupted
         context = self._app.loop.context
-        if not context.is_leading:
+        if context.is_leading:
+            self._lost_at_s = None
+            return
+        # Between two terms of its own, while it raises the epoch, it does not lead for a moment.
+        now_s = time.monotonic()
+        self._lost_at_s = now_s if self._lost_at_s is None else self._lost_at_s
+        if now_s - self._lost_at_s >= BETWEEN_TERMS_LIMIT_S:
             raise Refusal(f"control was lost in the middle of the rescue: {_instead(self._app)}", Exit.UNREACHABLE)
 
     async def elected(self) -> BrokerId | None:

@@ -20,6 +20,8 @@ from survey.examine import asker, examine
 from survey.explain import Explanation, explain_all
 from survey.views import Failure
 
+FIRST_ID: Final = BrokerId(1000)
+"""Under which brokers are asked whether they would obey; nothing is controlled under it."""
 MANY_TURNS: Final = 3
 """So many elections within seconds are no coincidence."""
 
@@ -70,6 +72,23 @@ class Look:
         return self.evidence.holds.paused is not None
 
     @property
+    def beyond_command(self) -> tuple[str, ...]:
+        """Registered brokers that a controller of this rescue could not command, and why, in words. A broker that does
+        not answer is not among them: it may be what the rescue is for."""
+        spoken = {broker.id for broker in self.evidence.survey.zookeeper.brokers if broker.plaintext_endpoint}
+        mute = tuple(
+            f"broker {each.broker} has no PLAINTEXT listener" for each in self.settings if each.broker not in spoken
+        )
+        refusing = tuple(
+            f"broker {each.broker} refuses a controller's requests (CLUSTER_AUTHORIZATION_FAILED"
+            + (f"; its authorizer is {each.authorizer}" if each.authorizer else "")
+            + ")"
+            for each in self.settings
+            if each.refuses_commands
+        )
+        return mute + refusing
+
+    @property
     def holder_is_lethe(self) -> bool:
         return self.holder is not None and self.holder.znode.admin is not None
 
@@ -105,7 +124,9 @@ async def look(
     if not tree.brokers and not listed.names:
         raise NoCluster("ZooKeeper knows neither brokers nor topics here: is the chroot the one of zookeeper.connect?")
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(ask_settings(b, timeout_ms), name=f"settings-{b.id}") for b in tree.brokers]
+        asked = [
+            tasks.create_task(ask_settings(b, timeout_ms, FIRST_ID), name=f"settings-{b.id}") for b in tree.brokers
+        ]
     settings = tuple(each.result() for each in asked)
     there = frozenset(listed.names)
     zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))

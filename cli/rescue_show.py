@@ -31,6 +31,8 @@ def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
         lines.append(f"Control changes hands all the time ({seen.turns}): {_FALLING_OVER}.")
     if seen.is_paused:
         lines.append(PAUSED)
+    if seen.beyond_command:
+        lines.append(beyond_command(seen))
     if not seen.found:
         lines.append("No topic is marked for deletion.")
     for each in seen.found[:MAX_ROWS]:
@@ -43,6 +45,16 @@ def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
         names = ", ".join(str(partition) for partition in seen.zombies[:5])
         lines.append(f"/admin/reassign_partitions names what is not there ({names}): a rescue takes that out.")
     return lines
+
+
+def beyond_command(seen: Look) -> str:
+    """Why control is not taken from a controller that commands all brokers."""
+    more = len(seen.beyond_command) - MAX_CAUSES
+    said = [*seen.beyond_command[:MAX_CAUSES], *([f"and {more} more"] if more > 0 else [])]
+    return (
+        f"A rescue could not command every broker: {'; '.join(said)}. Lethe speaks PLAINTEXT only, and needs "
+        "ClusterAction on the cluster for User:ANONYMOUS."
+    )
 
 
 def causes(each: Explanation, now_ms: int) -> list[str]:
@@ -181,6 +193,7 @@ def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, J
             "answers": not seen.holder_is_silent,
         },
         "turns": seen.turns.elections,
+        "beyond_command": [*seen.beyond_command],
         "deletion_disabled_on": [*seen.disabled_on],
         "outlook": {each.topic: outlook(each, even_if_disabled=even_if_disabled).name.lower() for each in seen.found},
         "reassignments_of_nothing": [str(partition) for partition in seen.zombies],

@@ -160,6 +160,8 @@ class Context:
     """Preflights in a row that found too little power to take control with."""
     preflight_problem: str | None = None
     """What the latest of these found."""
+    preflight_passed_ms: int | None = None
+    """When brokers last obeyed a probe, or this controller at the end of a term."""
     had_power: bool = False
     """In this tenure a broker has accepted a request."""
     entropy: bytes = b""

@@ -179,6 +179,7 @@ def check(turn: Turn) -> None:
     since_ms = powerless_since(powers)
     if since_ms is not None and turn.now_ms - since_ms >= resignation_after_ms(context.config, powers):
         step_back(turn, _powerless(powers, turn.now_ms - since_ms))
+        context.preflight_passed_ms = None
     elif since_ms is not None or context.outstanding:
         turn.watch_power()
 

@@ -33,26 +33,26 @@ from controller.core.endpoints import is_spoken
 from controller.core.events import ProbeOutcome
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
-from protocol.kafka.control import StopReplicaRequest
+from protocol.kafka.control import probe_request
 from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import Broker, BrokerId, ControllerEpoch
+from protocol.vocabulary import Broker, BrokerId
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadOutcome
 
-NO_CONTROLLER_EPOCH: Final = ControllerEpoch(-1)
-"""Below every epoch that a broker can have seen."""
 _COMMANDED: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE)
 _WHAT: Final = "taking control"
 _NAMED: Final = 10
-
-
-def probe_request(controller: BrokerId) -> StopReplicaRequest:
-    """The request that changes nothing: it names no topic, and every broker refuses its epoch."""
-    return StopReplicaRequest(controller, NO_CONTROLLER_EPOCH, ())
+VALID_MS: Final = 5_000
+"""How long the result of a probe, or a term in which brokers obeyed to its end, is good for another attempt."""
 
 
 def begin(turn: Turn, task: Preflight) -> None:
-    """Read which brokers are registered, and be told when that changes."""
+    """Read which brokers are registered, and be told when that changes; or go on where brokers obeyed just now. Whoever
+    lost a race for `/controller` would lose each of them otherwise, against controllers that do not look."""
+    passed_ms = turn.context.preflight_passed_ms
+    if passed_ms is not None and turn.now_ms - passed_ms < VALID_MS:
+        _go_on(turn, task)
+        return
     turn.read((GetChildren(paths.broker_ids(), watch=True),), RegistrationsListed(task.then))
 
 
@@ -107,6 +107,7 @@ def probed(turn: Turn, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) ->
         why = _listed([f"broker {each.broker} ({_why(each)})" for each in silent])
         _stay(turn, f"no registered broker answers a controller's request: {why}")
     else:
+        turn.context.preflight_passed_ms = turn.now_ms
         for each in silent:
             turn.refuse(f"broker/{each.broker}", "probing the broker before control is taken", _why(each))
         _go_on(turn, Preflight(task.then))

@@ -19,6 +19,7 @@ from controller.core.requests import refuse_all
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
 from protocol.journal import FactType
+from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import NO_BROKER
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Check, Delete
@@ -52,6 +53,8 @@ def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
         )
         if context.had_power and turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
             context.faults_in_a_row = 0
+    if context.is_leading and any(last.error == ErrorCode.NONE for last in context.last_answers.values()):
+        context.preflight_passed_ms = turn.now_ms
     if context.holds_controller:
         context.role = at_rest(context)
     context.takings.going_on = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, RecoveryState, TopicId
 
@@ -165,6 +165,17 @@ class Addressed(NamedTuple):
 
     request: ControlRequest
     broker_epoch: BrokerEpoch
+
+
+NO_CONTROLLER_EPOCH: Final = ControllerEpoch(-1)
+"""Below every epoch that a broker can have seen."""
+
+
+def probe_request(controller: BrokerId) -> StopReplicaRequest:
+    """The request that asks a broker whether it takes requests of this controller, and changes nothing: it names no
+    topic, and every broker refuses its epoch with STALE_CONTROLLER_EPOCH after it has checked the right ClusterAction.
+    """
+    return StopReplicaRequest(controller, NO_CONTROLLER_EPOCH, ())
 
 
 def api_of(request: ControlRequest) -> ApiKey:

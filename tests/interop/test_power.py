@@ -19,9 +19,8 @@ from cluster.daemons import ControllerDaemon
 from cluster.kafka import ibp_property
 from cluster.kafka_fetch import KafkaVersion
 from cluster.local import LocalCluster
-from controller.core.preflight import probe_request
 from protocol.kafka.codec import encode_control_body
-from protocol.kafka.control import ApiKey
+from protocol.kafka.control import ApiKey, probe_request
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.versions import InterBrokerProtocol, control_versions
 from protocol.vocabulary import NO_EPOCH, BrokerId

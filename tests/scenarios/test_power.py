@@ -333,6 +333,30 @@ def test_no_registered_broker_that_answers_is_no_cluster_to_lead_but_some_are() 
     assert refusals(world, "broker/1") == ["no answer in time"]
 
 
+def test_who_lost_a_race_for_control_is_not_slowed_down_by_another_probe() -> None:
+    """Kafka's controllers that fall over one after the other hold `/controller` for a tenth of a second each."""
+    world = OneController(takeover=Takeover.ONCE)
+    held_by_kafka(world)
+    world.start_broker(1)
+    probes: list[Send] = []
+
+    def answer(send: Send) -> int:
+        probes.append(send)
+        return STALE
+
+    world.probe_answer = answer
+
+    def raced(effect: object) -> None:
+        if probes and "ControllerTaken" in str(world.context.awaited):
+            world.meanwhile = lambda _: None
+            world.write(SetData(paths.controller_epoch(), b"6", ANY_VERSION))
+
+    world.meanwhile = raced
+    world.elect()
+    assert role(world) is Role.ACTIVE
+    assert len(probes) == 1
+
+
 def test_no_broker_registered_is_nothing_to_be_powerless_over() -> None:
     world = OneController()
     world.elect()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 P_EPOCH_SEEN = 0.2
 P_REFUSED = 0.2
+PATIENCE_MS = 60_000
 REGISTERED_LONG_MS = 8_000
 """Longer than any session lasts without its controller: a look before the election saw this registration."""
 
@@ -60,7 +61,6 @@ class Authority:
         self._world.note("world", f"brokers have seen a controller epoch that is higher by {by}")
         for agent in self._cluster.agents.values():
             agent.state.controller_epoch = ControllerEpoch(agent.state.controller_epoch + by)
-            agent.promise.controller_epoch = int(agent.state.controller_epoch)
 
     def _refuse(self, victim: BrokerId) -> None:
         self._world.note("world", f"the brokers' authorizer refuses controller {victim}")
@@ -77,13 +77,18 @@ class Authority:
 
     # --- people ----------------------------------------------------------------------------------------------------
 
+    def advise(self) -> None:
+        """Somebody looks after some time, and does what the controller advises: until then deletions are tried again
+        and again."""
+        self._world.after(PATIENCE_MS, lambda: void(self.restart_few_that_refuse()))
+
     def restart_few_that_refuse(self) -> bool:
         """Restart the brokers that refuse the epoch in ZooKeeper, if they are half of the registered ones at most."""
         found = self._cluster.ensemble.look(paths.controller_epoch())
         epoch = decode_controller_epoch(found.data) if isinstance(found, Data) else 0
         registered = self._cluster.registered()
         agents = [self._cluster.agents[broker] for broker in registered]
-        refusing = [agent for agent in agents if agent.promise.controller_epoch > epoch]
+        refusing = [agent for agent in agents if agent.state.controller_epoch > epoch]
         if not refusing or 2 * len(refusing) > len(registered):
             return False
         for agent in refusing:
@@ -106,3 +111,7 @@ class Authority:
             )
             if self._world.now_ms - since_ms >= REGISTERED_LONG_MS:
                 raise Violation("power", f"{controller} takes control, and broker {broker} has refused it all the time")
+
+
+def void(_: object) -> None:
+    """For what is done for its effect."""

@@ -110,6 +110,7 @@ class _Run:
         for process in processes:
             if process.id != away:
                 world.after(world.between(0, 1_000), process.start)
+        cluster.authority.advise()
         if cluster.mix.has_silences and not cluster.is_paused:
             silent_act.play(cluster, self.operators, away)
         world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
