@@ -10,7 +10,6 @@ from typing import Final
 
 from adapters.config_common import (
     COMMON,
-    MAX_INT,
     HttpConfig,
     JournalFilesConfig,
     JournalTopicConfig,
@@ -23,8 +22,9 @@ from adapters.config_common import (
     read_journal_topic,
     read_zookeeper,
 )
+from adapters.config_limits import read_max_queued_bytes
 from adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
-from adapters.properties import Kind, Property, Values, read_values, schema
+from adapters.properties import MAX_INT, Kind, Property, Values, read_values, schema
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId, Endpoint
 
@@ -181,6 +181,10 @@ class BrokerConfig:
     controlled_shutdown: ControlledShutdownConfig
     acknowledge_only: bool
     max_frame_bytes: int
+    max_connections: int
+    max_idle_ms: int
+    max_queued_bytes: int
+    max_receive_ms: int
     warnings: tuple[str, ...]
     """What in the configuration was not understood and not needed."""
 
@@ -215,6 +219,10 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         ),
         acknowledge_only=values.boolean("lethe.acknowledge.only"),
         max_frame_bytes=values.integer("socket.request.max.bytes"),
+        max_connections=values.integer("max.connections"),
+        max_idle_ms=values.integer("connections.max.idle.ms"),
+        max_queued_bytes=read_max_queued_bytes(values),
+        max_receive_ms=values.integer("lethe.request.receive.timeout.ms"),
         warnings=tuple(values.warnings),
     )
     values.finish()

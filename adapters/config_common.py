@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from adapters.properties import Kind, Property, Values
+from adapters.config_limits import LIMITS
+from adapters.config_listeners import listener_hosts
+from adapters.properties import MAX_INT, Kind, Property, Values
 from adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
 from adapters.zookeeper.config import parse_connect_string
 from protocol.journal import DEFAULT_TOPIC
@@ -16,7 +18,6 @@ from protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
 from protocol.vocabulary import topic_name_problem
 from protocol.zookeeper.operations import Credentials
 
-MAX_INT: Final = 2**31 - 1
 CLIENT_PACKAGE: Final = "aiokafka"
 _SERVER: Final = re.compile(r"[^\s:,]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}")
 
@@ -122,15 +123,7 @@ COMMON: Final = (
         "That topic; somebody has to create it. Lines are keyed by their source, so those of one daemon stay in order. "
         "Names that begin with __ are never proposed for deletion; one that does not has to be protected by --protect.",
     ),
-    Property(
-        "socket.request.max.bytes",
-        Kind.INTEGER,
-        str(100 * 1024 * 1024),
-        "Largest frame that is taken from a peer.",
-        unit="bytes",
-        minimum=1024,
-        maximum=MAX_INT,
-    ),
+    *LIMITS,
     Property("process.roles", Kind.LIST, "", "Kafka's switch to KRaft, which has no ZooKeeper; it must not be set."),
 )
 
@@ -160,6 +153,8 @@ class HttpConfig:
     host: str
     port: int
     """0: any free one."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which it may be asked, besides those that `adapters.http_hosts` allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +222,9 @@ def check_inter_broker_listener(values: Values) -> None:
 
 
 def read_http(values: Values) -> HttpConfig:
-    return HttpConfig(values.text("lethe.http.host") or "127.0.0.1", values.integer("lethe.http.port"))
+    host, hosts = values.text("lethe.http.host") or "127.0.0.1", values.items("lethe.http.allowed.hosts")
+    advertised = listener_hosts(values.items("advertised.listeners") or values.items("listeners"))
+    return HttpConfig(host, values.integer("lethe.http.port"), (*hosts, *advertised))
 
 
 def read_journal(values: Values) -> JournalFilesConfig | None:

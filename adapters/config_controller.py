@@ -9,7 +9,6 @@ from typing import Final
 
 from adapters.config_common import (
     COMMON,
-    MAX_INT,
     HttpConfig,
     JournalFilesConfig,
     JournalTopicConfig,
@@ -22,8 +21,9 @@ from adapters.config_common import (
     read_journal_topic,
     read_zookeeper,
 )
+from adapters.config_limits import read_max_queued_bytes
 from adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
-from adapters.properties import Kind, Property, Values, read_values, schema
+from adapters.properties import MAX_INT, Kind, Property, Values, read_values, schema
 from controller.core.config import Takeover
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId, Endpoint
@@ -174,24 +174,6 @@ CONTROLLER: Final = (
         maximum=MAX_INT,
     ),
     Property(
-        "max.connections",
-        Kind.INTEGER,
-        "10000",
-        "How many connections of brokers and clients the controller takes at once; further ones are closed.",
-        unit="connections",
-        minimum=1,
-        maximum=MAX_INT,
-    ),
-    Property(
-        "connections.max.idle.ms",
-        Kind.INTEGER,
-        "600000",
-        "A connection on which a broker or client neither sends nor reads for so long is closed.",
-        unit="milliseconds",
-        minimum=1,
-        maximum=MAX_INT,
-    ),
-    Property(
         "lethe.relay.connect.timeout.ms",
         Kind.INTEGER,
         "5000",
@@ -244,6 +226,8 @@ class ControllerConfig:
     controller_socket_timeout_ms: int
     max_connections: int
     max_idle_ms: int
+    max_queued_bytes: int
+    max_receive_ms: int
     relay_connect_timeout_ms: int
     max_frame_bytes: int
     warnings: tuple[str, ...]
@@ -282,6 +266,8 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
         max_connections=values.integer("max.connections"),
         max_idle_ms=values.integer("connections.max.idle.ms"),
+        max_queued_bytes=read_max_queued_bytes(values),
+        max_receive_ms=values.integer("lethe.request.receive.timeout.ms"),
         relay_connect_timeout_ms=values.integer("lethe.relay.connect.timeout.ms"),
         max_frame_bytes=values.integer("socket.request.max.bytes"),
         warnings=tuple(values.warnings),

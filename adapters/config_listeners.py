@@ -69,6 +69,12 @@ def read_endpoints(values: Values, name: str, protocols: Mapping[str, SecurityPr
     return tuple(found)
 
 
+def listener_hosts(items: Iterable[str]) -> tuple[str, ...]:
+    """The hosts of listeners, as far as they are written as such: what is not, `read_endpoints` notes."""
+    found = (_LISTENER.match(item) for item in items)
+    return tuple(dict.fromkeys(matched[2].strip("[]") for matched in found if matched and matched[2]))
+
+
 def read_advertised(
     values: Values, protocols: Mapping[str, SecurityProtocol], listeners: tuple[Endpoint, ...]
 ) -> tuple[Endpoint, ...]:

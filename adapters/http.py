@@ -1,8 +1,10 @@
 """The small HTTP server beside each daemon: metrics, health, readiness, and whatever state a daemon shows.
 
 It only ever reads: there is no route that changes anything, so it needs no authentication; it still listens on loopback
-unless told otherwise. A handler that raises answers 500 with the error's name, and the daemon goes on. A stream goes on
-for as long as its source does; a reader who does not take what is written within a limit is hung up on.
+unless told otherwise, and refuses names that a stranger may have (`adapters.http_hosts`). Connections are bounded in
+number and time (`adapters.http_door`). A handler that raises answers 500 with the error's name, and the daemon goes on.
+A stream goes on for as long as its source does; a reader who does not take what is written within a limit is hung up
+on.
 """
 
 from __future__ import annotations
@@ -11,13 +13,18 @@ import asyncio
 import errno
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler as WebHandler
+from aiohttp.typedefs import Middleware
+
+from adapters.http_door import Door, HttpLimits
+from adapters.http_hosts import AllowedHosts
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +37,10 @@ INDEX: Final = "/paths"
 """Lists the paths, beside `/`, where that is not taken."""
 _CLOSE_LIMIT_S: Final = 1.0
 _WRITE_LIMIT_S: Final = 5.0
+_MAX_REFUSED_NAMES: Final = 20
+"""Each is logged once; a stranger may make up as many as he likes."""
+_MAX_SHOWN: Final = 100
+_ADD_THE_NAME: Final = "if it is a name of this machine, add it to lethe.http.allowed.hosts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,25 +180,53 @@ def _indexes(routes: Sequence[Route]) -> tuple[Route, ...]:
     return tuple(Route(path, lambda _: Reply(200, listing)) for path in ("/", INDEX) if path not in taken)
 
 
+def _guard(door: Door, hosts: AllowedHosts) -> Middleware:
+    """Tells the door which connections are being answered, and refuses names that are not ours."""
+    refused: dict[str, None] = {}
+
+    @web.middleware
+    async def guard(request: web.Request, handler: WebHandler) -> web.StreamResponse:
+        host = request.headers.get("Host")
+        if not hosts.allow(host):
+            if host is not None and host not in refused and len(refused) < _MAX_REFUSED_NAMES:
+                refused[host] = None
+                logger.warning("refused HTTP requests for the name %r: %s", host[:_MAX_SHOWN], _ADD_THE_NAME)
+            return web.Response(status=403, text=f"this server is not asked for by that name: {_ADD_THE_NAME}\n")
+        with door.answering(request.protocol):
+            return await handler(request)
+
+    return guard
+
+
 @asynccontextmanager
-async def serve_http(host: str, port: int, routes: Sequence[Route]) -> AsyncIterator[HttpServer]:
+async def serve_http(
+    host: str,
+    port: int,
+    routes: Sequence[Route],
+    *,
+    names: Iterable[str] = (),
+    limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
+) -> AsyncIterator[HttpServer]:
     """Serve GET of the routes (and `/`, which lists them unless it is one of them) until the block is left.
 
-    Raises AddressUnavailable where the address cannot be listened on.
+    `names` are allowed in the Host header besides those that need no mention. Raises AddressUnavailable where the
+    address cannot be listened on.
     """
-    application = web.Application()
+    door = Door(limits)
+    application = web.Application(middlewares=[_guard(door, AllowedHosts.of_this_machine(names))])
     for route in (*routes, *_indexes(routes)):
         application.router.add_get(route.path, _serve(route.handler))
     runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=_CLOSE_LIMIT_S)
     await runner.setup()
     try:
+        assert runner.server is not None
         try:
-            await web.TCPSite(runner, host, port).start()
+            bound_port = await door.open(host, port, runner.server)
         except OSError as error:
             raise AddressUnavailable(_why_not(host, port, error)) from error
-        bound = runner.addresses[0]
-        yield HttpServer(host, int(bound[1]))
+        yield HttpServer(host, bound_port)
     finally:
+        await door.close()
         await runner.cleanup()
 
 

@@ -155,6 +155,10 @@ def binary_offset(data: bytes) -> int | None:
 # --- the schema ---------------------------------------------------------------------------------------------------
 
 
+MAX_INT: Final = 2**31 - 1
+"""Of Kafka's INT properties."""
+
+
 class Kind(enum.Enum):
     TEXT = "text"
     INTEGER = "integer"

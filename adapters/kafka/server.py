@@ -2,33 +2,34 @@
 
 Theory of operation. One task per connection, all of them in one TaskGroup inside `serve`: read until a request is
 complete, await the handler, write the answer, go on. A second request on the same connection waits in the socket, so a
-peer that floods is slowed down by TCP and nothing is queued without limit. What a peer does wrong ends that peer's
-connection, with one line in the log that names it, and nobody else's. The APIs and versions served are a table that the
-owner gives; ApiVersions is answered from it. With a relay, what is not in the table is passed on to a broker.
+peer that floods is slowed down by TCP and nothing is queued without limit. A request must be complete some time after
+its first byte, and all unfinished ones together have a limit (`adapters.kafka.limits`). What a peer does wrong ends its
+own connection, with one line in the log that names it. The APIs and versions served are a table that the owner gives;
+ApiVersions is answered from it. With a relay, what is not in the table is passed on to a broker.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from adapters.kafka.binding import why_not_bound
+from adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
 from adapters.kafka.passage import Passage
-from adapters.kafka.relay import CHUNK_BYTES, NobodyThere, Relay
+from adapters.kafka.relay import CHUNK_BYTES as RELAYED_BYTES
+from adapters.kafka.relay import NobodyThere, Relay
 from protocol.kafka.codec import Decoded, RequestHeader
 from protocol.kafka.connection import Buffers, ServerConnection
 from protocol.kafka.control import ApiKey
-from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
+from protocol.kafka.framing import ProtocolError
 from protocol.kafka.passing import Claims
 from protocol.kafka.queries import ApiVersionsRequest, Request, Response
 from protocol.kafka.versions import SPOKEN, VersionRange
 
 _LOG: Final = logging.getLogger(__name__)
-_CHUNK_BYTES: Final = 1 << 20
 
 
 class Peer(NamedTuple):
@@ -55,22 +56,10 @@ class ListenFailed(Exception):
     """The address could not be listened on."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """What one peer, and all together, may take."""
-
-    max_request_bytes: int = DEFAULT_MAX_FRAME_BYTES
-    """`socket.request.max.bytes`"""
-    max_connections: int = 10_000
-    """`max.connections`"""
-    max_idle_ms: int = 600_000
-    """`connections.max.idle.ms`: also how long a peer may take to read an answer."""
-
-
 class _Connection:
     """What the server knows about one connection."""
 
-    __slots__ = ("busy", "closing", "listener", "lost_because", "peer", "reader", "task", "writer")
+    __slots__ = ("begun_s", "busy", "closing", "listener", "lost_because", "peer", "reader", "task", "writer")
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer, listener: str) -> None:
         self.listener = listener
@@ -82,6 +71,8 @@ class _Connection:
         self.busy = False
         """A request is with the handler, or its answer is being written."""
         self.closing = False
+        self.begun_s: float | None = None
+        """When the first byte of a request came that is not complete; on the event loop's clock."""
         self.task: asyncio.Task[None] | None = None
 
     def abort(self) -> None:
@@ -98,6 +89,10 @@ class _PeerClosed(Exception):
     """The peer will send no more."""
 
 
+class _Unfinished(Exception):
+    """A request did not arrive in time."""
+
+
 class KafkaServer:
     """One or several listening addresses with one handler.
 
@@ -112,16 +107,20 @@ class KafkaServer:
         self,
         handler: Handler,
         served: Mapping[ApiKey, VersionRange] = SPOKEN,
-        limits: ServerLimits = ServerLimits(),
+        limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         name: str = "kafka",
         note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
         relay: Relay | None = None,
         claims: Claims = Claims(),  # noqa: B008 - frozen
+        load: ServerLoad | None = None,
     ) -> None:
-        """`note_request` is told of every request that goes to the handler, and how many bytes it took."""
+        """`note_request` is told of every request that goes to the handler, and how many bytes it took. Servers that
+        share a `load` share the limits on connections and unfinished requests."""
         self._handler = handler
         self._served = dict(served)
         self._limits = limits
+        self.load = ServerLoad(limits) if load is None else load
+        """What is open and unfinished, shared or its own."""
         self._name = name
         self._note_request = note_request
         self._relay = relay
@@ -131,7 +130,7 @@ class KafkaServer:
         self._group: asyncio.TaskGroup | None = None
         self._stopping = asyncio.Event()
         self._started = asyncio.Event()
-        self._chunk_bytes = _CHUNK_BYTES if relay is None else CHUNK_BYTES
+        self._chunk_bytes = CHUNK_BYTES if relay is None else RELAYED_BYTES
         self._grace_ms = 0
         self._refusing = False
 
@@ -150,7 +149,7 @@ class KafkaServer:
                 accept, host, port, limit=self._chunk_bytes, start_serving=False, backlog=128
             )
         except (OSError, OverflowError) as error:
-            raise ListenFailed(_why_not(host, port, error)) from error
+            raise ListenFailed(why_not_bound(host, port, error)) from error
         self._listeners.append(server)
         return _peer_of(server.sockets[0].getsockname())
 
@@ -229,11 +228,11 @@ class KafkaServer:
         if self._stopping.is_set() or self._group is None:
             writer.transport.abort()
             return
-        if len(self._connections) >= self._limits.max_connections:
+        if self.load.connections >= self._limits.max_connections:
             if not self._refusing:
                 _LOG.warning(
                     "%s: refused %s: there are %d connections already, raise max.connections if that is too few",
-                    *(self._name, peer, len(self._connections)),
+                    *(self._name, peer, self.load.connections),
                 )
             self._refusing = True
             writer.transport.abort()
@@ -241,6 +240,7 @@ class KafkaServer:
         self._refusing = False
         connection = _Connection(reader, writer, peer, listener)
         self._connections[connection] = None
+        self.load.connections += 1
         connection.task = self._group.create_task(self._run(connection), name=f"{self._name}-connection-{peer}")
 
     async def _run(self, connection: _Connection) -> None:
@@ -254,6 +254,8 @@ class KafkaServer:
             _LOG.info("%s: closed the connection of %s, which cannot be passed on: %s", self._name, peer, error)
         except ProtocolError as error:
             _LOG.warning("%s: closed the connection of %s: %s", self._name, peer, error)
+        except _Unfinished as error:
+            _LOG.info("%s: closed the connection of %s: %s", self._name, peer, error)
         except TimeoutError:
             limit_ms = self._limits.max_idle_ms
             _LOG.info("%s: closed the connection of %s: it neither sent nor read for %d ms", self._name, peer, limit_ms)
@@ -261,6 +263,8 @@ class KafkaServer:
             _LOG.info("%s: lost the connection of %s: %s", self._name, peer, error)
         finally:
             del self._connections[connection]
+            self.load.connections -= 1
+            self.load.hold(connection, 0)
             connection.closing = True
             connection.writer.close()
 
@@ -309,6 +313,25 @@ class KafkaServer:
             raise _PeerClosed
         protocol.receive(data)
 
+    async def _collect(self, connection: _Connection, protocol: ServerConnection) -> None:
+        """Take more of a request that is to be kept until it is complete. Raises _PeerClosed, _Unfinished."""
+        now_s, limit_ms = asyncio.get_running_loop().time(), self._limits.max_receive_ms
+        if not protocol.pending_bytes:
+            connection.begun_s = None
+        elif connection.begun_s is None:
+            connection.begun_s = now_s
+        left_s = None if connection.begun_s is None else max(0.0, connection.begun_s + limit_ms / 1000 - now_s)
+        deadline = asyncio.timeout(left_s)
+        try:
+            async with deadline:
+                await self._receive(connection, protocol)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            arrived = f"{protocol.pending_bytes} bytes of a request arrived within {limit_ms} ms, and not the rest"
+            raise _Unfinished(f"{arrived} (lethe.request.receive.timeout.ms)") from None
+        self.load.hold(connection, protocol.pending_bytes)
+
     async def _serve(self, connection: _Connection, protocol: ServerConnection, passage: Passage | None) -> str:
         while not connection.closing:
             foreign = protocol.foreign_head()
@@ -317,8 +340,10 @@ class KafkaServer:
                 continue
             request = protocol.next_request()
             if request is None:
-                await self._receive(connection, protocol)
+                await self._collect(connection, protocol)
                 continue
+            connection.begun_s = None
+            self.load.hold(connection, protocol.pending_bytes)
             if passage is not None:
                 await passage.settled()
             connection.busy = True
@@ -362,17 +387,3 @@ def _peer_of(address: object) -> Peer:
         case _:
             # The peer was gone before it could be asked for its address.
             return Peer("unknown", 0)
-
-
-def _why_not(host: str | None, port: int, error: Exception) -> str:
-    where = f"cannot listen on {host or 'all interfaces'}, port {port}"
-    match getattr(error, "errno", None):
-        case errno.EADDRINUSE:
-            return f"{where}: the port is in use; stop what listens there or choose another port in `listeners`"
-        # From Python 3.13 on, asyncio passes over addresses that this machine lacks, and then raises without errno.
-        case errno.EADDRNOTAVAIL | None if isinstance(error, OSError):
-            return f"{where}: this machine does not have that address; correct the host in `listeners`"
-        case errno.EACCES:
-            return f"{where}: no permission; ports below 1024 need privileges, choose a higher one in `listeners`"
-        case _:
-            return f"{where}: {getattr(error, 'strerror', None) or error}"

@@ -27,9 +27,11 @@ from typing import Final, TypeVar
 from adapters.clock import Clock, SystemClock
 from adapters.config_broker import BrokerConfig
 from adapters.config_listeners import with_ports
+from adapters.descriptors import connections_that_fit
 from adapters.http import AddressUnavailable, HttpServer, serve_http
 from adapters.journal import Journal
 from adapters.journal_open import open_journal
+from adapters.kafka.limits import ServerLimits
 from adapters.kafka.server import ListenFailed
 from adapters.logs import fields
 from adapters.registration import cluster_id, ensure_roots
@@ -184,7 +186,10 @@ class AgentApp:
     async def _run_tasks(self) -> None:
         pages = AgentPages(self._config.broker_id, self.metrics, self._sessions, lambda: self._loop)
         http = self._config.http
-        async with serve_http(http.host, http.port, pages.routes()) as self.http, asyncio.TaskGroup() as self._tasks:
+        async with (
+            serve_http(http.host, http.port, pages.routes(), names=http.allowed_hosts) as self.http,
+            asyncio.TaskGroup() as self._tasks,
+        ):
             keeper = self._tasks.create_task(self._sessions.run(), name="agent-zookeeper-sessions")
             ticker = self._tasks.create_task(self._tick(), name="agent-ticker")
             reporting = self._tasks.create_task(
@@ -270,7 +275,13 @@ class AgentApp:
             raise CannotStart(self._stop_reason)
         listeners = Listeners(
             lambda listener: handler_for(listener, loop, found, self._log_dirs.space),
-            self._config.max_frame_bytes,
+            ServerLimits(
+                config.max_frame_bytes,
+                connections_that_fit(config.max_connections),
+                config.max_idle_ms,
+                config.max_queued_bytes,
+                config.max_receive_ms,
+            ),
             self.metrics.counts.note_request,
         )
         self.endpoints = await listeners.listen(self._config.listeners)

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from adapters.kafka.server import Close, Handler, KafkaServer, Peer, ServerLimits
+from adapters.kafka.limits import ServerLimits, ServerLoad
+from adapters.kafka.server import Close, Handler, KafkaServer, Peer
 from broker.core.queries import answer_describe_log_dirs, answer_metadata
 from broker.runtime.log_dirs import Space
 from broker.runtime.loop import AgentLoop, RequestRefused
@@ -58,13 +59,14 @@ class Listeners:
     def __init__(
         self,
         make_handler: Callable[[str], Handler],
-        max_frame_bytes: int,
+        limits: ServerLimits,
         note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
     ) -> None:
-        """`note_request` is told of each request and its bytes."""
+        """`note_request` is told of each request and its bytes. The limits are those of all listeners together."""
         self._make_handler = make_handler
         self._note_request = note_request
-        self._limits = ServerLimits(max_request_bytes=max_frame_bytes)
+        self._limits = limits
+        self._load = ServerLoad(limits)
         self._servers: dict[str, KafkaServer] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -78,6 +80,7 @@ class Listeners:
                 self._limits,
                 f"agent-{endpoint.listener.lower()}",
                 self._note_request,
+                load=self._load,
             )
             address = await server.listen(endpoint.host, endpoint.port)
             self._servers[endpoint.listener] = server

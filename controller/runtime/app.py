@@ -26,11 +26,13 @@ from typing import Final
 
 from adapters.clock import Clock, SystemClock
 from adapters.config_controller import ControllerConfig
+from adapters.descriptors import connections_that_fit
 from adapters.http import AddressUnavailable, HttpServer, serve_http
 from adapters.journal import Journal
 from adapters.journal_open import open_journal
 from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from adapters.kafka.server import ListenFailed, ServerLimits
+from adapters.kafka.limits import ServerLimits
+from adapters.kafka.server import ListenFailed
 from adapters.logs import fields
 from adapters.registration import ensure_roots
 from adapters.service_manager import ServiceManager, service_manager
@@ -263,7 +265,9 @@ class ControllerApp:
             board.view.power = powers.look
             pages = AdminPages(loop, sessions, metrics, self._clock, channels.problems, powers)
             routes = (*board.routes(), *pages.routes())
-            async with serve_http(self._config.http.host, self._config.http.port, routes) as self.http:
+            async with serve_http(
+                self._config.http.host, self._config.http.port, routes, names=self._config.http.allowed_hosts
+            ) as self.http:
                 # Before anything can be elected: the port is known only now.
                 context.config = replace(context.config, admin=reachable_url(self.http))
                 if listener is not None:
@@ -300,7 +304,13 @@ class ControllerApp:
             connect_timeout_ms=config.relay_connect_timeout_ms,
             max_answer_bytes=config.max_frame_bytes,
         )
-        limits = ServerLimits(config.max_frame_bytes, config.max_connections, config.max_idle_ms)
+        limits = ServerLimits(
+            config.max_frame_bytes,
+            connections_that_fit(config.max_connections),
+            config.max_idle_ms,
+            config.max_queued_bytes,
+            config.max_receive_ms,
+        )
         return BrokerListener(
             post,
             metrics,

@@ -33,8 +33,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from adapters.config_listeners import with_ports
+from adapters.kafka.limits import ServerLimits
 from adapters.kafka.relay import Relay
-from adapters.kafka.server import Close, KafkaServer, Peer, ServerLimits
+from adapters.kafka.server import Close, KafkaServer, Peer
 from controller.core.effects import Reply
 from controller.core.events import BrokerRequested
 from controller.core.requests import refused

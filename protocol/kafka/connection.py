@@ -167,6 +167,11 @@ class ServerConnection:
         """Take what arrived; `next_request` gives out what is complete."""
         self._decoder.feed(data)
 
+    @property
+    def pending_bytes(self) -> int:
+        """What arrived and was not given out yet."""
+        return self._decoder.pending_bytes
+
     def next_request(self) -> Decoded | Buffers | None:
         """The next request to be answered, or None until one is complete or while one is being answered.
 

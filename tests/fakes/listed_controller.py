@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from adapters.kafka.server import Close, KafkaServer, Peer, ServerLimits
+from adapters.kafka.limits import ServerLimits
+from adapters.kafka.server import Close, KafkaServer, Peer
 from protocol.kafka.codec import RequestHeader
 from protocol.kafka.control import ApiKey
 from protocol.kafka.queries import Request, Response

@@ -110,6 +110,8 @@ def controller_config(
         controller_socket_timeout_ms=socket_timeout_ms,
         max_connections=1_000,
         max_idle_ms=600_000,
+        max_queued_bytes=256 << 20,
+        max_receive_ms=30_000,
         relay_connect_timeout_ms=2_000,
         max_frame_bytes=100 << 20,
         warnings=(),

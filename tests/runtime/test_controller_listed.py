@@ -58,6 +58,14 @@ async def becomes(app: ControllerApp, role: Role) -> None:
     await reach(lambda: app.loop.context.role is role)
 
 
+@asynccontextmanager
+async def first_active(zookeeper: FakeZooKeeper) -> AsyncIterator[ControllerApp]:
+    """Controller 1001, which leads before another one is started."""
+    async with controller(zookeeper, 1001) as app:
+        await becomes(app, Role.ACTIVE)
+        yield app
+
+
 async def as_broker(app: ControllerApp) -> KafkaConnection:
     (endpoint,) = app.endpoints
     return await KafkaConnection.open(endpoint.host, endpoint.port, "1", request_timeout_ms=60_000)
@@ -94,8 +102,7 @@ async def test_brokers_are_told_where_it_is_among_the_live_ones() -> None:
 
 async def test_one_that_stands_by_says_so_and_stays_connected() -> None:
     zookeeper = FakeZooKeeper()
-    async with controller(zookeeper, 1001) as one, controller(zookeeper, 1002) as two:
-        await becomes(one, Role.ACTIVE)
+    async with first_active(zookeeper), controller(zookeeper, 1002) as two:
         await becomes(two, Role.STANDING_BY)
         async with await as_broker(two) as broker:
             for _ in range(2):
@@ -167,8 +174,7 @@ async def test_a_port_in_use_is_said_and_ends_it(caplog: pytest.LogCaptureFixtur
 
 async def test_what_brokers_ask_is_measured() -> None:
     zookeeper = FakeZooKeeper()
-    async with controller(zookeeper, 1001) as one, controller(zookeeper, 1002) as app, await as_broker(app) as broker:
-        await becomes(one, Role.ACTIVE)
+    async with first_active(zookeeper), controller(zookeeper, 1002) as app, await as_broker(app) as broker:
         await becomes(app, Role.STANDING_BY)
         await broker.request(SHUTDOWN, 3)
         assert app.http is not None

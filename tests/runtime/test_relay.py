@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from adapters.kafka.limits import ServerLimits
 from adapters.kafka.relay import Relay
-from adapters.kafka.server import ServerLimits
 from controller.core.events import BrokerRequested
 from controller.runtime.listener import EMPTY, NO_LOGS, OWN, BrokerListener, relay_for
 from protocol.kafka.codec import decode_response, encode_request

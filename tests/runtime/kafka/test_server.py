@@ -1,6 +1,7 @@
 """The server on real loopback sockets, with peers of every kind."""
 
 import asyncio
+import contextlib
 import logging
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -9,7 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from adapters.kafka.server import Close, Handler, KafkaServer, ListenFailed, Peer, ServerLimits
+from adapters.kafka.limits import ServerLimits
+from adapters.kafka.server import Close, Handler, KafkaServer, ListenFailed, Peer
 from protocol.kafka.codec import RequestHeader, decode_response, encode_control_body, encode_request
 from protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
 from protocol.kafka.errors import ErrorCode
@@ -264,6 +266,52 @@ async def test_a_frame_beyond_the_limit_names_the_property(caplog: pytest.LogCap
         await closed(reader)
     assert "frame of 101 bytes exceeds the limit of 100 bytes" in caplog.text
     assert "socket.request.max.bytes" in caplog.text
+
+
+async def test_unfinished_requests_of_many_peers_do_not_take_more_than_the_limit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    limits = ServerLimits(max_request_bytes=1 << 20, max_queued_bytes=4 << 20)
+    async with running(limits=limits) as server, await connect(server) as client, contextlib.AsyncExitStack() as stack:
+        highest = 0
+        peers = []
+        for _ in range(30):
+            reader, writer = await stack.enter_async_context(raw(server))
+            peers.append(reader)
+            writer.write(struct.pack(">i", 1 << 20) + bytes(1_000_000))
+            await writer.drain()
+            await until(lambda: server.load.queued_bytes % 1_000_004 == 0 or server.load.connections < 2)
+            highest = max(highest, server.load.queued_bytes)
+        await closed(peers[0])
+        assert await client.request(named("still served"), 12) == metadata("still served")
+        assert highest <= 4 << 20
+        assert server.load.queued_bytes >= 3_000_000, "those that came last are kept"
+    assert "queued.max.request.bytes" in caplog.text
+    assert server.load.queued_bytes == 0
+
+
+async def test_a_request_of_drops_ends_with_its_time_and_not_with_its_last_drop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(limits=ServerLimits(max_receive_ms=300)) as server, raw(server) as (reader, writer):
+        writer.write(struct.pack(">i", 1_000))
+        gone = asyncio.create_task(closed(reader))
+        while not gone.done():
+            writer.write(b"x")
+            await asyncio.wait((gone,), timeout=0.02)
+        await gone
+    assert "of a request arrived within 300 ms, and not the rest" in caplog.text
+
+
+async def test_a_connection_between_two_requests_may_be_silent_for_longer_than_a_request_may_take() -> None:
+    limits = ServerLimits(max_receive_ms=50)
+    async with running(limits=limits) as server, await connect(server) as client, raw(server) as (reader, writer):
+        await client.request(named("first"), 12)
+        writer.write(b"\0")
+        await closed(reader)
+        assert await client.request(named("second"), 12) == metadata("second")
 
 
 # --- the owner's part ---------------------------------------------------------------------------------------------

@@ -1,0 +1,71 @@
+"""What peers may take of a daemon: the limits of its listeners, under Kafka's names where Kafka has them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adapters.properties import MAX_INT, Kind, Property, Values
+
+LIMITS: Final = (
+    Property(
+        "socket.request.max.bytes",
+        Kind.INTEGER,
+        str(100 * 1024 * 1024),
+        "Largest frame that is taken from a peer.",
+        unit="bytes",
+        minimum=1024,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "queued.max.request.bytes",
+        Kind.INTEGER,
+        str(256 * 1024 * 1024),
+        "Bytes that unfinished requests of all connections may take together. Where they take more, the connection "
+        "whose request has been unfinished for longest is closed. 0 or less sets no limit, as Kafka's default of -1 "
+        "does; at least `socket.request.max.bytes` is always allowed.",
+        unit="bytes",
+        minimum=-1,
+    ),
+    Property(
+        "lethe.request.receive.timeout.ms",
+        Kind.INTEGER,
+        "30000",
+        "How long a request may take from its first byte to its last; then its connection is closed. What a controller "
+        "passes on to a broker is not kept, and does not count.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "max.connections",
+        Kind.INTEGER,
+        "10000",
+        "How many connections of controllers, brokers and clients are taken at once, on all listeners together; "
+        "further ones are closed. Fewer where the process may not open so many files, which the log says.",
+        unit="connections",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "connections.max.idle.ms",
+        Kind.INTEGER,
+        "600000",
+        "A connection on which a peer neither sends nor reads for so long is closed.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "lethe.http.allowed.hosts",
+        Kind.LIST,
+        "",
+        "Names under which the HTTP server may be asked, besides those that need no mention: addresses, `localhost`, "
+        "names without a dot, this machine's name, hosts of `advertised.listeners`, and names in the search domains of "
+        "`/etc/resolv.conf`. A request for another name is refused, because a page of a stranger may have sent it.",
+    ),
+)
+
+
+def read_max_queued_bytes(values: Values) -> int:
+    """`queued.max.request.bytes`; 0 for no limit."""
+    return max(0, values.integer("queued.max.request.bytes"))

@@ -1,0 +1,214 @@
+"""Takes HTTP connections in, and sees that they stay few and that none stands still for long.
+
+Theory of operation. aiohttp waits for ever for the rest of a request, and takes as many connections as come. So
+connections are accepted here and handed to it; each is *answering* from the moment its request is complete until the
+answer is written, and otherwise *waiting*.
+
+    what happens                                             what is done
+    waits for its first request, or for the rest of it       closed after `first_request_s`
+    waits for another request                                closed after `idle_s`
+    one more than `max_connections` comes                    the one that waits for longest is closed; where all are
+                                                             being answered, the new one
+    the process may open no more files (EMFILE)              logged once; a spare descriptor is given up for the new
+                                                             connection, then the one that waits for longest is closed
+
+So `/healthz` is answered also by a process that is out of descriptors, and a thousand half requests keep nobody out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+logger = logging.getLogger(__name__)
+
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_BACKLOG: Final = 128
+_SPARE: Final = 4
+_TICK_S: Final = 1.0
+_NO_ROOM_PAUSE_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    max_connections: int = 128
+    first_request_s: float = 10.0
+    idle_s: float = 75.0
+    """Longer than a scraper's interval, so that its connection is used again."""
+
+
+class _Refused(asyncio.Protocol):
+    """A connection for which there is no place."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+class Door:
+    """The listening sockets of one HTTP server, and what it knows of its connections."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._server: web.Server | None = None
+        self._sockets: list[socket.socket] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._answering: dict[RequestHandler, None] = {}
+        self._waiting_since_s: dict[RequestHandler, float] = {}
+        self._answered_once: dict[RequestHandler, None] = {}
+        self._spare: list[int] = []
+        self._has_no_room = False
+
+    async def open(self, host: str, port: int, server: web.Server) -> int:
+        """Listen, and accept from now on; the port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = server
+        try:
+            # An address needs no look-up, and so no thread.
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in dict.fromkeys(found):
+            self._sockets.append(_listening(family, address))
+        self._fill_spare()
+        for index, listening in enumerate(self._sockets):
+            self._tasks.append(loop.create_task(self._accept(listening), name=f"http-door-{index}"))
+        self._tasks.append(loop.create_task(self._tick(), name="http-door-ticker"))
+        return int(self._sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Accept no more; what has been accepted is the server's to close."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for listening in self._sockets:
+            listening.close()
+        for descriptor in self._spare:
+            os.close(descriptor)
+        self._spare.clear()
+
+    @contextmanager
+    def answering(self, handler: RequestHandler) -> Iterator[None]:
+        """While its request is being answered, a connection is not closed."""
+        self._answering[handler] = None
+        try:
+            yield
+        finally:
+            del self._answering[handler]
+            self._answered_once[handler] = None
+            self._waiting_since_s[handler] = asyncio.get_running_loop().time()
+
+    # --- accepting ------------------------------------------------------------------------------------------------
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    await self._make_room(error)
+                continue
+            try:
+                await loop.connect_accepted_socket(self._protocol, accepted)
+            except OSError:
+                accepted.close()
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        assert self._server is not None
+        if len(self._server.connections) >= self._limits.max_connections and not self._close_longest_waiting():
+            return _Refused()
+        handler = self._server()
+        self._waiting_since_s[handler] = asyncio.get_running_loop().time()
+        return handler
+
+    async def _make_room(self, error: OSError) -> None:
+        """Without a descriptor for the connection that waits in the kernel, give up one of ours."""
+        if not self._has_no_room:
+            self._has_no_room = True
+            logger.error(
+                "no further file or connection can be opened (%s): HTTP is answered with %d descriptors that were kept "
+                "for this, everything else fails; raise the limit (ulimit -n, LimitNOFILE=), or lower max.connections",
+                errno.errorcode.get(error.errno or 0, "error"),
+                _SPARE,
+            )
+        if self._spare:
+            os.close(self._spare.pop())
+            return
+        self._close_longest_waiting()
+        await asyncio.sleep(_NO_ROOM_PAUSE_S)
+
+    def _close_longest_waiting(self) -> bool:
+        assert self._server is not None
+        for handler in sorted(self._waiting(), key=lambda each: self._waiting_since_s.get(each, 0.0)):
+            _abort(handler)
+            self._waiting_since_s.pop(handler, None)
+            return True
+        return False
+
+    def _waiting(self) -> list[RequestHandler]:
+        assert self._server is not None
+        return [
+            each
+            for each in self._server.connections
+            if each not in self._answering and each in self._waiting_since_s and each.transport is not None
+        ]
+
+    # --- now and then ---------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(min(_TICK_S, self._limits.first_request_s / 2))
+            self._close_idle()
+            self._fill_spare()
+
+    def _close_idle(self) -> None:
+        assert self._server is not None
+        now_s = asyncio.get_running_loop().time()
+        there = dict.fromkeys(self._server.connections)
+        for known in (self._waiting_since_s, self._answered_once):
+            for handler in [each for each in known if each not in there]:
+                del known[handler]
+        for handler in self._waiting():
+            limit_s = self._limits.idle_s if handler in self._answered_once else self._limits.first_request_s
+            if now_s - self._waiting_since_s[handler] >= limit_s:
+                _abort(handler)
+
+    def _fill_spare(self) -> None:
+        try:
+            while len(self._spare) < _SPARE:
+                self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            return
+        if self._has_no_room:
+            self._has_no_room = False
+            logger.info("files and connections can be opened again")
+
+
+def _abort(handler: RequestHandler) -> None:
+    if handler.transport is not None:
+        handler.transport.abort()
+
+
+def _listening(family: int, address: object) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)  # type: ignore[arg-type]
+        made.listen(_BACKLOG)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -1,0 +1,78 @@
+"""Which names an HTTP request may ask for, so that a stranger's web page cannot read a daemon's.
+
+Theory of operation. A page of evil.example may have its name point at 127.0.0.1 a moment after it was loaded (DNS
+rebinding). The browser then asks the daemon, on behalf of that page, with `Host: evil.example`. The attack needs a name
+that a stranger controls in public DNS, so names that no stranger can have there are allowed without being configured:
+
+    Host header                    allowed because
+    10.0.3.7:8080, [::1]:8080      an address is no name: Prometheus by pod IP, probes of Kubernetes
+    localhost                      it never leaves the machine
+    broker-1:8080                  no dot: a name of a container or a service
+    kafka-1.corp.example.com       this machine's name, or a search domain of /etc/resolv.conf holds it
+    b.kafka.svc.cluster.local      the same in Kubernetes, whose search domains are there
+    lethe.example.com              `lethe.http.allowed.hosts`, or `advertised.listeners`
+    (none)                         no browser leaves it out
+    evil.example                   refused
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+RESOLVER: Final = Path("/etc/resolv.conf")
+
+
+class AllowedHosts:
+    """The names of one server."""
+
+    def __init__(self, names: Iterable[str] = (), search_domains: Iterable[str] = ()) -> None:
+        self._names = frozenset(map(_plain, names))
+        # A domain of one label is a whole top-level domain, in which everybody may have a name.
+        self._domains = tuple("." + _plain(domain) for domain in search_domains if "." in domain.strip("."))
+
+    @classmethod
+    def of_this_machine(cls, names: Iterable[str]) -> AllowedHosts:
+        """With the machine's own name and search domains. Asks no name server."""
+        return cls((*names, socket.gethostname()), search_domains_of(RESOLVER))
+
+    def allow(self, header: str | None) -> bool:
+        """Whether a request with this Host header may be answered."""
+        if not header:
+            return True
+        host = _plain(_without_port(header))
+        if _is_address(host) or "." not in host or host.endswith(".localhost"):
+            return True
+        return host in self._names or host.endswith(self._domains)
+
+
+def search_domains_of(file: Path) -> tuple[str, ...]:
+    """The domains that this machine's resolver appends to short names; none where the file cannot be read."""
+    try:
+        lines = file.read_text(errors="replace").splitlines()
+    except OSError:
+        return ()
+    words = [line.split() for line in lines]
+    return tuple(domain for each in words if each and each[0] in ("search", "domain") for domain in each[1:])
+
+
+def _without_port(header: str) -> str:
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    host, colon, port = header.rpartition(":")
+    return host if colon and port.isdigit() else header
+
+
+def _plain(host: str) -> str:
+    return host.strip().rstrip(".").lower()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
