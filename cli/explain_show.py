@@ -132,8 +132,7 @@ def _grouped(found: Iterable[Explanation], now_ms: int) -> list[tuple[str, ...]]
     groups: dict[tuple[object, ...], tuple[Cause, dict[str, None]]] = {}
     for each in found:
         for cause in each.causes:
-            key = (cause.kind, cause.broker, cause.path)
-            groups.setdefault(key, (cause, {}))[1][each.topic] = None
+            groups.setdefault(cause.group, (cause, {}))[1][each.topic] = None
     ordered = sorted(groups.values(), key=lambda group: -len(group[1]))[:MAX_ROWS]
     return [
         (

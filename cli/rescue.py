@@ -133,17 +133,19 @@ async def rescued(
     """Looks, asks (None: it is agreed to), does what was checked. Raises Refusal for what must not be, NoCluster,
     SessionLost."""
     from cli import rescue_show
-    from cli.rescue_look import look
+    from cli.rescue_look import look, with_caches
     from cli.rescue_plan import Outlook, outlook
     from cli.rescue_run import carry_out
 
     seen = await look(session, wish.topics or None, wish.broker_timeout_ms)
+    seen = await with_caches(session, seen, wish.topics, wish.broker_timeout_ms)
     lines = rescue_show.before(seen, even_if_disabled=wish.even_if_disabled)
     answer = rescue_show.plan(seen, even_if_disabled=wish.even_if_disabled, lines=lines)
     data = rescue_show.data_of(seen, even_if_disabled=wish.even_if_disabled, dry_run=False)
     outlooks = [outlook(each, even_if_disabled=wish.even_if_disabled) for each in seen.found]
     worth_a_try = (Outlook.FINISHES, Outlook.WAITS, Outlook.NEEDS_WORD)
-    if wish.dry_run or not (seen.zombies or seen.turns.are_too_many or any(each in worth_a_try for each in outlooks)):
+    is_worth_it = seen.zombies or seen.turns.are_too_many or seen.caches.ghosts
+    if wish.dry_run or not (is_worth_it or any(each in worth_a_try for each in outlooks)):
         return answer
     _refuse_what_must_not_be(seen, wish, outlooks, data)
     demand_agreement(lines, QUESTION, confirm, data)
@@ -169,7 +171,7 @@ def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook]
         )
     if seen.beyond_command:
         raise Refusal(rescue_show.beyond_command(seen), data=data)
-    if seen.is_paused:
+    if seen.is_paused and seen.found:
         raise Refusal(rescue_show.PAUSED, data=data)
     if Outlook.NEEDS_WORD in outlooks:
         where = seen.disabled_in_zookeeper or f"the configuration of brokers {', '.join(map(str, seen.disabled_on))}"

@@ -15,8 +15,9 @@ from typing import Final, TypeVar
 from adapters.config_controller import ControllerConfig, load_controller_config
 from cli.answer import Exit, Refusal
 from controller.core.config import Takeover
-from controller.core.context import LeftBehind, Role, SetAside
+from controller.core.context import Context, LeftBehind, Role, SetAside
 from controller.runtime.app import ControllerApp, ExitCode, application
+from protocol.causes import CauseKind
 from protocol.kafka.versions import InterBrokerProtocol
 from protocol.vocabulary import BrokerId
 
@@ -46,6 +47,15 @@ class Means:
     """How long who has control is left to finish what it is at."""
     digest: str | None = None
     """`user:password` for ZooKeeper."""
+
+
+_UNREACHED: Final = {
+    "unreachable": CauseKind.BROKER_UNREACHABLE,
+    "lost": CauseKind.BROKER_UNREACHABLE,
+    "timeout": CauseKind.BROKER_SILENT,
+    "garbage": CauseKind.BROKER_ERROR,
+}
+"""By the reason of a channel's problem."""
 
 
 class Interrupted(Exception):
@@ -88,6 +98,16 @@ class Guest:
         """Whom control was taken from; None where nobody had it, or it has not been ours yet."""
         return self._app.loop.context.takings.latest
 
+    @property
+    def unreached(self) -> dict[int, CauseKind]:
+        """The brokers that it does not get through to at present, and how that is called."""
+        return {int(broker): _UNREACHED[problem.reason] for broker, problem in self._app.channel_problems().items()}
+
+    async def context(self) -> Context:
+        """The controller's memory between two of its steps; to be read before anything else is awaited."""
+        await self._app.loop.steps.between_steps()
+        return self._app.loop.context
+
     def check(self) -> None:
         """Raises Interrupted where somebody wants it to end, Refusal where control was lost."""
         if self._app.is_stopping:
@@ -127,7 +147,7 @@ def _instead(app: ControllerApp) -> str:
 
 async def in_control(means: Means, only_topics: frozenset[str] | None, work: Callable[[Guest], Awaitable[T]]) -> T:
     """Does the work while control is ours, and hands control back. Raises what the work raises."""
-    app = application(_configuration(means), only_topics=only_topics, holds_id=False)
+    app = application(_configuration(means), only_topics=only_topics, cache_look_rest=0, holds_id=False)
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(app.run(), name="rescue-controller")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from adapters.broker_settings import BrokerSettings, ask_settings
 from adapters.topic_admin import ActiveController, NoCluster, active_controller, list_topics
 from adapters.zookeeper.interface import ZooKeeperSession
+from cli.rescue_ghosts import Caches, compare
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Data, GetData
@@ -22,6 +23,7 @@ from survey.views import Failure
 
 FIRST_ID: Final = BrokerId(1000)
 """Under which brokers are asked whether they would obey; nothing is controlled under it."""
+_MUTE: Final = (Failure.SILENT, Failure.UNREACHABLE, Failure.UNASKED)
 MANY_TURNS: Final = 3
 """So many elections within seconds are no coincidence."""
 
@@ -54,6 +56,8 @@ class Look:
     zombies: tuple[TopicPartition, ...]
     """What `/admin/reassign_partitions` names although there is no such topic."""
     turns: Turns
+    caches: Caches = field(default_factory=Caches)
+    """Of the registered brokers, where they were looked at."""
 
     @property
     def disabled_on(self) -> tuple[BrokerId, ...]:
@@ -134,6 +138,12 @@ async def look(
     seen = Look(evidence, (), await active_controller(session), settings, zombies, turns)
     seen = replace(seen, evidence=_with_switch(seen))
     return replace(seen, found=explain_all(seen.evidence))
+
+
+async def with_caches(session: ZooKeeperSession, seen: Look, topics: Collection[str], timeout_ms: int) -> Look:
+    """The same look, and all metadata caches; with topics, what of them concerns these. Raises SessionLost."""
+    found = await compare(session, [a for a in seen.evidence.survey.answers if a.failure in _MUTE], timeout_ms)
+    return replace(seen, caches=found.of(topics) if topics else found)
 
 
 async def turns_within(session: ZooKeeperSession, limit_ms: int) -> Turns:

@@ -35,6 +35,7 @@ _IN_THE_WAY: Final = frozenset(
         CauseKind.BROKER_TO_RETURN,
         CauseKind.BROKER_SILENT,
         CauseKind.BROKER_UNREACHABLE,
+        CauseKind.BROKER_UNASKABLE,
         CauseKind.BROKER_ERROR,
         CauseKind.LOG_DIRECTORY,
     }

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from adapters.broker_settings import common_protocol
@@ -19,6 +19,10 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
 from cli.explain_controller import asked
 from cli.rescue_control import Guest, Interrupted, Means, free_id, in_control
+from cli.rescue_ghosts import Caches
+from cli.rescue_ghosts import is_over as caches_are_compared
+from cli.rescue_ghosts import progress as progress_of_caches
+from cli.rescue_ghosts import told as told_of_caches
 from cli.rescue_look import Look, look, turns_within
 from cli.rescue_plan import Progress, to_mark
 from cli.rescue_show import Control, ended
@@ -62,6 +66,7 @@ class _Course:
     taken_at_s: float | None = None
     last: Look | None = None
     set_aside: tuple[str, ...] = ()
+    caches: Caches = field(default_factory=Caches)
     interrupted: bool = False
     timed_out: bool = False
     guest: Guest | None = None
@@ -80,6 +85,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
             await _work(session, wish, seen, guest, topics, chosen, course, say)
         except Interrupted:
             course.interrupted = True
+            course.caches = told_of_caches(await guest.context())
             say("Interrupted: handing control back.")
 
     await in_control(means, chosen, work)
@@ -97,6 +103,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
         interrupted=course.interrupted,
         timed_out=course.timed_out,
         left=NOTHING_LEFT if course.guest is None else course.guest.left_behind,
+        caches=course.caches.of(wish.topics) if wish.topics else course.caches,
     )
 
 
@@ -169,22 +176,41 @@ async def _work(
     )
     if wish.even_if_disabled:
         await _mark(session, to_mark(seen.found))
-    progress = Progress(chosen, wish.patience_ms)
+    progress, comparison = Progress(chosen, wish.patience_ms), _Comparison(guest, wish.patience_ms)
     deadline_s = course.taken_at_s + wish.timeout_ms / 1000
     while True:
         guest.check()
         told = await asked(guest.url, None, wish.broker_timeout_ms)
         if told.is_known and progress.note(told, _now_ms()):
-            say(_said(progress, told))
-        if told.is_known and await _is_over(session, progress, topics):
+            say(_said(progress, told, guest.unreached))
+        if told.is_known and await _is_over(session, progress, topics) and await comparison.is_over():
             break
         if time.monotonic() > deadline_s:
             course.timed_out = True
             break
         await asyncio.sleep(POLL_S)
     told = await asked(guest.url, None, wish.broker_timeout_ms)
+    course.caches = told_of_caches(await guest.context())
     course.set_aside = tuple(f"{each.path}: {each.reason}" for each in guest.set_aside)
     course.last = await look(session, topics, wish.broker_timeout_ms, told if told.is_known else None)
+
+
+class _Comparison:
+    """How the comparison of metadata caches goes on."""
+
+    def __init__(self, guest: Guest, patience_ms: int) -> None:
+        self._guest = guest
+        self._patience_ms = patience_ms
+        self._seen: object = None
+        self._since_ms = _now_ms()
+
+    async def is_over(self) -> bool:
+        """Every cache was compared, or nothing has changed for as long as patience lasts."""
+        context, now_ms = await self._guest.context(), _now_ms()
+        seen = progress_of_caches(context)
+        if seen != self._seen:
+            self._seen, self._since_ms = seen, now_ms
+        return caches_are_compared(context) or now_ms - self._since_ms >= self._patience_ms
 
 
 def _now_ms() -> int:
@@ -206,7 +232,7 @@ async def _is_over(session: ZooKeeperSession, progress: Progress, topics: Sequen
     return bool(progress.left) or not marked.intersection(topics)
 
 
-def _said(progress: Progress, told: Told) -> str:
+def _said(progress: Progress, told: Told, unreached: Mapping[int, CauseKind]) -> str:
     left = len(progress.left) + told.not_shown
     if not left:
         return "Nothing waits any more."
@@ -214,7 +240,11 @@ def _said(progress: Progress, told: Told) -> str:
     for topic in progress.left:
         for row in told.topics[topic].replicas:
             if row.waiting_for is not CauseKind.DONE:
-                what = row.waiting_for.code.replace("_", " ")
+                kind: CauseKind = row.waiting_for
+                if kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER) and row.broker is not None:
+                    # No answer can come from a broker that the question does not reach.
+                    kind = unreached.get(row.broker, kind)
+                what = kind.code.replace("_", " ")
                 where = "" if row.broker is None else f" (broker {row.broker})"
                 waits[what + where] = waits.get(what + where, 0) + 1
     shown = ", ".join(f"{count} × {what}" for what, count in sorted(waits.items(), key=lambda item: -item[1])[:4])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from cli.answer import Answer, Exit
+from cli.rescue_ghosts import Caches, ended_lines, found_lines
 from cli.rescue_look import Look, Turns
 from cli.rescue_plan import Outlook, counted, outlook
 from controller.core.context import NOTHING_LEFT, LeftBehind
@@ -19,6 +20,7 @@ from survey.explain_json import explanations_to_json
 
 MAX_ROWS: Final = 50
 MAX_CAUSES: Final = 4
+MAX_NAMES: Final = 3
 PAUSED: Final = "Deletions are paused, which a rescue obeys; lethe topics resume-deletions ends that."
 _FALLING_OVER: Final = "each of Kafka's controllers falls over something that it finds, and leaves it to the next one"
 
@@ -35,12 +37,14 @@ def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
         lines.append(beyond_command(seen))
     if not seen.found:
         lines.append("No topic is marked for deletion.")
-    for each in seen.found[:MAX_ROWS]:
-        expected = outlook(each, even_if_disabled=even_if_disabled)
-        lines.append(f"{each.topic}: {_age(each, now_ms)}{expected.value}.")
-        lines += [f"    {line}" for line in causes(each, now_ms)]
-    if len(seen.found) > MAX_ROWS:
-        lines.append(f"… and {len(seen.found) - MAX_ROWS} more topics (--json has all).")
+    expected = {each.topic: outlook(each, even_if_disabled=even_if_disabled) for each in seen.found}
+    groups = _together(seen.found, lambda each: expected[each.topic])
+    for group in groups[:MAX_ROWS]:
+        lines.append(f"{_names(group)}: {_age(group, now_ms)}{expected[group[0].topic].value}.")
+        lines += [f"    {line}" for line in causes(group[0], now_ms)]
+    if len(groups) > MAX_ROWS:
+        lines.append(f"… and {sum(map(len, groups[MAX_ROWS:]))} more topics (--json has all).")
+    lines += found_lines(seen.caches)
     if seen.zombies:
         names = ", ".join(str(partition) for partition in seen.zombies[:5])
         lines.append(f"/admin/reassign_partitions names what is not there ({names}): a rescue takes that out.")
@@ -64,10 +68,28 @@ def causes(each: Explanation, now_ms: int) -> list[str]:
     return [*said, *([f"… and {more} more causes"] if more > 0 else [])]
 
 
-def _age(each: Explanation, now_ms: int) -> str:
-    if each.marked_since_ms is None:
+def _together(found: Iterable[Explanation], alike: Callable[[Explanation], object]) -> list[list[Explanation]]:
+    """Topics that wait for the same, in the order of the first of each."""
+    groups: dict[object, list[Explanation]] = {}
+    for each in found:
+        groups.setdefault((alike(each), tuple(cause.group for cause in each.causes)), []).append(each)
+    return list(groups.values())
+
+
+def _names(group: Sequence[Explanation]) -> str:
+    """`orders`; `21 topics (a, b, c and 18 more)`."""
+    if len(group) == 1:
+        return group[0].topic
+    more = f" and {len(group) - MAX_NAMES} more" if len(group) > MAX_NAMES else ""
+    return f"{len(group)} topics ({', '.join(each.topic for each in group[:MAX_NAMES])}{more})"
+
+
+def _age(group: Sequence[Explanation], now_ms: int) -> str:
+    marked = [each.marked_since_ms for each in group if each.marked_since_ms is not None]
+    if not marked:
         return ""
-    return f"marked for deletion {age_text(max(0, now_ms - each.marked_since_ms))} ago, "
+    longest = ", the first of them" if len(group) > 1 else ""
+    return f"marked for deletion{longest} {age_text(max(0, now_ms - min(marked)))} ago, "
 
 
 def _holder(seen: Look) -> str:
@@ -104,6 +126,7 @@ def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
     """The answer to `--dry-run`, and where nothing is to be done."""
     outlooks = [outlook(each, even_if_disabled=even_if_disabled) for each in seen.found]
     stuck = any(each is not Outlook.DONE for each in outlooks) or bool(seen.zombies) or seen.turns.are_too_many
+    stuck = stuck or not seen.caches.are_clean
     summary = ", ".join(f"{count} {each.value}" for each, count in counted(outlooks).items())
     data = data_of(seen, even_if_disabled=even_if_disabled, dry_run=True)
     return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=Exit.NO if stuck else Exit.OK)
@@ -119,16 +142,22 @@ def ended(
     interrupted: bool,
     timed_out: bool,
     left: LeftBehind = NOTHING_LEFT,
+    caches: Caches = Caches(),  # noqa: B008 - frozen
 ) -> Answer:
-    """What has become of the topics, and what remains with its reason."""
+    """What has become of the topics, and what remains with its reason. `caches` is what the controller has found."""
     now_ms = last.evidence.survey.taken_at_ms
     remaining = [each for each in last.found if not _is_gone(each)]
     finished = [each for each in last.found if _is_gone(each)]
     gone = sum(each.verdict is not Verdict.LEFT_OVER for each in finished)
     lines = [f"{gone} of {len(last.found)} topics are gone. {control.line}"]
-    lines += [f"{each.topic} is gone: {_where(last, each)}." for each in finished[:MAX_ROWS]]
-    for each in remaining[:MAX_ROWS]:
-        lines += [f"{each.topic} remains:", *(f"    {line}" for line in causes(each, now_ms))]
+    lines += [
+        f"{_names(group)} {'is' if len(group) == 1 else 'are'} gone: {_where(last, group[0])}."
+        for group in _together(finished, lambda each: _where(last, each))[:MAX_ROWS]
+    ]
+    for group in _together(remaining, lambda each: each.verdict)[:MAX_ROWS]:
+        verb = "remains" if len(group) == 1 else "remain"
+        lines += [f"{_names(group)} {verb}:", *(f"    {line}" for line in causes(group[0], now_ms))]
+    lines += ended_lines(caches)
     if control.turns.are_too_many:
         lines.append(f"Control goes on changing hands ({control.turns}): {_FALLING_OVER}.")
     if set_aside:
@@ -140,6 +169,7 @@ def ended(
         "after": explanations_to_json(last.evidence, last.found, replicas=False),
         "finished": [each.topic for each in finished],
         "remaining": [each.topic for each in remaining],
+        "metadata_caches": caches.as_json(),
         "interrupted": interrupted,
         "set_aside": [*set_aside],
         "unconfirmed": as_json(left),
@@ -155,9 +185,9 @@ def ended(
     if interrupted:
         lines.insert(0, "Interrupted.")
         code = Exit.INTERRUPTED
-    elif timed_out and remaining:
+    elif timed_out and (remaining or caches.unfinished):
         code = Exit.TIMED_OUT
-    elif remaining or gone < len(finished) or control.turns.are_too_many or not left.is_nothing:
+    elif remaining or not (caches.are_clean and left.is_nothing) or gone < len(finished) or control.turns.are_too_many:
         code = Exit.NO
     return Answer(data, tuple(lines), exit=code)
 
@@ -196,6 +226,7 @@ def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, J
         "beyond_command": [*seen.beyond_command],
         "deletion_disabled_on": [*seen.disabled_on],
         "outlook": {each.topic: outlook(each, even_if_disabled=even_if_disabled).name.lower() for each in seen.found},
+        "metadata_caches_before": seen.caches.as_json(),
         "reassignments_of_nothing": [str(partition) for partition in seen.zombies],
         "before": explanations_to_json(seen.evidence, seen.found, replicas=False),
     }

@@ -137,6 +137,10 @@ class CauseKind(enum.Enum):
         "give broker {broker} a PLAINTEXT listener and name it in control.plane.listener.name, or leave control to "
         "Kafka: lethe controller-resign",
     )
+    BROKER_UNASKABLE = Words(
+        "may wait for broker {broker}, which lethe has no way to ask{detail}",
+        "look at the broker's log and disks: lethe asks brokers through listeners without encryption only",
+    )
     BROKER_NOT_ASKED = Words(
         "waits for broker {broker}, which could not be asked when it was last tried{since}",
         "lethe explain {topic}",

@@ -23,6 +23,11 @@ class Cause:
     detail: str | None = None
     """The reason of a pause, the last error of a broker, what is missing of a tree."""
 
+    @property
+    def group(self) -> tuple[CauseKind, BrokerId | None, str | None]:
+        """Causes with the same one are one cause to people: of many topics, of several partitions."""
+        return self.kind, self.broker, self.path
+
 
 def sentence(cause: Cause, topic: str, now_ms: int) -> str:
     """`orders waits for broker 3, which …`, without a full stop."""

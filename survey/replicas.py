@@ -67,6 +67,7 @@ Stored = Mapping[tuple[int, BrokerId], Seen]
 """The replicas of one topic that were seen on disks, by partition and broker."""
 
 _FAILED = {
+    Failure.UNASKED: CauseKind.BROKER_UNASKABLE,
     Failure.SILENT: CauseKind.BROKER_SILENT,
     Failure.UNREACHABLE: CauseKind.BROKER_UNREACHABLE,
     Failure.REFUSED: CauseKind.BROKER_ERROR,

@@ -20,7 +20,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -48,7 +48,7 @@ from controller.core.leaving import left_behind
 from controller.runtime.admin import AdminPages
 from controller.runtime.blockers import log_blockers
 from controller.runtime.board.board import Board, BoardMemory
-from controller.runtime.brokers import Channels, ChannelSettings, Connect
+from controller.runtime.brokers import ChannelProblem, Channels, ChannelSettings, Connect
 from controller.runtime.caches import CacheReader, ConnectToAsk
 from controller.runtime.instance import ControllerIdTaken, Instance
 from controller.runtime.left_behind import left_words, waiting_words
@@ -64,7 +64,7 @@ from controller.runtime.sessions import SessionKeeper
 from controller.runtime.sources import sources
 from controller.runtime.timers import Timers
 from protocol.journal import Fact, FactType
-from protocol.vocabulary import Endpoint, SecurityProtocol
+from protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +162,8 @@ class ControllerApp:
         self._stop_reason = ""
         self._patience: asyncio.Timeout | None = None
         self._loop: ControllerLoop | None = None
+        self.channel_problems: Callable[[], Mapping[BrokerId, ChannelProblem]] = dict
+        """The brokers whose channel does not get through at present, and why."""
 
     @property
     def loop(self) -> ControllerLoop:
@@ -232,6 +234,7 @@ class ControllerApp:
                 lambda error, where: loop.fault(error, where),
             )
             subject = f"controller/{self._config.controller_id}"
+            self.channel_problems = channels.problems
             caches = CacheReader(self._connect_to_ask, queue.post, lambda error, where: loop.fault(error, where))
             prober = Prober(self._connect, self._config.inter_broker_protocol)
             performer = Performer(

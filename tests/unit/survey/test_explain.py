@@ -53,8 +53,8 @@ def test_brokers_that_fail_are_told_apart(failure: Failure, kind: CauseKind) -> 
     assert found.causes == (Cause(kind, BrokerId(2), (0, 1), detail="it did not answer"),)
 
 
-def test_a_broker_that_cannot_be_asked_is_no_cause() -> None:
-    assert kinds(explain(evidence(failures={2: Failure.UNASKED}), "orders")) == [(CauseKind.IN_PROGRESS, None)]
+def test_a_broker_that_cannot_be_asked_is_not_taken_for_done() -> None:
+    assert kinds(explain(evidence(failures={2: Failure.UNASKED}), "orders")) == [(CauseKind.BROKER_UNASKABLE, 2)]
 
 
 def test_a_failed_directory_is_the_cause_only_for_what_is_in_no_other() -> None:

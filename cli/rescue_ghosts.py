@@ -1,0 +1,211 @@
+"""Ghosts in metadata caches, for a rescue: topics and partitions that a broker shows and ZooKeeper has not.
+
+Before control is taken they are looked for from outside, as a survey does. Then the controller of the rescue compares
+each cache itself, has the broker drop what ZooKeeper has not, and looks again; what it says in the end counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from adapters.zookeeper.interface import ZooKeeperSession
+from controller.core.context import Context
+from protocol.findings import Place as FindingPlace
+from protocol.findings import Reason
+from protocol.journal import JsonValue
+from protocol.vocabulary import Broker, BrokerId
+from survey.brokers import broker_asker
+from survey.leftovers import is_in_service, leftovers
+from survey.take import take
+from survey.views import BrokerAnswers, Place, Survey
+
+MAX_NAMES: Final = 5
+REQUEST_LIMIT_MS: Final = 30_000
+"""The answer about all topics of a large cluster takes seconds."""
+_GHOSTLY: Final = (Reason.CACHED_WITHOUT_TOPIC, Reason.CACHED_OTHER_INCARNATION)
+
+
+class Haunting(NamedTuple):
+    """A topic that a broker's metadata cache has otherwise than ZooKeeper."""
+
+    broker: BrokerId
+    topic: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """The metadata caches of the registered brokers, held against ZooKeeper."""
+
+    ghosts: tuple[Haunting, ...] = ()
+    unseen: tuple[tuple[BrokerId, str], ...] = ()
+    """Registered brokers whose cache was not seen whole, and why."""
+    cured: tuple[tuple[BrokerId, str], ...] = ()
+    """Ghosts that a broker has dropped, by its own word, since control was taken."""
+    unfinished: bool = False
+    """Control went back before every cache had been compared."""
+
+    @property
+    def are_clean(self) -> bool:
+        """Every cache was seen, and shows nothing that ZooKeeper has not."""
+        return not (self.ghosts or self.unseen)
+
+    def of(self, topics: Collection[str]) -> Caches:
+        """What concerns these topics only. Whether brokers were seen at all is told with each of them."""
+        return replace(
+            self,
+            ghosts=tuple(each for each in self.ghosts if each.topic in topics),
+            unseen=(),
+            cured=tuple(each for each in self.cured if each[1] in topics),
+        )
+
+    def as_json(self) -> JsonValue:
+        """For scripts."""
+        return {
+            "ghosts": [{"broker": each.broker, "topic": each.topic, "why": each.why} for each in self.ghosts],
+            "unseen": [{"broker": broker, "why": why} for broker, why in self.unseen],
+            "cured": [{"broker": broker, "topic": topic} for broker, topic in self.cured],
+        }
+
+
+async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], timeout_ms: int) -> Caches:
+    """Look at the caches from outside. Brokers in `mute` have just failed to answer and are not asked again.
+
+    Raises SessionLost."""
+    silent = {answer.broker: answer for answer in mute}
+    asking = broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=max(timeout_ms, REQUEST_LIMIT_MS))
+
+    async def ask(broker: Broker) -> BrokerAnswers:
+        known = silent.get(broker.id)
+        return await asking(broker) if known is None else replace(known, cache=None, log_dirs=None)
+
+    return compared(await take(session, ask=ask))
+
+
+def compared(seen: Survey) -> Caches:
+    """What a survey says about the caches."""
+    found = leftovers(seen)
+    ghosts = [
+        Haunting(each.broker, each.topic, each.why)
+        for each in found
+        if each.place is FindingPlace.CACHE and each.reason in _GHOSTLY and each.broker is not None
+    ]
+    known = {(each.broker, each.topic) for each in ghosts}
+    ghosts += [each for each in _foreign_partitions(seen) if (each.broker, each.topic) not in known]
+    return Caches(tuple(ghosts), tuple(_unseen(seen)))
+
+
+def _foreign_partitions(seen: Survey) -> Iterator[Haunting]:
+    """Partitions of an earlier topic of the name, which stay in a cache when the living one has fewer."""
+    for answer in seen.answers:
+        for name, cached in (answer.cache or {}).items():
+            topic = seen.zookeeper.topics.get(name)
+            if topic is None or topic.assignments is None or name in seen.in_motion or name in seen.zookeeper.marked:
+                continue
+            foreign = [number for number in cached.partitions if number not in topic.assignments]
+            if foreign:
+                numbers = ", ".join(map(str, foreign[:MAX_NAMES]))
+                yield Haunting(answer.broker, name, f"partitions {numbers} are in the cache and not in ZooKeeper")
+
+
+def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
+    tree = seen.zookeeper
+    in_service = [
+        name
+        for name, topic in tree.topics.items()
+        if is_in_service(topic) and name not in tree.marked and name not in seen.in_motion
+    ]
+    for answer in seen.answers:
+        why = answer.unseen_at(Place.CACHE)
+        if why is not None:
+            yield answer.broker, why.why
+            continue
+        hidden = [name for name in in_service if name not in (answer.cache or {})]
+        if hidden:
+            yield answer.broker, f"it does not show {len(hidden)} topics in service ({hidden[0]}), nor perhaps others"
+
+
+# --- what the controller of the rescue says -----------------------------------------------------------------------
+
+
+def is_over(context: Context) -> bool:
+    """Every cache was read at least once, and every ghost that can be cured is."""
+    caches = context.caches
+    return caches.reading is None and not caches.told and all(due.attempts for due in caches.due.values())
+
+
+def progress(context: Context) -> object:
+    """Changes whenever the comparison has come further."""
+    caches = context.caches
+    reading = None if caches.reading is None else caches.reading.id
+    return reading, len(caches.told), len(caches.due), context.ghosts_cured
+
+
+def told(context: Context) -> Caches:
+    """What the controller has found and done so far."""
+    caches = context.caches
+    ghosts = (
+        Haunting(broker, ghost.topic, ghost.kept_because or "it was told to drop it, and has not been seen to")
+        for broker, ghosts in caches.ghosts.items()
+        for ghost in ghosts.values()
+    )
+    cured = tuple((broker, ghost.topic) for broker, ghost in caches.cured)
+    return Caches(tuple(ghosts), tuple(caches.unseen.items()), cured, unfinished=not is_over(context))
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def found_lines(caches: Caches) -> list[str]:
+    """What is there before anything is done."""
+    lines = [
+        f"The metadata cache of broker {broker} shows {_topics(topics)} that ZooKeeper does not have: a rescue has it "
+        "dropped."
+        for broker, topics in _by_broker((each.broker, each.topic) for each in caches.ghosts)
+    ]
+    return lines + unseen_lines(caches)
+
+
+def unseen_lines(caches: Caches) -> list[str]:
+    """Caches of which nothing can be said, those with the same reason together."""
+    groups: dict[str, list[BrokerId]] = {}
+    for broker, why in caches.unseen:
+        groups.setdefault(why, []).append(broker)
+    return [
+        f"Whether the metadata cache{'s' if len(brokers) > 1 else ''} of broker{'s' if len(brokers) > 1 else ''} "
+        f"{', '.join(map(str, brokers))} {'show' if len(brokers) > 1 else 'shows'} deleted topics is not known: {why}."
+        for why, brokers in groups.items()
+    ]
+
+
+def ended_lines(caches: Caches) -> list[str]:
+    """What has become of ghosts."""
+    lines = [
+        f"Broker {broker} has dropped {_topics(topics)} from its metadata cache that ZooKeeper does not have."
+        for broker, topics in _by_broker(caches.cured)
+    ]
+    reasons: dict[tuple[BrokerId, str], list[str]] = {}
+    for each in caches.ghosts:
+        reasons.setdefault((each.broker, each.why), []).append(each.topic)
+    lines += [
+        f"The metadata cache of broker {broker} still shows {_topics(topics)} that ZooKeeper does not have: {why}."
+        for (broker, why), topics in reasons.items()
+    ]
+    return lines + unseen_lines(caches)
+
+
+def _by_broker(pairs: Iterable[tuple[BrokerId, str]]) -> list[tuple[BrokerId, list[str]]]:
+    found: dict[BrokerId, list[str]] = {}
+    for broker, topic in pairs:
+        found.setdefault(broker, []).append(topic)
+    return list(found.items())
+
+
+def _topics(names: list[str]) -> str:
+    """`topic a`; `3 topics (a, b, c)`."""
+    if len(names) == 1:
+        return f"topic {names[0]}"
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{len(names)} topics ({', '.join(names[:MAX_NAMES])}{more})"
