@@ -82,9 +82,11 @@ def rescue(
 ) -> None:
     """Finish the deletions that hang, whoever controls the cluster, and hand control back.
 
-    Exit code 0 where nothing is stuck any more; 1 where something remains (or, with --dry-run, is stuck), with the
-    reason; 4 where deletions were still going on when the time was over; 130 where it was interrupted. Control is
-    handed back in every case.
+    Brokers are also asked whether their metadata caches show topics that ZooKeeper does not have; these are dropped.
+
+    Exit code 0 where nothing is stuck any more; 1 where something remains (or, with --dry-run, is stuck), or a
+    registered broker does not show its metadata cache, with the reason; 4 where deletions were still going on when the
+    time was over; 130 where it was interrupted. Control is handed back in every case.
     """
     import logging
 
