@@ -44,6 +44,8 @@ class Authority:
         self.refused: BrokerId | None = None
         """The controller that brokers refuse."""
         self._from_the_beginning = False
+        self.has_seen_higher_epoch = False
+        """Some brokers may refuse their controller until somebody restarts them."""
 
     def plan(self) -> None:
         """Draw what is to come."""
@@ -59,6 +61,7 @@ class Authority:
 
     def _see_higher_epoch(self, by: int) -> None:
         self._world.note("world", f"brokers have seen a controller epoch that is higher by {by}")
+        self.has_seen_higher_epoch = True
         for agent in self._cluster.agents.values():
             agent.state.controller_epoch = ControllerEpoch(agent.state.controller_epoch + by)
 

@@ -111,7 +111,7 @@ class _Run:
             if process.id != away:
                 world.after(world.between(0, 1_000), process.start)
         cluster.authority.advise()
-        if cluster.mix.has_silences and not cluster.is_paused:
+        if cluster.mix.has_silences and not (cluster.is_paused or cluster.authority.has_seen_higher_epoch):
             silent_act.play(cluster, self.operators, away)
         world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
         if cluster.authority.restart_few_that_refuse():
