@@ -16,27 +16,51 @@ import typer
 from adapters.topic_admin import ActiveController, active_controller
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Refusal
+from cli.explain_controller import asked
 from cli.options import AsJson, ZooKeeper
+from cli.render import note
 from cli.running import finish
 from cli.zookeeper_access import with_session
+from controller.core.context import LeftBehind
+from controller.runtime.left_behind import as_json, left_words, waiting_words
 from protocol.journal import JsonValue
+from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Check, Data, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
 from protocol.zookeeper.znodes import decode_controller_epoch
+from survey.evidence import Owing
 
 POLL_MS = 50
+ASK_TIMEOUT_MS = 2_000
 
 TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to wait for a successor.")]
 
 
-def controller_resign(zookeeper: ZooKeeper, timeout_ms: TimeoutMs = 30_000, as_json: AsJson = False) -> None:
-    """End the tenure of the active controller and say who comes after. Exit code 4 where nobody does in time."""
+GraceMs = Annotated[
+    int,
+    typer.Option(
+        "--grace-ms",
+        min=0,
+        help="How long to wait first for brokers that have not confirmed that their metadata caches have dropped "
+        "topics that are gone; only Lethe's controller tells of them.",
+    ),
+]
+
+
+def controller_resign(
+    zookeeper: ZooKeeper, timeout_ms: TimeoutMs = 30_000, grace_ms: GraceMs = 5_000, as_json: AsJson = False
+) -> None:
+    """End the tenure of the active controller and say who comes after. Exit code 4 where nobody does in time, 1 where
+    brokers had not confirmed that their metadata caches have dropped topics that are gone."""
     finish(
-        lambda: with_session(zookeeper, lambda session: resignation(session, timeout_ms=timeout_ms)), as_json=as_json
+        lambda: with_session(zookeeper, lambda session: resignation(session, timeout_ms=timeout_ms, grace_ms=grace_ms)),
+        as_json=as_json,
     )
 
 
-async def resignation(session: ZooKeeperSession, *, timeout_ms: int, poll_ms: int = POLL_MS) -> Answer:
+async def resignation(
+    session: ZooKeeperSession, *, timeout_ms: int, poll_ms: int = POLL_MS, grace_ms: int = 0
+) -> Answer:
     """Ends the tenure there is. Raises Refusal where there is none, or where it belongs to KRaft."""
     before = await active_controller(session)
     if before is None:
@@ -46,13 +70,40 @@ async def resignation(session: ZooKeeperSession, *, timeout_ms: int, poll_ms: in
             f"{paths.CONTROLLER} belongs to the KRaft controller {before.znode.broker_id}: it is not deleted, because "
             "brokers in ZooKeeper mode would take the cluster back from it"
         )
+    owed = await _unconfirmed(before, grace_ms=grace_ms, poll_ms=poll_ms)
     epoch = await _end(session, before)
     deadline = time.monotonic() + timeout_ms / 1000
     after = await active_controller(session)
     while (after is None or after.stat.czxid == before.stat.czxid) and time.monotonic() < deadline:
         await asyncio.sleep(poll_ms / 1000)
         after = await active_controller(session)
-    return _answer(before, epoch, after)
+    return _answer(before, epoch, after, owed)
+
+
+async def _unconfirmed(before: ActiveController, *, grace_ms: int, poll_ms: int) -> tuple[Owing, ...]:
+    """What brokers have not confirmed of topics that were gone at the first look; what the controller begins to owe
+    later is not waited for. Nothing where the controller does not tell: Kafka's never does."""
+    url = before.znode.admin
+    if url is None:
+        return ()
+    deadline = time.monotonic() + grace_ms / 1000
+    first = owed = (await asked(url, None, ASK_TIMEOUT_MS)).owed
+    if owed and grace_ms:
+        note(waiting_words(_left(owed), grace_ms))
+    while owed and time.monotonic() < deadline:
+        await asyncio.sleep(poll_ms / 1000)
+        told = await asked(url, None, ASK_TIMEOUT_MS)
+        owed = _of_those(first, told.owed) if told.is_known else owed
+    return owed
+
+
+def _of_those(first: tuple[Owing, ...], now: tuple[Owing, ...]) -> tuple[Owing, ...]:
+    since = {owing.broker: frozenset(owing.topics) for owing in first}
+    return tuple(owing for owing in now if since.get(owing.broker, frozenset()).intersection(owing.topics))
+
+
+def _left(owed: tuple[Owing, ...]) -> LeftBehind:
+    return LeftBehind({BrokerId(owing.broker): owing.topics for owing in owed}, {})
 
 
 async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
@@ -74,15 +125,20 @@ async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
             )
 
 
-def _answer(before: ActiveController, epoch: int, after: ActiveController | None) -> Answer:
+def _answer(
+    before: ActiveController, epoch: int, after: ActiveController | None, owed: tuple[Owing, ...] = ()
+) -> Answer:
     if after is not None and after.stat.czxid == before.stat.czxid:
         after = None
     body: dict[str, JsonValue] = {
         "resigned": {"controller": before.znode.broker_id, "epoch": epoch},
         "successor": None if after is None else after.znode.broker_id,
+        "unconfirmed": as_json(_left(owed)),
     }
     line = f"Controller {before.znode.broker_id} has resigned (epoch {epoch})."
+    left = tuple(f"{words[0].upper()}{words[1:]}." for words in left_words(_left(owed)))
     if after is None:
-        return Answer(body, (line, "Nobody has been elected yet."), exit=Exit.TIMED_OUT)
+        return Answer(body, (line, "Nobody has been elected yet.", *left), exit=Exit.TIMED_OUT)
     again = " again" if after.znode.broker_id == before.znode.broker_id else ""
-    return Answer(body, (line, f"Controller {after.znode.broker_id} was elected{again}."))
+    lines = (line, f"Controller {after.znode.broker_id} was elected{again}.", *left)
+    return Answer(body, lines, exit=Exit.NO if left else Exit.OK)

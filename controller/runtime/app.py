@@ -334,7 +334,9 @@ class ControllerApp:
                 while loop.context.holds_controller:
                     if loop.context.leaving is not None and not is_waiting:
                         is_waiting = True
-                        logger.warning("%s", waiting_words(left_behind(loop.context), grace_ms))
+                        logger.warning(
+                            "%s; a second signal ends this at once", waiting_words(left_behind(loop.context), grace_ms)
+                        )
                     await loop.changed()
         except TimeoutError:
             logger.warning("/controller could not be given up in good order; it goes with the session")

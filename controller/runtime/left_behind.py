@@ -18,7 +18,7 @@ def waiting_words(left: LeftBehind, grace_ms: int) -> str:
     topics = {name for names in (*left.gone.values(), *left.marked.values()) for name in names}
     return (
         f"waiting up to {grace_ms / 1000:g} s for {_brokers(brokers)} to confirm that the metadata cache has dropped "
-        f"{_count(len(topics))}; a second signal ends this at once"
+        f"{_count(len(topics))}"
     )
 
 

@@ -14,6 +14,8 @@ from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, elect
 
+NOTHING: dict[str, list[object]] = {"gone": [], "marked": []}
+
 
 @pytest.fixture
 async def tenure(session: FakeSession) -> FakeSession:
@@ -43,13 +45,13 @@ async def test_the_successor_is_named(tenure: FakeSession, successor: int, words
     answer, _ = await asyncio.gather(resign(), succeed())
     assert answer.exit is Exit.OK
     assert answer.lines == ("Controller 1 has resigned (epoch 7).", words)
-    assert answer.data == {"resigned": {"controller": 1, "epoch": 7}, "successor": successor}
+    assert answer.data == {"resigned": {"controller": 1, "epoch": 7}, "successor": successor, "unconfirmed": NOTHING}
 
 
 async def test_nobody_comes_after(tenure: FakeSession) -> None:
     answer = await resignation(tenure, timeout_ms=1, poll_ms=1)
     assert answer.exit is Exit.TIMED_OUT
-    assert answer.data == {"resigned": {"controller": 1, "epoch": 7}, "successor": None}
+    assert answer.data == {"resigned": {"controller": 1, "epoch": 7}, "successor": None, "unconfirmed": NOTHING}
     assert await active_controller(tenure) is None
 
 
