@@ -19,14 +19,18 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Where the data stay; without it they are gone at the end.", show_default=False),
 ]
+HeapMb = Annotated[
+    int,
+    typer.Option("--heap-mb", min=64, help="Largest heap of the JVM in MiB; more for over 100,000 partitions."),
+]
 
 
-def zookeeper(port: Port = 2181, host: Host = "127.0.0.1", data_dir: DataDir = None) -> None:
+def zookeeper(port: Port = 2181, host: Host = "127.0.0.1", data_dir: DataDir = None, heap_mb: HeapMb = 512) -> None:
     """Run a ZooKeeper for trials and tests until interrupted. Needs Java 17 and the extra `zookeeper`."""
-    finish_sync(lambda: run(port, host, data_dir))
+    finish_sync(lambda: run(port, host, data_dir, heap_mb))
 
 
-def run(port: int, host: str, data_dir: Path | None) -> Answer:
+def run(port: int, host: str, data_dir: Path | None, heap_mb: int) -> Answer:
     """Runs it until SIGINT, SIGTERM or SIGHUP (exit code 0), or until it ends by itself (1)."""
     from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings, ZooKeeperStartFailed
 
@@ -34,7 +38,11 @@ def run(port: int, host: str, data_dir: Path | None) -> Answer:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: asked_to_end.set())
     settings = ZooKeeperSettings(
-        data_dir.resolve() if data_dir else None, port, host=host, durable=data_dir is not None
+        data_dir.resolve() if data_dir else None,
+        port,
+        host=host,
+        heap_mb=heap_mb,
+        durable=data_dir is not None,
     )
     try:
         with EmbeddedZooKeeper(settings) as server:
