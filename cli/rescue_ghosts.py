@@ -16,14 +16,17 @@ from protocol.findings import Place as FindingPlace
 from protocol.findings import Reason
 from protocol.journal import JsonValue
 from protocol.vocabulary import Broker, BrokerId
-from survey.brokers import broker_asker
+from survey.brokers import Scope, broker_asker, kept_connections
 from survey.leftovers import is_in_service, leftovers
 from survey.take import take
-from survey.views import BrokerAnswers, Place, Survey
+from survey.views import BrokerAnswers, Failure, Place, Survey
 
 MAX_NAMES: Final = 5
 REQUEST_LIMIT_MS: Final = 30_000
 """The answer about all topics of a large cluster takes seconds."""
+AWAY: Final = "the broker is not registered any more, and was not asked again"
+MUTE: Final = (Failure.SILENT, Failure.UNREACHABLE, Failure.UNASKED)
+"""How a broker fails that gives no answer at all."""
 _GHOSTLY: Final = (Reason.CACHED_WITHOUT_TOPIC, Reason.CACHED_OTHER_INCARNATION)
 
 
@@ -46,6 +49,8 @@ class Caches:
     """Ghosts that a broker has dropped, by its own word, since control was taken."""
     unfinished: bool = False
     """Control went back before every cache had been compared."""
+    registered: tuple[BrokerId, ...] = ()
+    """Brokers that the controller of the rescue knew in the end."""
 
     @property
     def are_clean(self) -> bool:
@@ -61,6 +66,16 @@ class Caches:
             cured=tuple(each for each in self.cured if each[1] in topics),
         )
 
+    def after(self, first: Caches) -> Caches:
+        """With what the first look found of brokers that have left since: a process that lives on keeps its cache."""
+        away = [(broker, AWAY) for broker, _ in first.unseen if broker not in self.registered]
+        kept = [
+            each._replace(why=AWAY)
+            for each in first.ghosts
+            if each.broker not in self.registered and (each.broker, each.topic) not in self.cured
+        ]
+        return replace(self, ghosts=(*self.ghosts, *kept), unseen=(*self.unseen, *away))
+
     def as_json(self) -> JsonValue:
         """For scripts."""
         return {
@@ -71,17 +86,25 @@ class Caches:
 
 
 async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], timeout_ms: int) -> Caches:
-    """Look at the caches from outside. Brokers in `mute` have just failed to answer and are not asked again.
+    """Look at the caches from outside. Brokers in `mute` have just failed to answer and are not asked again; nor is one
+    that does not answer a question about nothing within `timeout_ms`: its session would end before it is given up.
 
     Raises SessionLost."""
     silent = {answer.broker: answer for answer in mute}
     asking = broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=max(timeout_ms, REQUEST_LIMIT_MS))
 
-    async def ask(broker: Broker) -> BrokerAnswers:
-        known = silent.get(broker.id)
-        return await asking(broker) if known is None else replace(known, cache=None, log_dirs=None)
+    async with kept_connections(timeout_ms=timeout_ms) as about:
+        probe = about(Scope((), {}))
 
-    return compared(await take(session, ask=ask))
+        async def ask(broker: Broker) -> BrokerAnswers:
+            if broker.id not in silent:
+                first = await probe(broker)
+                if first.failure not in MUTE:
+                    return await asking(broker)
+                silent[broker.id] = first
+            return replace(silent[broker.id], cache=None, log_dirs=None)
+
+        return compared(await take(session, ask=ask))
 
 
 def compared(seen: Survey) -> Caches:
@@ -152,7 +175,7 @@ def told(context: Context) -> Caches:
         for ghost in ghosts.values()
     )
     cured = tuple((broker, ghost.topic) for broker, ghost in caches.cured)
-    return Caches(tuple(ghosts), tuple(caches.unseen.items()), cured, unfinished=not is_over(context))
+    return Caches(tuple(ghosts), tuple(caches.unseen.items()), cured, not is_over(context), tuple(context.brokers))
 
 
 # --- words --------------------------------------------------------------------------------------------------------

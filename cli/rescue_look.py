@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from adapters.broker_settings import BrokerSettings, ask_settings
 from adapters.topic_admin import ActiveController, NoCluster, active_controller, list_topics
 from adapters.zookeeper.interface import ZooKeeperSession
-from cli.rescue_ghosts import Caches, compare
+from cli.rescue_ghosts import MUTE, Caches, compare
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Data, GetData
@@ -23,7 +23,6 @@ from survey.views import Failure
 
 FIRST_ID: Final = BrokerId(1000)
 """Under which brokers are asked whether they would obey; nothing is controlled under it."""
-_MUTE: Final = (Failure.SILENT, Failure.UNREACHABLE, Failure.UNASKED)
 MANY_TURNS: Final = 3
 """So many elections within seconds are no coincidence."""
 
@@ -142,7 +141,7 @@ async def look(
 
 async def with_caches(session: ZooKeeperSession, seen: Look, topics: Collection[str], timeout_ms: int) -> Look:
     """The same look, and all metadata caches; with topics, what of them concerns these. Raises SessionLost."""
-    found = await compare(session, [a for a in seen.evidence.survey.answers if a.failure in _MUTE], timeout_ms)
+    found = await compare(session, [a for a in seen.evidence.survey.answers if a.failure in MUTE], timeout_ms)
     return replace(seen, caches=found.of(topics) if topics else found)
 
 

@@ -93,6 +93,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
     after = await _successor(session, means.controller_id, is_awaited=_has_kafka(seen))
     turns = await turns_within(session, WATCH_MS)
     last = course.last or await look(session, topics, wish.broker_timeout_ms)
+    caches = course.caches.after(seen.caches)
     held_ms = 0 if course.taken_at_s is None else int((ended_s - course.taken_at_s) * 1000)
     return ended(
         seen,
@@ -103,7 +104,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
         interrupted=course.interrupted,
         timed_out=course.timed_out,
         left=NOTHING_LEFT if course.guest is None else course.guest.left_behind,
-        caches=course.caches.of(wish.topics) if wish.topics else course.caches,
+        caches=caches.of(wish.topics) if wish.topics else caches,
     )
 
 

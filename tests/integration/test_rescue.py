@@ -270,3 +270,19 @@ async def test_ghosts_are_dropped_and_until_then_nothing_is_said_to_be_well(zook
         assert "Broker 2 has dropped topic gone from its metadata cache that ZooKeeper does not have." in ran.out
         assert len(stored(cluster, "kept")) == 3
         assert (await lethe("rescue", "--dry-run")).code == 0
+
+
+async def test_a_cache_that_was_not_seen_is_not_clean(zookeeper_chroot: str) -> None:
+    # Its session may end meanwhile; its process would come back with the cache that it has.
+    long = asleep(zookeeper_chroot, {"kept": ((1, 2, 3),)}, [], session_timeout_ms=40_000)
+    async with long as (cluster, session, lethe):
+        await haunt(session, 2, "gone")
+        cluster.broker(3).pause()
+        try:
+            ran = await lethe("rescue", "--yes", "--patience-ms", "15000")
+        finally:
+            cluster.broker(3).resume()
+        assert ran.code == 1, ran
+        assert "Whether the metadata cache of broker 3 shows deleted topics is not known" in ran.err
+        assert "Broker 2 has dropped topic gone" in ran.out, "a silent broker holds up no other"
+        assert "Whether the metadata cache of broker 3 shows deleted topics is not known" in ran.out

@@ -131,3 +131,13 @@ def test_the_controllers_word_is_taken_for_the_end() -> None:
     assert [each.topic for each in said.ghosts] == ["gone", "kept"]
     assert said.ghosts[1].why == "it is internal"
     assert (said.unseen, said.cured, said.unfinished) == (((ONE, "silent"),), ((TWO, "old"),), True)
+
+
+def test_a_broker_that_has_left_unseen_or_with_a_ghost_is_not_clean() -> None:
+    first = Caches((Haunting(TWO, "gone", "why"), Haunting(ONE, "old", "why")), ((BrokerId(3), "silent"),))
+    last = Caches(cured=((ONE, "old"),), registered=(ONE,))
+    found = last.after(first)
+    assert [(each.broker, each.topic) for each in found.ghosts] == [(TWO, "gone")]
+    assert [broker for broker, _ in found.unseen] == [3]
+    assert not found.are_clean
+    assert Caches(cured=last.cured, registered=(ONE, TWO, BrokerId(3))).after(first).are_clean
