@@ -20,6 +20,8 @@ class Exit(enum.IntEnum):
     """ZooKeeper, or a broker that had to answer, could not be reached."""
     TIMED_OUT = 4
     """What was asked for has begun, and was not done in the time allowed."""
+    WAITS = 6
+    """A marked topic waits for something that has to happen first."""
     BUSY = 5
     """Another process holds what the command needs; nothing was done."""
     FAULT = 70

@@ -128,7 +128,7 @@ def _by_topic(waited: Waited) -> Table:
             progress.name,
             state_of(progress).value,
             *(_cell([progress], latest) for latest in _places(waited)),
-            ", ".join(_causes(progress)),
+            ", ".join(_causes(progress, waited)),
         )
         for progress in waited.progress
     )
@@ -141,7 +141,7 @@ def _by_cause(waited: Waited) -> Iterable[Table]:
     by_cause: dict[str, list[str]] = {}
     for progress in waited.progress:
         by_state.setdefault(state_of(progress), []).append(progress)
-        for cause in _causes(progress):
+        for cause in _causes(progress, waited):
             by_cause.setdefault(cause, []).append(progress.name)
     rows = tuple(
         (
@@ -158,8 +158,8 @@ def _by_cause(waited: Waited) -> Iterable[Table]:
         yield Table(("topics", "wait for", "such as"), causes, "Not done")
 
 
-def _causes(progress: Progress) -> tuple[str, ...]:
-    return (DROPPED,) if progress.is_given_up else progress.waits
+def _causes(progress: Progress, waited: Waited) -> tuple[str, ...]:
+    return (DROPPED,) if progress.is_given_up else waited.why.get(progress.name) or progress.waits
 
 
 Clean = Callable[[Progress], int | None]
@@ -192,7 +192,7 @@ def _as_json(progress: Progress, waited: Waited) -> JsonValue:
         "absent": [*progress.absent],
         "failed_log_dirs": [{"broker": failed.broker, "path": failed.path} for failed in progress.failed_log_dirs],
         "unseen": [_unseen_json(each) for each in progress.unseen],
-        "waits_for": ", ".join(_causes(progress)),
+        "waits_for": ", ".join(_causes(progress, waited)),
         "zookeeper_clean_after_ms": waited.zookeeper_ms.get(progress.name),
         "caches_clean_after_ms": waited.caches_ms.get(progress.name),
         "logs_clean_after_ms": waited.logs_ms.get(progress.name),

@@ -28,6 +28,8 @@ class Waited:
     zookeeper_ms: dict[str, int] = field(default_factory=dict)
     caches_ms: dict[str, int] = field(default_factory=dict)
     logs_ms: dict[str, int] = field(default_factory=dict)
+    why: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each topic that is marked at the end waits for, and what helps, in the words of `lethe explain`."""
     places: dict[str, None] = field(default_factory=dict)
     """Caches and logs of brokers that were not clean, or not seen, at least once."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from protocol.zookeeper.znodes import MalformedZnode, decode_controller
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from survey.brokers import AskAbout
     from survey.evidence import Told
 
 All = Annotated[bool, typer.Option("--all", help="All topics that are marked for deletion.")]
@@ -59,9 +61,9 @@ def explain(
 ) -> None:
     """Say why a topic is not gone yet: what it waits for, since when, and what would unblock it.
 
-    Exit code 0 where there is something to explain; 1 where there is no trace of the topic, which was deleted or never
-    was; 3 where there is none as far as could be seen, as with a broker that is down and whose log directories were not
-    named.
+    Exit code 6 where a marked topic waits for something; 0 where there is something else to explain; 1 where there is
+    no trace of the topic, which was deleted or never was; 3 where there is none as far as could be seen, as with a
+    broker that is down and whose log directories were not named.
     """
 
     topics = given(names, topic_names)
@@ -82,8 +84,12 @@ def explain(
         return await with_session(zookeeper, lambda session: command(session, directories))
 
     async def command(session: ZooKeeperSession, directories: dict[int, list[Path]]) -> Answer:
+        from survey.evidence import Told
+
         async def look() -> Answer:
-            told = await _told(session, topic, controller_url, timeout_ms, without=without_controller)
+            told = Told(problem="it was not to be asked")
+            if not without_controller:
+                told = await controller_says(session, topic, controller_url, timeout_ms)
             return await explained(session, topic, told=told, timeout_ms=timeout_ms, log_dirs=directories)
 
         if not watch:
@@ -133,17 +139,34 @@ async def explained(
     return explain_show.one(evidence, found[0], similar)
 
 
-async def _told(
-    session: ZooKeeperSession, topic: str | None, url: str | None, timeout_ms: int, *, without: bool
+async def why_waiting(session: ZooKeeperSession, topics: Sequence[str], ask: AskAbout) -> dict[str, tuple[str, ...]]:
+    """What each of these topics waits for and what would unblock it, as `explain` says it; only those that wait."""
+    from cli.explain_show import in_short
+    from survey.examine import examine
+    from survey.explain import Verdict, explain_all
+
+    if not topics:
+        return {}
+    told = await controller_says(session, topics[0] if len(topics) == 1 else None)
+    evidence = await examine(session, topics, ask, told=told)
+    return {each.topic: in_short(each) for each in explain_all(evidence) if each.verdict is Verdict.WAITING}
+
+
+async def controller_says(
+    session: ZooKeeperSession,
+    topic: str | None,
+    url: str | None = None,
+    timeout_ms: int = 2_000,
+    *,
+    at_most: int | None = None,
 ) -> Told:
-    """What the controller says; the problem says why it says nothing."""
+    """What the active controller says of the topic, or (None) of all marked ones or `at_most` of them; the problem says
+    why it says nothing. `url` None is the one that `/controller` gives."""
     from cli.explain_controller import asked
     from survey.evidence import Told
 
-    if without:
-        return Told(problem="it was not to be asked")
     if url is not None:
-        return await asked(url, topic, timeout_ms)
+        return await asked(url, topic, timeout_ms, at_most)
     (found,) = await session.read([GetData(paths.CONTROLLER)])
     if not isinstance(found, Data):
         return Told(problem="none is active")
@@ -153,4 +176,4 @@ async def _told(
         return Told(problem=str(malformed))
     if controller.admin is None:
         return Told(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
-    return await asked(controller.admin, topic, timeout_ms)
+    return await asked(controller.admin, topic, timeout_ms, at_most)

@@ -7,18 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocol.causes import CauseKind, named
-from survey.evidence import Owing, Refused, Told, ToldReplica, ToldTopic
+from survey.evidence import Owing, Refused, Told, ToldPause, ToldReplica, ToldTopic
 
 EXPLAIN = "/explain"
 ALL = 1_000_000
 
 
-async def asked(url: str, topic: str | None, timeout_ms: int) -> Told:
-    """What the controller at that URL says of the topic, or (None) of all marked ones. Never raises for what it does:
-    `problem` says it."""
+async def asked(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> Told:
+    """What the controller at that URL says of the topic, or (None) of all marked ones or `at_most` of them. Never
+    raises for what it does: `problem` says it."""
     import aiohttp
 
-    where = url.rstrip("/") + (f"{EXPLAIN}?at_most={ALL}" if topic is None else f"{EXPLAIN}/{topic}")
+    where = url.rstrip("/") + (
+        f"{EXPLAIN}?at_most={ALL if at_most is None else at_most}" if topic is None else f"{EXPLAIN}/{topic}"
+    )
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_ms / 1000)) as session,
@@ -51,6 +53,20 @@ def told(document: object) -> Told:
         Refused(_number(refused.get("at_ms")), _text(refused.get("why"))) if isinstance(refused, Mapping) else None,
         _number(document.get("not_shown")) or 0,
         _owed(document.get("owed")),
+        _pauses(document.get("pauses")),
+    )
+
+
+def _pauses(listed: object) -> tuple[ToldPause, ...]:
+    return tuple(
+        ToldPause(
+            named(_text(pause.get("cause")) or "") or CauseKind.UNKNOWN,
+            _number(pause.get("since_ms")),
+            _text(pause.get("reason")),
+            _text(pause.get("path")),
+        )
+        for pause in (listed if isinstance(listed, list) else [])
+        if isinstance(pause, Mapping)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from cli.answer import Answer, Exit, Table
@@ -16,13 +17,14 @@ from survey.replicas import Replica
 MAX_CAUSES: Final = 8
 MAX_ROWS: Final = 40
 MAX_TOPICS: Final = 50
+_EXITS: Final = {Verdict.GONE: Exit.NO, Verdict.UNSEEN: Exit.UNREACHABLE, Verdict.WAITING: Exit.WAITS}
 
 
 def one(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> Answer:
     """The answer about one topic; `similar` are names that may have been meant. Exit code 1 where there is no trace of
-    it, 3 where that could not be seen whole."""
+    it, 3 where that could not be seen whole, 6 where it waits for something."""
     now_ms = evidence.survey.taken_at_ms
-    code = {Verdict.GONE: Exit.NO, Verdict.UNSEEN: Exit.UNREACHABLE}.get(found.verdict, Exit.OK)
+    code = _EXITS.get(found.verdict, Exit.OK)
     tables = []
     waiting = [replica for replica in found.replicas if not replica.is_done]
     if waiting:
@@ -74,7 +76,8 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     ]
     title = "Topics" if len(found) <= MAX_TOPICS else f"Topics (the first {MAX_TOPICS} of {len(found)}; --json has all)"
     topics = Table(("topic", "marked for", "state", "why"), tuple(rows), title)
-    return Answer(data, (line, *_owed(evidence), *_from_where(evidence, found[0])), (causes, topics))
+    code = Exit.WAITS if waiting else Exit.OK
+    return Answer(data, (line, *_owed(evidence), *_from_where(evidence, found[0])), (causes, topics), code)
 
 
 def _owed(evidence: Evidence) -> list[str]:
@@ -125,6 +128,12 @@ def _short(found: Explanation, now_ms: int) -> str:
     first = sentence(found.causes[0], "", now_ms).strip()
     more = len(found.causes) - 1
     return first if not more else f"{first}; and {more} more"
+
+
+def in_short(found: Explanation) -> tuple[str, ...]:
+    """`waits for …: what helps` of its causes, without times, so that those of several topics are alike."""
+    untimed = (replace(cause, since_ms=None) for cause in found.causes[:MAX_CAUSES])
+    return tuple(f"{sentence(each, '', 0).strip()}: {unblock(each, found.topic)}" for each in untimed)
 
 
 def _grouped(found: Iterable[Explanation], now_ms: int) -> list[tuple[str, ...]]:

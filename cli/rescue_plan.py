@@ -31,6 +31,8 @@ _IN_THE_WAY: Final = frozenset(
     {
         CauseKind.KRAFT,
         CauseKind.RESUMPTION,
+        CauseKind.CONFIGURATION,
+        CauseKind.CONFIGURATION_UNREAD,
         CauseKind.READABLE_ZNODE,
         CauseKind.BROKER_TO_RETURN,
         CauseKind.BROKER_SILENT,
@@ -71,6 +73,7 @@ _HOPELESS: Final = frozenset(
         CauseKind.LOG_DIRECTORY,
         CauseKind.READABLE_ZNODE,
         CauseKind.RESUMPTION,
+        CauseKind.CONFIGURATION,
         CauseKind.DISABLED,
         CauseKind.NOT_CHOSEN,
         CauseKind.DONE,

@@ -22,6 +22,8 @@ from cli.asking import ask_user
 from cli.candidates_read import candidates_table
 from cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
 from cli.deletion_wait import wait_until_gone
+from cli.explain import why_waiting
+from cli.held_back import held_back
 from cli.options import AsJson, DryRun, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
 from cli.paced_marking import Pace
 from cli.render import note
@@ -253,13 +255,18 @@ async def deletion(
     if outcomes and (paused := await deletions_paused(session)) is not None:
         reason = f" ({paused.reason})" if paused.reason else ""
         note(f"note: deletions are paused{reason}; this one begins after `lethe topics resume-deletions`")
+    if outcomes:
+        for line in (await held_back(session)).lines():
+            note(f"note: {line}")
     failed = [outcome for outcome in outcomes if outcome.problem is not None]
     if ask is None or failed:
         return marking_answer(outcomes, detail)
     for line in marking_lines(outcomes, detail):
         note(line)
     quiet = not show_progress or detail is Detail.QUIET
-    return waiting_answer(await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, quiet=quiet), detail)
+    waited = await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, quiet=quiet)
+    waited.why = await why_waiting(session, [each.name for each in waited.progress if each.is_marked], ask)
+    return waiting_answer(waited, detail)
 
 
 def _ask_user(names: Sequence[str]) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 from adapters import topic_admin
 from adapters.deletion_admin import deletions_paused, resume_deletions
 from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer
+from cli.answer import Answer, Exit
+from cli.held_back import EVERY_TOPIC, held_back
 from cli.options import AsJson, DryRun, ZooKeeper
 from cli.running import finish
 from cli.topics_pause_deletions import demand_done
 from cli.zookeeper_access import with_session
+from survey.explain_json import cause_to_json
 
 
 def resume(zookeeper: ZooKeeper, dry_run: DryRun = False, as_json: AsJson = False) -> None:
@@ -18,19 +22,33 @@ def resume(zookeeper: ZooKeeper, dry_run: DryRun = False, as_json: AsJson = Fals
 
 
 async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answer:
-    """Ends the pause, or says which topics would be deleted then."""
+    """Ends the pause, or says which topics would be deleted then; and what holds them back all the same."""
     marked = (await topic_admin.list_topics(session)).marked
     before = await deletions_paused(session)
     if not dry_run:
         before, outcome = await resume_deletions(session)
         demand_done(outcome)
+    held = await held_back(session)
+    goes_on = not held.causes and held.unasked is None
     if before is None:
-        line = "Deletions are not paused."
+        line = "Nobody has paused deletions."
     elif dry_run:
-        line = f"Would resume deletions of {len(marked)} topics: {', '.join(marked[:20]) or 'none'}"
+        line = f"Would resume deletions; {_marked(len(marked))}: {', '.join(marked[:20]) or 'none'}"
     else:
-        line = f"Deletions go on: {len(marked)} topics are marked."
+        line = f"{'Deletions go on' if goes_on else 'The pause is ended'}: {_marked(len(marked))}."
+    now_ms = time.time_ns() // 1_000_000
     return Answer(
-        {"resumed": before is not None and not dry_run, "dry_run": dry_run, "marked": [*marked]},
-        (line,),
+        {
+            "resumed": before is not None and not dry_run,
+            "dry_run": dry_run,
+            "marked": [*marked],
+            "held_back_by": [cause_to_json(cause, EVERY_TOPIC, now_ms) for cause in held.causes],
+            "not_known": held.unasked,
+        },
+        (line, *held.lines()),
+        exit=Exit.WAITS if held.causes else Exit.OK if held.unasked is None else Exit.UNREACHABLE,
     )
+
+
+def _marked(count: int) -> str:
+    return "1 topic is marked" if count == 1 else f"{count} topics are marked"

@@ -345,6 +345,7 @@ CONTROLLER_TENURES: Final = _table(
     ("active_at", INSTANT, "everything loaded"),
     ("resigned_at", INSTANT, "null while it lasts, and after a death"),
     ("paused_at", INSTANT, "when it found deletions paused; null: it found none, or they went on"),
+    ("paused_by", TEXT, "what holds them: PAUSED or CONFIGURATION; null in journals of earlier releases"),
     ("taken_from", NUMBER, "the controller that held control until then"),
     ("loading_ms", LONG, "from the election to being active"),
     ("tenure_ms", LONG, "how long it lasted; until the next election where its end was not written"),

@@ -28,6 +28,8 @@ from protocol.shell_words import for_shell, operand, option
 
 _IF_IT_LASTS: Final = "if it lasts, see what the broker does; the request is repeated by itself"
 
+_REREAD: Final = "repair or remove the znode{path}, then have the controller read it again: lethe controller-resign"
+
 
 class Words(NamedTuple):
     """What people read of a cause."""
@@ -59,6 +61,16 @@ class CauseKind(enum.Enum):
     RESUMPTION = Words(
         "waits for deletions to be resumed: they are paused{since}{detail}",
         "lethe topics resume-deletions",
+    )
+    CONFIGURATION = Words(
+        "waits for the brokers' configuration{path} to be readable: the controller cannot tell whether topics may be "
+        "deleted, and deletes none{since}{detail}",
+        _REREAD,
+    )
+    CONFIGURATION_UNREAD = Words(
+        "may wait for the brokers' configuration{path} to be readable{detail}: a Lethe controller that takes over now "
+        "cannot tell whether topics may be deleted, and deletes none",
+        _REREAD,
     )
     DISABLED = Words(
         "is not deleted because delete.topic.enable is false{place}: a controller drops its marker{since}",
@@ -235,6 +247,11 @@ class CauseKind(enum.Enum):
         return self in _HOLDS
 
     @property
+    def names_broker(self) -> bool:
+        """True where it is about one broker."""
+        return "{broker}" in self.value.sentence
+
+    @property
     def held_code(self) -> str | None:
         """What journals and the controller's documents call it as the reason for which a marked topic is not queued."""
         return _HELD_CODES.get(self)
@@ -242,6 +259,7 @@ class CauseKind(enum.Enum):
 
 FROM_CONTROLLER: Final = (
     CauseKind.RESUMPTION,
+    CauseKind.CONFIGURATION,
     CauseKind.DISABLED,
     CauseKind.NOT_CHOSEN,
     CauseKind.READABLE_ZNODE,
@@ -271,7 +289,10 @@ _HOLDS: Final = frozenset(
         CauseKind.KRAFT,
         CauseKind.CONTROLLER_SILENT,
         CauseKind.RESUMPTION,
+        CauseKind.CONFIGURATION,
+        CauseKind.CONFIGURATION_UNREAD,
         CauseKind.DISABLED,
+        CauseKind.NOT_CHOSEN,
         CauseKind.READABLE_ZNODE,
         CauseKind.UNREADABLE_ORDERED,
         CauseKind.REASSIGNMENT,
@@ -280,6 +301,7 @@ _HOLDS: Final = frozenset(
 _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
     {
         CauseKind.RESUMPTION: "PAUSED",
+        CauseKind.CONFIGURATION: "CONFIGURATION",
         CauseKind.REASSIGNMENT: "REASSIGNMENT",
         CauseKind.READABLE_ZNODE: "UNREADABLE",
         CauseKind.DISABLED: "DISABLED",

@@ -80,6 +80,12 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                         _TOPIC_COUNT,
                         _PARTITION_COUNT,
                         Key("reason", Kind.TEXT, "why deletions are paused", optional=True),
+                        Key(
+                            "held_by",
+                            Kind.TEXT,
+                            "of a pause: `PAUSED` or `CONFIGURATION`",
+                            optional=True,
+                        ),
                     ),
                 ),
                 Form(

@@ -20,6 +20,13 @@ class Setting(NamedTuple):
     path: str
 
 
+class Unreadable(NamedTuple):
+    """A znode of the brokers' configuration that could not be read or understood, and why."""
+
+    path: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Holds:
     """What stops every deletion."""
@@ -27,7 +34,9 @@ class Holds:
     paused: DeletionsPaused | None = None
     """Obeyed by Lethe's controllers only."""
     delete_topic_enable: Setting | None = None
-    """As dynamic configuration has it; None where only the controller's own properties say."""
+    """As dynamic configuration has it; None where only the controller's own properties say, or it is `unreadable`."""
+    unreadable: Unreadable | None = None
+    """Why dynamic configuration does not tell whether topics may be deleted; None where it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,15 @@ class ToldTopic:
     phase: str | None = None
     held_by: str | None = None
     replicas: tuple[ToldReplica, ...] = ()
+
+
+class ToldPause(NamedTuple):
+    """What keeps the controller from deleting anything: its cause, and the znode that is concerned."""
+
+    kind: CauseKind
+    since_ms: int | None = None
+    reason: str | None = None
+    path: str | None = None
 
 
 class Refused(NamedTuple):
@@ -89,6 +107,8 @@ class Told:
     not_shown: int = 0
     """Marked topics of which it says nothing."""
     owed: tuple[Owing, ...] = ()
+    pauses: tuple[ToldPause, ...] = ()
+    """Everything that has to end before it deletes anything."""
     problem: str | None = None
 
     @property

@@ -18,11 +18,11 @@ from typing import Final
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, Exists, GetData, Present
+from protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadFailed, ZkError
 from protocol.zookeeper.znodes import MalformedZnode, decode_config, decode_deletion_marker, decode_deletions_paused
 from survey.brokers import AskAbout, Scope, ask_all, broker_asker
 from survey.directories import is_owned_by, read_log_dir
-from survey.evidence import Evidence, Holds, Setting, Told
+from survey.evidence import Evidence, Holds, Setting, Told, Unreadable
 from survey.views import LogDirView, Source, Survey, ZooKeeperTree
 from survey.zookeeper import read_hosts, read_names, read_tree
 
@@ -58,7 +58,7 @@ async def examine(
     marked = tuple(name for name in topics if name in set(tree.marked))
     marked_since, changed_at = await _times(session, marked, tree)
     ordered = await _ordered(session, marked, tree)
-    holds = await _holds(session, tree)
+    holds = await read_holds(session, None if tree.controller is None else tree.controller.broker_id)
     answers = tuple(await ask_all(tree.brokers, ask(Scope(wanted)), at_once=MAX_AT_ONCE))
     told_dirs = [view for each in answers for view in each.log_dirs or ()]
     views = await asyncio.to_thread(_disks, told_dirs, log_dirs or {}, tree.cluster_id, wanted)
@@ -101,11 +101,11 @@ async def _ordered(session: ZooKeeperSession, marked: Sequence[str], tree: ZooKe
     )
 
 
-async def _holds(session: ZooKeeperSession, tree: ZooKeeperTree) -> Holds:
+async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds:
     """The pause, and `delete.topic.enable` as the controller takes it: its own dynamic configuration comes first."""
     configured = [paths.config_broker_default()]
-    if tree.controller is not None:
-        configured.insert(0, paths.config_broker(tree.controller.broker_id))
+    if controller is not None:
+        configured.insert(0, paths.config_broker(controller))
     paused, exists, *configs = await session.read(
         [
             GetData(paths.deletions_paused()),
@@ -118,22 +118,29 @@ async def _holds(session: ZooKeeperSession, tree: ZooKeeperTree) -> Holds:
         pause = decode_deletions_paused(paused.data)
         if pause.since_ms is None and isinstance(exists, Present) and exists.modified_at_ms:
             pause = type(pause)(exists.modified_at_ms, pause.reason)
-    for path, found in zip(configured, configs, strict=True):
-        setting = _setting(path, found)
-        if setting is not None:
-            return Holds(pause, setting)
+    read = [_setting(path, found) for path, found in zip(configured, configs, strict=True)]
+    # A controller takes nothing of its configuration for known where either znode is not understood.
+    if malformed := next((each for each in read if isinstance(each, Unreadable)), None):
+        return Holds(pause, unreadable=malformed)
+    setting = next((each for each in read if each is not None), None)
+    if isinstance(setting, Setting):
+        return Holds(pause, setting)
     return Holds(pause)
 
 
-def _setting(path: str, outcome: object) -> Setting | None:
+def _setting(path: str, outcome: object) -> Setting | Unreadable | None:
+    """What the znode says of delete.topic.enable; None where it says nothing."""
     if not isinstance(outcome, Data):
-        return None
+        is_absent = isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
+        return None if is_absent else Unreadable(path, f"reading it: {getattr(outcome, 'error', outcome)}")
     try:
-        text = decode_config(path, outcome.data).get(DELETE_TOPIC_ENABLE, "")
-    except MalformedZnode:
-        return None
-    value = {"true": True, "false": False}.get(text.strip().lower())
-    return None if value is None else Setting(value, path)
+        text = decode_config(path, outcome.data).get(DELETE_TOPIC_ENABLE)
+    except MalformedZnode as malformed:
+        return Unreadable(path, malformed.reason)
+    value = None if text is None else {"true": True, "false": False}.get(text.strip().lower())
+    if value is not None:
+        return Setting(value, path)
+    return None if text is None else Unreadable(path, f"{DELETE_TOPIC_ENABLE}: {text[:60]!r} is neither true nor false")
 
 
 def _disks(

@@ -25,7 +25,7 @@ from protocol.zookeeper import paths
 from survey import unreadable
 from survey.causes import Cause, ranges
 from survey.directories import may_be_cut
-from survey.evidence import Evidence, ToldReplica, ToldTopic
+from survey.evidence import Evidence, ToldTopic
 from survey.leftovers import damage, leftovers
 from survey.replicas import Replica, Seen, Stored, of_broker, replicas_of, stored_by_topic, together
 from survey.unreadable import as_deleted, lethe_leads
@@ -125,8 +125,19 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
 
 
 _GOING_ON = frozenset(
-    {CauseKind.IN_PROGRESS, CauseKind.STILL_STORED, CauseKind.IN_MOTION, CauseKind.MARKER_WITHOUT_TOPIC}
+    {
+        CauseKind.IN_PROGRESS,
+        CauseKind.STILL_STORED,
+        CauseKind.OTHER_REPLICAS,
+        CauseKind.TURN,
+        CauseKind.IN_MOTION,
+        CauseKind.MARKER_WITHOUT_TOPIC,
+    }
 )
+
+
+_FOLLOWING = frozenset({CauseKind.STILL_STORED, CauseKind.OTHER_REPLICAS, CauseKind.TURN})
+"""What follows by itself when the other causes have gone."""
 
 
 def _is_going_on(evidence: Evidence, cause: Cause) -> bool:
@@ -147,14 +158,13 @@ def _marked(
     holds = (*held_by_controller, *_holds(evidence, there, stored, told))
     hold = next((cause for cause in holds if cause.kind.is_hold), None)
     replicas = tuple(replicas_of(evidence, as_deleted(evidence, there, told), stored, told, hold))
-    own = [] if told is None else [_topic_wait(evidence, row) for row in told.replicas if row.partition is None]
-    causes = (*holds, *_damaged(there), *together(replicas), *(cause for cause in own if cause is not None))
-    causes = tuple(dict.fromkeys(causes))
+    causes = (*holds, *_damaged(there), *together(replicas))
+    causes = tuple(dict.fromkeys((*causes, *_also_told(evidence, told, causes))))
     going_on = all(_is_going_on(evidence, cause) for cause in causes)
     if going_on and (late := _late_controller(evidence, there.name)) is not None:
         return (late,), replicas
     if not going_on:
-        return tuple(cause for cause in causes if cause.kind is not CauseKind.STILL_STORED), replicas
+        return tuple(cause for cause in causes if cause.kind not in _FOLLOWING), replicas
     return causes or (Cause(CauseKind.IN_PROGRESS, detail=_phase(there, told)),), replicas
 
 
@@ -178,9 +188,7 @@ def _holds(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic
     """What holds the topic although there is a controller."""
     if (disabled := _disabled(evidence)) is not None and not _has_begun(evidence, there, stored, told):
         yield disabled
-    paused = evidence.holds.paused
-    if paused is not None and (evidence.survey.zookeeper.controller is None or lethe_leads(evidence)):
-        yield Cause(CauseKind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
+    yield from _paused(evidence)
     if (held := unreadable.hold(evidence, there, told)) is not None:
         yield held
     moving = _moving(evidence, there)
@@ -191,6 +199,24 @@ def _holds(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic
         yield Cause(CauseKind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_where_to(moving))
     elif told is not None and CauseKind.REASSIGNMENT in waits:
         yield Cause(CauseKind.REASSIGNMENT, since_ms=told.replicas[0].since_ms)
+
+
+def _paused(evidence: Evidence) -> Iterator[Cause]:
+    """Pauses, which Lethe's controllers heed: those in ZooKeeper, and what the controller says that it waits for."""
+    holds, told = evidence.holds, evidence.told
+    if evidence.survey.zookeeper.controller is not None and not lethe_leads(evidence):
+        return
+    if (paused := holds.paused) is not None:
+        yield Cause(CauseKind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
+    for pause in told.pauses:
+        if pause.kind is not CauseKind.RESUMPTION:
+            yield Cause(pause.kind, path=pause.path, since_ms=pause.since_ms, detail=pause.reason)
+        elif paused is None:
+            yield Cause(pause.kind, since_ms=pause.since_ms, detail=pause.reason)
+    if holds.unreadable is not None and not told.is_known:
+        # A controller that led before goes on with what it knew: without its word nobody can tell.
+        path, why = holds.unreadable
+        yield Cause(CauseKind.CONFIGURATION_UNREAD, path=path, detail=why)
 
 
 def _silent_controller(evidence: Evidence) -> Cause | None:
@@ -261,13 +287,19 @@ def _damaged(there: TopicTree) -> Iterator[Cause]:
         yield Cause(CauseKind.HALF_DELETED, detail=found)
 
 
-def _topic_wait(evidence: Evidence, row: ToldReplica) -> Cause | None:
-    """A cause that the controller gave for the topic as a whole, or for one broker's cache."""
-    if row.waiting_for is CauseKind.TOMBSTONE_ANSWER and row.broker is not None:
-        return of_broker(evidence, CauseKind.TOMBSTONE_ANSWER, row)
-    if row.waiting_for is CauseKind.ZNODES and row.last_error is not None:
-        return Cause(CauseKind.ZNODES, since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
-    return None
+def _also_told(evidence: Evidence, told: ToldTopic | None, named: Sequence[Cause]) -> Iterator[Cause]:
+    """Causes that the controller gave for the topic as a whole, or for one broker's cache, and holds of which nothing
+    else is to be seen. What it waits for is never left out."""
+    known = {cause.kind for cause in named}
+    for row in () if told is None else told.replicas:
+        kind = row.waiting_for
+        if row.partition is None and row.broker is not None:
+            yield of_broker(evidence, kind, row)
+        elif kind is CauseKind.MARKER_WITHOUT_TOPIC or (kind is CauseKind.ZNODES and row.last_error is None):
+            # The topic is there by now; or its znodes go at this moment.
+            continue
+        elif (row.partition is None or kind.is_hold) and kind not in known:
+            yield Cause(kind, since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
 
 
 # --- not marked ---------------------------------------------------------------------------------------------------

@@ -47,14 +47,6 @@ class Replica:
         return self.cause.detail if self.cause is not None and self.cause.kind in _ASKED else None
 
 
-_BROKER_CAUSES = (
-    CauseKind.BROKER_TO_RETURN,
-    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
-    CauseKind.LOG_DIRECTORY,
-    CauseKind.ANSWER,
-    CauseKind.BROKER_ERROR,
-)
-"""What a controller tells of a replica that is its broker's doing."""
 _ASKED = (
     CauseKind.BROKER_ERROR,
     CauseKind.ANSWER,
@@ -163,10 +155,11 @@ def _told_replica(
     if row.waiting_for is CauseKind.DONE:
         return Replica(partition, broker, seen, None, row.state)
     kind = row.waiting_for
-    is_broker = kind in _BROKER_CAUSES
-    cause = of_broker(evidence, kind, replace(row, partition=partition, broker=broker)) if is_broker else hold
+    cause = hold
+    if kind.names_broker:
+        cause = of_broker(evidence, kind, replace(row, partition=partition, broker=broker))
     if cause is None:
-        cause = Cause(CauseKind.STILL_STORED, broker, (partition,), since_ms=row.since_ms)
+        cause = Cause(kind, None, (partition,), since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
     return Replica(partition, broker, seen, cause, row.state, row.next_try_ms, row.unblock)
 
 
@@ -179,8 +172,9 @@ def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
     if kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER) and answer is not None and answer.failure in _FAILED:
         kind = _FAILED[answer.failure]
         mine = answer.problems[0].what if answer.problems else None
-        # The controller knows better what it met; but not of errors, which are answers to others.
-        detail = mine if answer.failure in (Failure.REFUSED, Failure.ERROR) else detail or mine
+        # What the broker answered the controller and what it answers to others are both told.
+        is_error = answer.failure in (Failure.REFUSED, Failure.ERROR)
+        detail = "; ".join(dict.fromkeys(each for each in (detail, mine) if each)) if is_error else detail or mine
     failed = _failed_dir(evidence, broker)
     if kind is CauseKind.BROKER_ERROR and failed is not None and row.last_error and "STORAGE" in row.last_error:
         kind = CauseKind.LOG_DIRECTORY

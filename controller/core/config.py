@@ -71,12 +71,20 @@ class CoreConfig:
     """URL of our HTTP server, which `/controller` tells to tools."""
 
 
+class Unreadable(NamedTuple):
+    """A znode of the brokers' configuration that could not be read or understood."""
+
+    path: str
+    why: str
+    since_ms: int
+
+
 class DynamicConfig(NamedTuple):
     """What is configured in ZooKeeper and comes before our own configuration; None: nothing is."""
 
     delete_topic_enable: bool | None = None
     unclean_leader_election_enable: bool | None = None
-    deletion_unknown: str | None = None
+    deletion_unknown: Unreadable | None = None
     """Why nobody can say whether topics may be deleted: since we took over, it could not be read or understood."""
 
 

@@ -13,11 +13,12 @@ but whether topics may be deleted is unknown, and deletions are held back as if 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from controller.core.agenda_deletion import ListDeletions, ReadPause
 from controller.core.agenda_partitions import BringOnline
 from controller.core.agenda_requests import ConfigurationRead, ReadConfiguration
-from controller.core.config import DynamicConfig
+from controller.core.config import DynamicConfig, Unreadable
 from controller.core.context import Context
 from controller.core.turn import Turn
 from protocol.journal import FactType
@@ -87,12 +88,14 @@ def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome
         context.last_config_change = max(_numbered(listed.names), default=-1)
     config, problem = _config(turn, entities)
     if problem is not None:
-        turn.refuse("cluster", "taking over its configuration", problem)
+        turn.refuse("cluster", "taking over its configuration", f"{problem.path}: {problem.why}")
     before, deleting, unclean = context.dynamic, context.delete_topic_enable, context.unclean_leader_election_enable
     may_delete, not_known = _boolean(turn, config, DELETE_TOPIC, before.delete_topic_enable)
     may_be_unclean, _ = _boolean(turn, config, UNCLEAN_ELECTION, before.unclean_leader_election_enable)
     # Who has known it during this tenure goes on with that.
     unknown = problem or not_known if task.loading or before.deletion_unknown is not None else None
+    if unknown is not None and before.deletion_unknown is not None:
+        unknown = unknown._replace(since_ms=before.deletion_unknown.since_ms)
     context.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown)
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
         turn.do(ReadPause())
@@ -113,35 +116,43 @@ def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome
         turn.do(BringOnline())
 
 
-def _config(turn: Turn, outcomes: Sequence[ReadOutcome]) -> tuple[dict[str, str] | None, str | None]:
+def _config(turn: Turn, outcomes: Sequence[ReadOutcome]) -> tuple[dict[str, _Value] | None, Unreadable | None]:
     """Ours over that of all brokers; None and the reason where one of them is not known."""
     where = (paths.config_broker_default(), paths.config_broker(turn.context.config.controller_id))
-    merged: dict[str, str] = {}
+    merged: dict[str, _Value] = {}
     for path, outcome in zip(where, outcomes, strict=True):
         if isinstance(outcome, Data):
             try:
-                merged |= znodes.decode_config(path, outcome.data)
+                decoded = znodes.decode_config(path, outcome.data)
             except znodes.MalformedZnode as error:
-                return None, str(error)
+                return None, Unreadable(path, error.reason, turn.now_ms)
+            merged |= {name: _Value(value, path) for name, value in decoded.items()}
         elif not isinstance(outcome, ReadFailed) or outcome.error is not ZkError.NO_NODE:
             error_name = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
-            return None, f"reading {path}: {error_name}"
+            return None, Unreadable(path, f"reading it: {error_name}", turn.now_ms)
     return merged, None
 
 
+class _Value(NamedTuple):
+    """A setting, and the znode that has it."""
+
+    text: str
+    path: str
+
+
 def _boolean(
-    turn: Turn, config: dict[str, str] | None, name: str, before: bool | None
-) -> tuple[bool | None, str | None]:
+    turn: Turn, config: dict[str, _Value] | None, name: str, before: bool | None
+) -> tuple[bool | None, Unreadable | None]:
     """What is configured, None where nothing is; where that cannot be told what was before, and why."""
     value = None if config is None else config.get(name)
     if value is None:
         return (before if config is None else None), None
-    match value.strip().lower():
+    match value.text.strip().lower():
         case "true":
             return True, None
         case "false":
             return False, None
         case _:
-            problem = f"{value[:60]!r} is neither true nor false"
+            problem = f"{value.text[:60]!r} is neither true nor false"
             turn.refuse("cluster", f"configuring {name}", problem)
-            return before, f"{name}: {problem}"
+            return before, Unreadable(value.path, f"{name}: {problem}", turn.now_ms)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.cache_memory import CacheComparison
 from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
-from controller.core.deletion_memory import Debtor, Deletion, Mark, RefusedMark, RetryOf, Stage
+from controller.core.deletion_memory import Debtor, Deletion, Mark, Pause, RefusedMark, RetryOf, Stage
 from controller.core.effects import Timer
 from controller.core.endpoints import control_endpoint
 from controller.core.raises import Raises
@@ -38,7 +38,6 @@ from protocol.vocabulary import (
     PartitionReplica,
     TopicPartition,
 )
-from protocol.zookeeper.znodes import DeletionsPaused
 
 if TYPE_CHECKING:
     from controller.core.agenda import Task
@@ -207,7 +206,7 @@ class Context:
     """Topics whose marker was removed without them, oldest first; of very many the latest. Outlives the tenure."""
     owed: dict[BrokerId, Debtor] = field(default_factory=dict)
     """Brokers that have not answered the tombstones of topics whose znodes are gone: see `owed`."""
-    paused: DeletionsPaused | None = None
+    paused: Pause | None = None
     """Since when (always told) and why nothing is deleted; None: deletions go on."""
     set_aside_topics: dict[str, SetAside] = field(default_factory=dict)
     set_aside_brokers: dict[BrokerId, SetAside] = field(default_factory=dict)

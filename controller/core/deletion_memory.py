@@ -20,11 +20,13 @@ class Problem:
     """Kafka's error name, or our own words where no error was answered."""
     since_ms: int
     attempts: int
+    last_ms: int
+    """When it was met last."""
 
     @classmethod
     def met(cls, before: Problem | None, what: str, now_ms: int) -> Problem:
         """A problem met now, after the one that was remembered for the same thing, if any."""
-        return cls(what, before.since_ms if before else now_ms, before.attempts + 1 if before else 1)
+        return cls(what, before.since_ms if before else now_ms, before.attempts + 1 if before else 1, now_ms)
 
 
 class Tombstone(NamedTuple):
@@ -87,6 +89,21 @@ class Mark(NamedTuple):
     held_by: CauseKind
     """One that has a `held_code`."""
     last_error: str | None = None
+
+
+class Pause(NamedTuple):
+    """Nothing new is queued for deletion, and nothing is sent or removed for what is queued."""
+
+    since_ms: int
+    reason: str
+    held_by: CauseKind
+    """RESUMPTION: somebody paused them. CONFIGURATION: nobody can tell whether topics may be deleted."""
+    path: str
+    """Of the znode that says so, or that should say so."""
+
+
+PAUSES: Final = (CauseKind.RESUMPTION, CauseKind.CONFIGURATION)
+"""What a pause can be held by."""
 
 
 class RefusedMark(NamedTuple):

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.core.context import Context
-from controller.core.deletion_memory import Stage
+from controller.core.deletion_memory import PAUSES, Stage
 from controller.core.topic import Partition
 from controller.core.transitions import PartitionState, ReplicaState
-from protocol.causes import CauseKind
 from protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPartition
 
 
@@ -94,7 +93,7 @@ def _deletions(context: Context) -> Iterator[str]:
     for topic, mark in context.marks.items():
         if topic in context.deletions:
             yield f"{topic}: held back ({mark.held_by.name}), and yet queued for deletion"
-        if mark.held_by is CauseKind.RESUMPTION and context.paused is None and not context.awaiting_result:
+        if mark.held_by in PAUSES and context.paused is None and not context.awaiting_result:
             yield f"{topic}: held back by a pause that is over"
     for topic, deletion in context.deletions.items():
         if topic not in context.topics:

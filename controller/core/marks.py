@@ -194,7 +194,7 @@ def queue(turn: Turn, task: QueueDeletions) -> None:
             if name in task.begun:
                 _queue(turn, name)
             else:
-                _hold(turn, name, CauseKind.RESUMPTION)
+                _hold(turn, name, context.paused.held_by)
         return
     moving = context.reassigned_topics(waiting)
     for name in moving:

@@ -15,7 +15,6 @@ service, and nothing is sent for them either. A marker that says so about anothe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from controller.core.agenda_deletion import (
     BegunNoted,
@@ -27,7 +26,10 @@ from controller.core.agenda_deletion import (
     ReadPause,
     ResumeDeletions,
 )
+from controller.core.context import Context
+from controller.core.deletion_memory import Pause
 from controller.core.turn import Turn
+from protocol.causes import CauseKind
 from protocol.journal import FactType
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import (
@@ -52,27 +54,30 @@ def read_pause(turn: Turn, task: ReadPause) -> None:
 def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Hold on, or queue what was held and go on with what was queued."""
     context = turn.context
-    before, now = context.paused, _paused(outcomes, turn.now_ms) or _unknown(turn)
-    if before is not None and now is not None and now.since_ms is None:
-        now = replace(now, since_ms=before.since_ms)
+    before = context.paused
+    now = _ordered(outcomes, before, turn.now_ms) or _own(context)
     context.paused = now
-    if (before is None) is (now is None):
+    if (before and before.held_by) is (now and now.held_by):
         return
     turn.record(
         FactType.EVENT,
         f"controller/{context.config.controller_id}",
         what="deletions are paused" if now is not None else "deletions go on",
         reason=now.reason if now is not None else "",
+        held_by=now.held_by.held_code if now is not None else "",
         topics=len(context.deletions),
         partitions=sum(len(context.topics[name].partitions) for name in context.deletions if name in context.topics),
     )
-    if now is not None:
+    if now is not None and before is None:
         _note_begun(turn)
+    elif now is not None and not task.loading:
+        # What is marked is held by something else from now on.
+        turn.do(ListDeletions())
     elif not task.loading:
         turn.do(ResumeDeletions(tuple(context.deletions), unblock=True), ListDeletions())
 
 
-def _paused(outcomes: Sequence[ReadOutcome], now_ms: int) -> znodes.DeletionsPaused | None:
+def _ordered(outcomes: Sequence[ReadOutcome], before: Pause | None, now_ms: int) -> Pause | None:
     """That the znode is there is what counts, whatever it says and whether or not it may be read."""
     exists, content = outcomes
     if isinstance(exists, ReadFailed) and exists.error is ZkError.NO_NODE and not isinstance(content, Data):
@@ -82,16 +87,27 @@ def _paused(outcomes: Sequence[ReadOutcome], now_ms: int) -> znodes.DeletionsPau
     else:
         error = content.error.name if isinstance(content, ReadFailed) else "nothing"
         said = znodes.DeletionsPaused(None, f"unreadable: reading it failed with {error}")
-    return said if said.since_ms is not None else replace(said, since_ms=now_ms)
+    since_ms = said.since_ms
+    if since_ms is None:
+        is_same = before is not None and before.held_by is CauseKind.RESUMPTION
+        since_ms = before.since_ms if before is not None and is_same else now_ms
+    return Pause(since_ms, said.reason, CauseKind.RESUMPTION, paths.deletions_paused())
 
 
-def _unknown(turn: Turn) -> znodes.DeletionsPaused | None:
-    context = turn.context
-    why, before = context.dynamic.deletion_unknown, context.paused
-    if why is None:
+def _own(context: Context) -> Pause | None:
+    """The pause that the controller holds itself, because it cannot tell whether topics may be deleted."""
+    unknown = context.dynamic.deletion_unknown
+    if unknown is None:
         return None
-    reason = f"whether topics may be deleted is not known until the brokers' configuration is written again: {why}"
-    return znodes.DeletionsPaused(turn.now_ms if before is None else before.since_ms, reason)
+    return Pause(unknown.since_ms, unknown.why, CauseKind.CONFIGURATION, unknown.path)
+
+
+def pauses(context: Context) -> tuple[Pause, ...]:
+    """Everything that has to end before deletions go on; empty where they are not paused."""
+    paused, own = context.paused, _own(context)
+    if paused is None:
+        return ()
+    return (paused,) if own is None or paused.held_by is own.held_by else (paused, own)
 
 
 # --- what had begun -----------------------------------------------------------------------------------------------

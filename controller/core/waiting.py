@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from controller.core.context import Context
-from controller.core.deletion_memory import METADATA_CACHE, Deletion, Mark
+from controller.core.deletion_memory import METADATA_CACHE, PAUSES, Deletion, Mark
 from controller.core.endpoints import is_spoken
 from controller.core.topic import Partition
 from controller.core.transitions import ReplicaState
@@ -33,7 +33,10 @@ class Wait:
     broker: BrokerId | None = None
     attempts: int = 0
     last_error: str | None = None
+    """What the broker, or ZooKeeper, answered last; None where the last answer was no error."""
     next_try_ms: int | None = None
+    last_error_ms: int | None = None
+    """When."""
 
 
 def waits(context: Context, topic: str) -> tuple[Wait, ...]:
@@ -66,7 +69,7 @@ _TELLING: Final = (
     CauseKind.BROKER_ERROR,
     CauseKind.TOMBSTONE_ANSWER,
     CauseKind.ANSWER,
-    CauseKind.RESUMPTION,
+    *PAUSES,
 )
 """Causes that say more than that other replicas are waited for, the most telling first."""
 
@@ -93,13 +96,22 @@ def oldest(context: Context) -> Oldest | None:
     if deletion is None:
         mark = context.marks[topic]
         return Oldest(topic, _marked_since_ms(context, topic, mark), mark.held_by, None)
-    rows = [*islice(_causes(context, topic, deletion), _ROWS_LOOKED_AT), *_troubled(context, topic, deletion)]
-    rows = [row for row in rows if row.waiting_for is not CauseKind.DONE]
-    if not rows:
+    first = first_wait(context, topic, _ROWS_LOOKED_AT)
+    if first is None:
         return Oldest(topic, deletion.marked_at_ms, CauseKind.OTHER_REPLICAS, None)
-    ranks = {reason: rank for rank, reason in enumerate(_TELLING)}
-    first = min(rows, key=lambda row: ranks.get(row.waiting_for, len(ranks)))
     return Oldest(topic, deletion.marked_at_ms, first.waiting_for, first.broker)
+
+
+def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
+    """The cause that a person would name first, of so many replicas and as many that met a problem; None where none of
+    these waits."""
+    deletion = context.deletions.get(topic)
+    if deletion is None:
+        return next(iter(waits(context, topic)), None)
+    rows = (*islice(_causes(context, topic, deletion), at_most), *_troubled(context, topic, deletion, at_most))
+    ranks = {reason: rank for rank, reason in enumerate(_TELLING)}
+    waiting = (row for row in rows if row.waiting_for is not CauseKind.DONE)
+    return min(waiting, key=lambda row: ranks.get(row.waiting_for, len(ranks)), default=None)
 
 
 def _oldest_topic(context: Context) -> str | None:
@@ -109,9 +121,9 @@ def _oldest_topic(context: Context) -> str | None:
     return min(ages)[1] if ages else None
 
 
-def _troubled(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
+def _troubled(context: Context, topic: str, deletion: Deletion, at_most: int) -> Iterator[Wait]:
     """Some of the replicas that met a problem."""
-    for number, broker in islice(deletion.problems, _ROWS_LOOKED_AT):
+    for number, broker in islice(deletion.problems, at_most):
         topic_partition = TopicPartition(topic, number)
         partition = context.partition(topic_partition)
         if partition is not None and partition.replicas.get(broker) is not ReplicaState.DELETION_SUCCESSFUL:
@@ -159,16 +171,18 @@ def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> 
             attempts=problem.attempts if problem else 1,
             last_error=problem.what if problem else None,
             next_try_ms=None if context.paused else deletion.retry_at_ms,
+            last_error_ms=problem.last_ms if problem else None,
         )
     if not owing:
         problem = deletion.znode_problem
         yield Wait(
             topic,
-            CauseKind.ZNODES if context.paused is None else CauseKind.RESUMPTION,
+            CauseKind.ZNODES if context.paused is None else context.paused.held_by,
             since_ms,
             attempts=problem.attempts if problem else 1,
             last_error=problem.what if problem else None,
             next_try_ms=None if context.paused else deletion.retry_at_ms,
+            last_error_ms=problem.last_ms if problem else None,
         )
 
 
@@ -186,6 +200,7 @@ def _replica(
         problem.attempts if problem else deletion.attempts,
         problem.what if problem else None,
         deletion.retry_at_ms if waiting_for is CauseKind.BROKER_ERROR else None,
+        problem.last_ms if problem else None,
     )
 
 
@@ -206,7 +221,7 @@ def _reason(
     if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED:
         return CauseKind.ANSWER, deletion.asked_at_ms or queued_ms
     if context.paused is not None:
-        return CauseKind.RESUMPTION, max(context.paused.since_ms or queued_ms, queued_ms)
+        return context.paused.held_by, max(context.paused.since_ms, queued_ms)
     problem = deletion.problems.get((topic_partition.partition, broker))
     if problem is not None:
         return CauseKind.BROKER_ERROR, problem.since_ms

@@ -165,7 +165,7 @@ class AdminPages:
         return json_reply(
             {
                 "controller_id": context.config.controller_id,
-                "topics": {topic: [_wait(each) for each in found] for topic, found in shown.items()},
+                "topics": {topic: [_wait(context, each) for each in found] for topic, found in shown.items()},
                 "not_shown": len(marked_topics(context)) - len(shown),
             }
         )
@@ -179,13 +179,13 @@ class AdminPages:
         found = waits(context, topic)
         if not found and topic not in context.deletions:
             return json_reply({"error": f"topic {topic!r} is not queued for deletion"}, 404)
-        return json_reply({"topic": topic, "waits": [_wait(each) for each in found]})
+        return json_reply({"topic": topic, "waits": [_wait(context, each) for each in found]})
 
 
-def _wait(wait: Wait) -> dict[str, object]:
+def _wait(context: Context, wait: Wait) -> dict[str, object]:
     return {
         "waiting_for": wait.waiting_for.name,
-        "meaning": meaning(wait.waiting_for, wait.topic, wait.broker),
+        "meaning": meaning(context, wait),
         "partition": wait.partition,
         "broker": wait.broker,
         "since_ms": wait.since_ms,

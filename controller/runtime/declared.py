@@ -76,7 +76,10 @@ CONTROLLER_GAUGES: Final = {
         "Registered brokers whose metadata cache has not been compared with ZooKeeper yet, or could not be seen whole",
     ),
     "deletions_paused": Metric(
-        "lethe_controller_deletions_paused", Kind.GAUGE, "1 while deletions are paused by /lethe/deletions_paused"
+        "lethe_controller_deletions_paused",
+        Kind.GAUGE,
+        "1 while deletions are paused: by /lethe/deletions_paused, or by the controller itself while the brokers' "
+        "configuration does not say whether topics may be deleted. `lethe explain --all` says which",
     ),
 }
 """Field of `controller.core.gauges.Gauges` to its metric; all are 0 where this controller is not the active one."""

@@ -3,7 +3,10 @@
     {"version": 1,                      raised when a key changes its meaning or goes; keys may be added
      "controller": 1000, "epoch": 7, "at_ms": ...,
      "delete_topic_enable": true,
-     "paused": null                     or {"since_ms": ..., "reason": "..."}
+     "paused": null                     or the first of:
+     "pauses": [...]                    what has to end before deletions go on:
+                                        {"cause": "RESUMPTION", "meaning": "...", "since_ms": ..., "reason": "...",
+                                         "path": "/lethe/deletions_paused", "unblock": "..."}
      "owed": [...],                     brokers that have not answered the tombstones of topics whose znodes are gone
      "topics": [...], "not_shown": 0}   marked topics that are left out; those that are held come first, then the oldest
 
@@ -14,14 +17,14 @@
     a topic
     {"topic": "orders", "marked": true, "marked_since_ms": ...,
      "phase": "held"                    or "queued", "started", "acknowledged" (every replica is deleted)
-     "held_by": null                    or PAUSED, REASSIGNMENT, UNREADABLE, DISABLED, NO_TOPIC, NOT_CHOSEN
+     "held_by": null                    or a `held_code` of `protocol.causes`: PAUSED, CONFIGURATION, REASSIGNMENT, ...
      "replicas": [...], "replicas_not_shown": 0,
      "causes": [...]}                   the same in groups, without what is done
 
     a replica; without `partition` it is about a broker's metadata cache, without `broker` too about the topic
     {"partition": 0, "broker": 3, "state": "DELETION_STARTED", "since_ms": ...,
      "waiting_for": "ANSWER",           a name of `protocol.causes.CauseKind`
-     "attempts": 1, "last_error": null, "next_try_ms": null, "unblock": "..."}
+     "attempts": 1, "last_error": null, "last_error_ms": null, "next_try_ms": null, "unblock": "..."}
 
     a cause
     {"cause": "ANSWER", "meaning": "...", "broker": 3, "partitions": "0-3,7", "replicas": 5, "since_ms": ...,
@@ -35,11 +38,13 @@ costs the controller no more than some hundredths of a second.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from controller.core.context import Context
-from controller.core.deletion_memory import Deletion
+from controller.core.deletion_memory import Deletion, Pause
+from controller.core.pausing import pauses
 from controller.core.waiting import Wait, all_rows, marked_since_ms, marked_topics
 from controller.runtime.brokers import ChannelProblem
 from protocol import causes
@@ -122,6 +127,7 @@ def _owed(context: Context, problems: Problems, now_ms: int, topic: str | None =
             attempts=1 if problem is None else problem.attempts,
             last_error=None if problem is None else problem.what,
             next_try_ms=debtor.retry_at_ms,
+            last_error_ms=None if problem is None else problem.last_ms,
         )
         if problem is None or broker in problems:
             wait = _sharpened(wait, problems, now_ms)
@@ -135,21 +141,34 @@ def _owed(context: Context, problems: Problems, now_ms: int, topic: str | None =
                 "attempts": wait.attempts,
                 "last_error": wait.last_error,
                 "next_try_ms": wait.next_try_ms,
-                "unblock": _unblock(wait),
+                "unblock": _unblock(context, wait),
             }
         )
     return found
 
 
 def _head(context: Context, now_ms: int) -> dict[str, JsonValue]:
-    paused = context.paused
+    shown = [pause_document(pause) for pause in pauses(context)]
     return {
         "version": VERSION,
         "controller": context.config.controller_id,
         "epoch": context.epoch,
         "at_ms": now_ms,
         "delete_topic_enable": context.delete_topic_enable,
-        "paused": None if paused is None else {"since_ms": paused.since_ms, "reason": paused.reason},
+        "paused": shown[0] if shown else None,
+        "pauses": [*shown],
+    }
+
+
+def pause_document(pause: Pause) -> dict[str, JsonValue]:
+    """Why deletions are paused, and what would end that."""
+    return {
+        "cause": pause.held_by.name,
+        "meaning": causes.sentence(pause.held_by, "", path=pause.path),
+        "since_ms": pause.since_ms,
+        "reason": pause.reason,
+        "path": pause.path,
+        "unblock": causes.remedy(pause.held_by, "", path=pause.path),
     }
 
 
@@ -176,7 +195,7 @@ def _topic(context: Context, topic: str, problems: Problems, now_ms: int) -> Jso
         "held_by": None if mark is None else mark.held_by.held_code,
         "replicas": [_row(context, row) for row in rows[:MAX_ROWS]],
         "replicas_not_shown": max(0, len(rows) - MAX_ROWS),
-        "causes": [_cause(group) for group in _groups([*rows, *_half_deleted(context, topic)])],
+        "causes": [_cause(context, group) for group in _groups([*rows, *_half_deleted(context, topic)])],
     }
 
 
@@ -187,18 +206,24 @@ def _phase(deletion: Deletion) -> str:
 
 
 def _sharpened(wait: Wait, problems: Problems, now_ms: int) -> Wait:
-    """What the channel met is why there is no answer."""
+    """What the broker itself answered last, and what its channel has met since: both are why it is waited for."""
     if wait.waiting_for not in _ANSWERS or wait.broker is None:
         return wait
+    said = []
+    if wait.last_error is not None:
+        ago = "" if wait.last_error_ms is None else f" {_seconds(wait.last_error_ms, now_ms)} s ago"
+        said.append(f"it answered{ago}: {wait.last_error}")
     problem = problems.get(wait.broker)
     if problem is not None:
-        seconds = problem.lasts_ms // 1000
-        what = f"{problem.what} ({problem.reason}; {problem.attempts} attempts in {seconds} s)"
-    else:
-        what = f"the broker has not answered for {max(0, now_ms - wait.since_ms) // 1000} s"
-    return Wait(
-        wait.topic, wait.waiting_for, wait.since_ms, wait.partition, wait.broker, wait.attempts, what, wait.next_try_ms
-    )
+        lasts_s = problem.lasts_ms // 1000
+        said.append(f"{problem.what} ({problem.reason}; {problem.attempts} attempts in {lasts_s} s)")
+    elif not said:
+        said.append(f"the broker has not answered for {_seconds(wait.since_ms, now_ms)} s")
+    return replace(wait, last_error="; since then: ".join(said))
+
+
+def _seconds(at_ms: int, now_ms: int) -> int:
+    return max(0, now_ms - at_ms) // 1000
 
 
 def _half_deleted(context: Context, topic: str) -> list[Wait]:
@@ -225,13 +250,15 @@ def _row(context: Context, wait: Wait) -> JsonValue:
         "waiting_for": wait.waiting_for.name,
         "attempts": wait.attempts,
         "last_error": wait.last_error,
+        "last_error_ms": wait.last_error_ms,
         "next_try_ms": wait.next_try_ms,
-        "unblock": _unblock(wait),
+        "unblock": _unblock(context, wait),
     }
 
 
-def _unblock(wait: Wait) -> str | None:
-    return causes.remedy(wait.waiting_for, wait.topic, broker=wait.broker) or None
+def _unblock(context: Context, wait: Wait) -> str | None:
+    path = path_of(context, wait.waiting_for)
+    return causes.remedy(wait.waiting_for, wait.topic, broker=wait.broker, path=path) or None
 
 
 # --- in groups ----------------------------------------------------------------------------------------------------
@@ -246,14 +273,14 @@ def _groups(rows: Sequence[Wait]) -> list[list[Wait]]:
     return list(found.values())
 
 
-def _cause(group: list[Wait]) -> JsonValue:
+def _cause(context: Context, group: list[Wait]) -> JsonValue:
     first = group[0]
     partitions = [row.partition for row in group if row.partition is not None]
     ranges = partition_ranges(partitions) if partitions else ""
     tries = [row.next_try_ms for row in group if row.next_try_ms is not None]
     return {
         "cause": first.waiting_for.name,
-        "meaning": meaning(first.waiting_for, first.topic, first.broker, ranges),
+        "meaning": meaning(context, first, ranges),
         "broker": first.broker,
         "partitions": ranges or None,
         "replicas": len(partitions),
@@ -261,11 +288,17 @@ def _cause(group: list[Wait]) -> JsonValue:
         "attempts": max(row.attempts for row in group),
         "last_error": first.last_error,
         "next_try_ms": min(tries, default=None),
-        "unblock": _unblock(first),
+        "unblock": _unblock(context, first),
     }
 
 
-def meaning(kind: CauseKind, topic: str, broker: BrokerId | None, ranges: str = "") -> str:
+def meaning(context: Context, wait: Wait, ranges: str = "") -> str:
     """The cause's sentence without the topic, and without the times and errors that stand beside it."""
     partitions = f"partitions {ranges}" if ranges else ""
-    return causes.sentence(kind, topic, broker=broker, partitions=partitions)
+    path = path_of(context, wait.waiting_for)
+    return causes.sentence(wait.waiting_for, wait.topic, broker=wait.broker, partitions=partitions, path=path)
+
+
+def path_of(context: Context, kind: CauseKind) -> str | None:
+    """The znode that is to be repaired; None where the cause is about none, or does not name it."""
+    return next((pause.path for pause in pauses(context) if pause.held_by is kind), None)

@@ -142,10 +142,10 @@ def are_of_tenures() -> Column:
 
 def tenure_lines(events: DataFrame) -> DataFrame:
     """lethe.election, and the lethe.event that deletions are PAUSED or RESUMED, which has no epoch: controller, epoch,
-    at, seq, id, what, taken_from, reason, tenure_ms, loading_ms."""
+    at, seq, id, what, taken_from, reason, held_by, tenure_ms, loading_ms."""
     lines = events.where(are_of_tenures())
     return (
-        _parsed(lines, "what", "epoch", "taken_from", "reason", "tenure_ms", "loading_ms")
+        _parsed(lines, "what", "epoch", "taken_from", "reason", "held_by", "tenure_ms", "loading_ms")
         .select(
             _number_after("subject", "controller/").alias("controller"),
             F.col("said.epoch").try_cast("int").alias("epoch"),
@@ -155,6 +155,7 @@ def tenure_lines(events: DataFrame) -> DataFrame:
             F.col("said.what").alias("what"),
             F.col("said.taken_from").try_cast("int").alias("taken_from"),
             F.col("said.reason").alias("reason"),
+            F.col("said.held_by").alias("held_by"),
             *(_up_to(LONGEST_MS, name).alias(name) for name in ("tenure_ms", "loading_ms")),
         )
         .where("controller is not null and what is not null and at is not null")

@@ -156,7 +156,12 @@ def _of_brokers(replicas: DataFrame) -> DataFrame:
 def _holding() -> Column:
     held_by = F.try_element_at("held", F.lit(-1))["held_by"]
     znode = F.concat(F.lit(f"{paths.BROKER_TOPICS}/"), F.col("topic"))
-    named = F.coalesce(*(F.when(held_by == name, cause(kind, path=znode)) for name, kind in HELD_BY.items()))
+    named = F.coalesce(
+        *(
+            F.when(held_by == name, cause(kind, path=znode if kind is CauseKind.READABLE_ZNODE else None))
+            for name, kind in HELD_BY.items()
+        )
+    )
     return only_if(F.col("phase") == "held", F.coalesce(named, cause(CauseKind.HELD, detail=held_by)))
 
 
@@ -190,11 +195,13 @@ def _finishing() -> Column:
 def _unless_paused(rows: DataFrame, tenures: DataFrame) -> DataFrame:
     """With the pause among the causes, if there is one: no controller removes znodes then."""
     newest = tenures.where(F.col("active_at").isNotNull()).agg(
-        F.max_by(F.struct("paused_at", "resigned_at"), F.struct("epoch", "active_at")).alias("tenure")
+        F.max_by(F.struct("paused_at", "paused_by", "resigned_at"), F.struct("epoch", "active_at")).alias("tenure")
     )
     is_paused = F.col("tenure.paused_at").isNotNull() & F.col("tenure.resigned_at").isNull()
     others = F.filter("causes", lambda each: each["rank"] != CauseKind.ZNODES.rank)
-    causes = F.when(is_paused, F.concat(F.array(cause(CauseKind.RESUMPTION)), others)).otherwise(F.col("causes"))
+    is_own = F.col("tenure.paused_by") == F.lit(CauseKind.CONFIGURATION.held_code)
+    pause = F.when(is_own, cause(CauseKind.CONFIGURATION)).otherwise(cause(CauseKind.RESUMPTION))
+    causes = F.when(is_paused, F.concat(F.array(pause), others)).otherwise(F.col("causes"))
     return rows.join(F.broadcast(newest), F.lit(True), "left").withColumn("causes", causes).drop("tenure")
 
 

@@ -39,7 +39,7 @@ def controller_tenures(events: DataFrame) -> DataFrame:
             F.max("loading_ms").alias("loading_ms"),
             F.max("tenure_ms").alias("tenure_ms"),
             F.max(F.when(~is_of_pause, F.col("reason"))).alias("reason"),
-            F.max(F.when(is_of_pause, F.struct("at", "seq", "id", "what"))).alias("last_pause"),
+            F.max(F.when(is_of_pause, F.struct("at", "seq", "id", "what", "held_by"))).alias("last_pause"),
             F.min("at").alias("began_at"),
         )
     )
@@ -53,9 +53,12 @@ def controller_tenures(events: DataFrame) -> DataFrame:
     followed = tenures.withColumn("elected_at", elected_at).withColumn("next", F.lead("elected_at").over(by_epoch))
     until_next = F.when(F.col("resigned_at").isNull(), ms_between(F.col("elected_at"), F.col("next")))
     ended = F.coalesce("tenure_ms", ms_between(F.col("elected_at"), F.col("resigned_at")), until_next)
-    paused_at = F.when(is_paused, F.col("last_pause")["at"])
+    paused = {
+        "paused_at": F.when(is_paused, F.col("last_pause")["at"]),
+        "paused_by": F.when(is_paused, F.col("last_pause")["held_by"]),
+    }
     return to_schema(
-        followed.withColumns({"tenure_ms": ended, "paused_at": paused_at, "day": F.to_date("elected_at")}),
+        followed.withColumns({"tenure_ms": ended, **paused, "day": F.to_date("elected_at")}),
         schemas.CONTROLLER_TENURES,
     )
 

@@ -164,7 +164,7 @@ async def test_causes_that_are_brokers(zookeeper_chroot: str) -> None:
             await names(session, "dead", ("broker_to_return", 3), controller=asked_controller)
         lethe = Lethe(cluster.zookeeper_connect)
         ran = await lethe("explain", "dead", "--without-controller")
-        assert ran.code == 0
+        assert ran.code == Exit.WAITS
         assert "dead waits for broker 3, which is not registered in ZooKeeper: start broker 3 with its disks" in ran.out
         backlog = await lethe("explain", "--all", "--json")
         assert {"erring", "disk", "dead"} <= {topic["topic"] for topic in backlog.data["topics"]}
@@ -271,3 +271,42 @@ async def test_a_deletion_that_is_disabled(zookeeper_chroot: str) -> None:
         await apply(session, Create(paths.config_broker_default(), config))
         answer = await names(session, "orders", disabled)
         assert paths.config_broker_default() in "\n".join(answer.lines)
+
+
+@pytest.mark.parametrize("where", ["default", "own"])
+async def test_a_pause_that_the_controller_holds_itself(zookeeper_chroot: str, where: str) -> None:
+    settings = ClusterSettings(controllers=1, brokers=1, zookeeper_connect=zookeeper_chroot, session_timeout_ms=4_000)
+    async with LocalCluster(settings) as cluster, cluster.session() as session:
+        controller = await cluster.active_controller()
+        await create(session, cluster, orders=((1,),))
+        await controller.stop()
+        path = paths.config_broker_default() if where == "default" else paths.config_broker(controller.id)
+        await session.ensure_path(path)
+        await apply(session, SetData(path, b"{", ANY_VERSION))
+        await controller.start()
+        await cluster.active_controller()
+        lethe = Lethe(cluster.zookeeper_connect)
+        said = f"wait for the brokers' configuration {path} to be readable"
+        helps = f"repair or remove the znode {path}, then have the controller read it again: lethe controller-resign"
+
+        waited = await lethe("topics", "delete", "--topic", "orders", "--wait", "--timeout-ms", "2000")
+        assert waited.code == Exit.TIMED_OUT
+        one, backlog, resumed = [
+            await lethe(*words)
+            for words in (("explain", "orders"), ("explain", "--all", "--json"), ("topics", "resume-deletions"))
+        ]
+        assert (one.code, backlog.code, resumed.code) == (Exit.WAITS, Exit.WAITS, Exit.WAITS)
+        for text in (waited.out, waited.err, one.out, resumed.out):
+            shown = " ".join(text.split()).replace("waits for", "wait for")
+            assert said in shown
+            assert helps in shown
+        (topic,) = backlog.data["topics"]
+        assert [cause["cause"] for cause in topic["causes"]] == ["configuration"]
+        unasked = await lethe("explain", "orders", "--without-controller")
+        assert "orders may " + said in unasked.out
+        assert unasked.code == Exit.WAITS
+
+        await apply(session, Delete(path))
+        resigned = await lethe("controller-resign")
+        assert resigned.code == 0, resigned.err
+        await until(lambda: has_gone(session, "orders"), lambda: "orders is gone")

@@ -88,8 +88,8 @@ class Journal:
         source, subject = f"/lethe/controller/{controller}", f"controller/{controller}"
         self.line(at, source, "election", subject, what=what, epoch=epoch, **data)
 
-    def pause(self, at: int, controller: int, what: str = "deletions are paused") -> None:
-        said = {"what": what, "reason": "an audit", "topics": 1, "partitions": 2}
+    def pause(self, at: int, controller: int, what: str = "deletions are paused", **more: str) -> None:
+        said = {"what": what, "reason": "an audit", "topics": 1, "partitions": 2, **more}
         self.line(at, f"/lethe/controller/{controller}", "event", f"controller/{controller}", **said)
 
 

@@ -107,7 +107,9 @@ def controller_tenures(lines: Iterable[Line]) -> Iterator[Row]:
     for line, said in in_order(lines):
         epoch, what = number(said.get("epoch")), said.get("what")
         if line.type == "event" and what in _PAUSES and line.subject in newest:
-            newest[line.subject]["paused"] = line.time_ms if what == _PAUSES[0] else None
+            is_paused = what == _PAUSES[0]
+            newest[line.subject]["paused"] = line.time_ms if is_paused else None
+            newest[line.subject]["paused_by"] = said.get("held_by") if is_paused else None
         if line.type != "election" or epoch is None or what not in ("elected", "active", "resigned"):
             continue
         key = (int(line.subject.rpartition("/")[2]), epoch)
@@ -133,6 +135,7 @@ def controller_tenures(lines: Iterable[Line]) -> Iterator[Row]:
             "active_at": text(tenure.get("active")),
             "resigned_at": text(tenure.get("resigned")),
             "paused_at": text(tenure.get("paused")),
+            "paused_by": tenure.get("paused_by"),
             "taken_from": tenure.get("taken_from"),
             "loading_ms": tenure.get("loading_ms"),
             "tenure_ms": gap(tenure["at"], end) if lasted is None else lasted,

@@ -13,7 +13,7 @@ from pipeline.transforms.span_heads import span_heads
 from pipeline.transforms.spans import deletion_spans
 from pipeline.transforms.stuck import stuck_now
 from pipeline.transforms.tenures import controller_tenures
-from protocol.causes import CauseKind, remedy
+from protocol.causes import CauseKind, remedy, sentence
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -77,6 +77,11 @@ def test_a_pause_holds_what_was_queued_before_it(spark: SparkSession) -> None:
     assert stuck() == going_on
     journal.pause(120_000, 1003)
     assert stuck()["begun"] == (PAUSED, RESUME)
+    # The pause that the controller holds itself is told apart from one that somebody has ordered.
+    journal.pause(125_000, 1003, held_by="CONFIGURATION")
+    own = sentence(CauseKind.CONFIGURATION, ""), remedy(CauseKind.CONFIGURATION, "")
+    assert stuck()["begun"] == own
+    assert stuck()["znodes"] == own
     journal.pause(130_000, 1003, "deletions go on")
     assert stuck() == going_on
     journal.lines.pop()

@@ -93,7 +93,11 @@ async def test_a_snapshot_and_then_what_changes(scene: Scene) -> None:
         while not card["waits"] or reader.model["lists"]["brokers"]["rows"].get("4", {}).get("replicas") != 6:
             await reader.next()
             card = reader.model["lists"]["started"]["rows"][waiting[0]]
-        assert (card["replicas"], card["broker"], card["note"]) == (4, 4, "not registered in ZooKeeper")
+        assert (card["replicas"], card["broker"], card["note"]) == (
+            4,
+            4,
+            "waits for broker 4, which is not registered in ZooKeeper",
+        )
         assert reader.model["lists"]["brokers"]["rows"]["4"]["status"] == "not registered"
         assert reader.model["lists"]["tenures"]["count"] == 1
         assert set(reader.names) == {"snapshot", "delta"}

@@ -92,8 +92,8 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
 
 def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -> bool:
     match held_by:
-        case CauseKind.RESUMPTION:
-            return context.paused is not None
+        case CauseKind.RESUMPTION | CauseKind.CONFIGURATION:
+            return context.paused is not None and context.paused.held_by is held_by
         case CauseKind.READABLE_ZNODE:
             return not incarnation.readable
         case CauseKind.REASSIGNMENT:

@@ -189,9 +189,9 @@ function showController(controller) {
     const count = `${owing.topics} topic${owing.topics === 1 ? "" : "s"}`;
     notices.push(make("p", "notice attention", `Broker ${owing.broker} has not confirmed since ${clock(owing.since_ms)} that its metadata cache has dropped ${count}, which are gone otherwise.`));
   }
-  if (controller.paused) {
-    const why = controller.paused.reason ? `: ${controller.paused.reason}` : "";
-    notices.push(make("p", "notice attention", "Deletions are paused", controller.paused.since_ms ? ` since ${clock(controller.paused.since_ms)}` : "", why, "."));
+  for (const pause of controller.pauses ?? []) {
+    const why = pause.reason ? ` (${pause.reason})` : "";
+    notices.push(make("p", "notice attention", "Every marked topic ", pause.meaning, `, since ${clock(pause.since_ms)}`, why, ". What helps: ", pause.unblock, "."));
   }
   if (controller.leads && !controller.delete_topic_enable) notices.push(make("p", "notice attention", "delete.topic.enable is false: markers are removed, topics stay."));
   const before = at("notices").textContent;

@@ -78,7 +78,7 @@ export function fillCard(card, phase, row) {
   const name = make("span", "topic", card.dataset.topic);
   name.title = card.dataset.topic;
   const parts = [name, make("span", "meta", make("span", "size", size), time)];
-  const note = row.note && row.broker !== null && row.broker !== undefined ? `broker ${row.broker}: ${row.note}` : row.note;
+  const note = row.note;
   if (note || row.waits) parts.push(make("span", row.waits ? "note" : "note soft", note || "waits"));
   const bar = make("i", "share");
   bar.style.setProperty("--share", share);

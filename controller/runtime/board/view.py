@@ -8,24 +8,25 @@ read before is shown again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 from typing import Final
 
 from adapters.clock import Clock
 from controller.core.context import Context
-from controller.core.deletion_memory import Mark, Stage
+from controller.core.deletion_memory import Stage
+from controller.core.pausing import pauses
 from controller.core.power_view import PowerView
 from controller.core.transitions import ReplicaState
-from controller.core.waiting import marked_since_ms
+from controller.core.waiting import Wait, first_wait, marked_since_ms
 from controller.runtime.board.document import Document, Row, Rows
 from controller.runtime.board.state import MAX_TEXT, BoardState, Going, Phase
 from controller.runtime.brokers import ChannelProblem
+from controller.runtime.explanation import path_of, pause_document
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ChannelView
 from controller.runtime.sessions import SessionKeeper
 from protocol.causes import CauseKind, sentence
 from protocol.journal import JsonValue
-from protocol.vocabulary import BrokerId, PartitionReplica
+from protocol.vocabulary import BrokerId
 
 CARDS: Final = 60
 """Topics shown of each column."""
@@ -85,7 +86,6 @@ class BoardView:
 
     def _controller(self, stepping: bool) -> JsonValue:
         context, sessions, power = self._loop.context, self._sessions, self.power()
-        paused = context.paused
         return {
             "id": context.config.controller_id,
             "role": context.role.value,
@@ -96,12 +96,12 @@ class BoardView:
             "active_url": self.leader_url,
             "refusal": context.refusal,
             "power": (power.reason or power.note) if context.is_leading else None,
-            "paused": None if paused is None else {"since_ms": paused.since_ms, "reason": paused.reason[:MAX_TEXT]},
             "owed": [
                 {"broker": broker, "topics": len(debtor.topics), "since_ms": debtor.since_ms}
                 for broker, debtor in ([] if stepping else list(context.owed.items())[:MAX_OWING])
                 if broker in context.brokers
             ],
+            "pauses": [pause_document(pause) for pause in pauses(context)],
             "delete_topic_enable": context.delete_topic_enable,
             "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],
             "topics": len(context.topics),
@@ -141,34 +141,7 @@ class BoardView:
         if stepping:
             known = self._lists.get(going.phase.value, Rows()).rows.get(going.topic)
             return row if known is None else {**known, **row}
-        return row | self._details(going.topic)
-
-    def _details(self, topic: str) -> dict[str, JsonValue]:
-        context = self._loop.context
-        mark, deletion = context.marks.get(topic), context.deletions.get(topic)
-        if deletion is None:
-            since_ms = marked_since_ms(context, topic)
-            held = {} if since_ms is None else {"since_ms": since_ms}
-            return {**held, "waits": mark is not None, "note": mark and _why_held(topic, mark), "broker": None}
-        found: dict[str, JsonValue] = {
-            "since_ms": deletion.marked_at_ms,
-            "done": deletion.by_state.get(ReplicaState.DELETION_SUCCESSFUL, 0),
-            "waits": deletion.ineligible,
-            "note": None,
-            "broker": None,
-        }
-        if deletion.znode_problem is not None:
-            found["note"] = deletion.znode_problem.what[:MAX_TEXT]
-        elif deletion.ineligible:
-            found |= _in_the_way(context, topic)
-            if found["note"] is None and deletion.problems:
-                (_, broker), problem = next(reversed(deletion.problems.items()))
-                found |= {"note": problem.what[:MAX_TEXT], "broker": broker}
-        elif deletion.acknowledged_at_ms is not None:
-            owing = next((broker for broker, sent in deletion.tombstones.items() if not sent.acknowledged), None)
-            if owing is not None:
-                found |= {"note": "its metadata cache may still show it", "broker": owing}
-        return found
+        return row | details(self._loop.context, going.topic)
 
     # --- brokers ------------------------------------------------------------------------------------------------------
 
@@ -201,25 +174,35 @@ class BoardView:
         return Rows(len(ids), rows)
 
 
-def _why_held(topic: str, mark: Mark) -> str:
-    why = sentence(mark.held_by, topic, detail=mark.last_error)
-    return (f"out of service, {why}" if mark.held_by is CauseKind.READABLE_ZNODE else why)[:MAX_TEXT]
+def details(context: Context, topic: str) -> dict[str, JsonValue]:
+    """What the core knows of a marked topic: `cause` is a name of `protocol.causes`, `note` its sentence."""
+    mark, deletion = context.marks.get(topic), context.deletions.get(topic)
+    wait = first_wait(context, topic, _REPLICAS_LOOKED_AT)
+    found: dict[str, JsonValue] = {
+        "waits": mark is not None,
+        "cause": None if wait is None else wait.waiting_for.name,
+        "note": None if wait is None else _note(context, wait),
+        "broker": None if wait is None else wait.broker,
+    }
+    if (since_ms := marked_since_ms(context, topic)) is not None:
+        found["since_ms"] = since_ms
+    if deletion is not None:
+        found["done"] = deletion.by_state.get(ReplicaState.DELETION_SUCCESSFUL, 0)
+        found["waits"] = deletion.ineligible or context.paused is not None
+    return found
 
 
-def _in_the_way(context: Context, topic: str) -> dict[str, JsonValue]:
-    """The first of its replicas, of some, whose broker cannot be asked."""
-    for replica in islice(context.replicas_of(topic), _REPLICAS_LOOKED_AT):
-        if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
-            continue
-        if replica.broker not in context.brokers:
-            return {"note": "not registered in ZooKeeper", "broker": replica.broker}
-        if _on_failed_directory(context, replica):
-            return {"note": "its log directory has failed", "broker": replica.broker}
-    return {}
+_USUAL: Final = (CauseKind.ANSWER, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.ZNODES)
+"""What every deletion waits for, for a moment."""
 
 
-def _on_failed_directory(context: Context, replica: PartitionReplica) -> bool:
-    return context.has_failed_directory(replica.topic_partition, replica.broker)
+def _note(context: Context, wait: Wait) -> str | None:
+    """What is in the way, in a sentence; None where nothing is."""
+    if wait.waiting_for in _USUAL and wait.last_error is None:
+        return None
+    path = path_of(context, wait.waiting_for)
+    why = sentence(wait.waiting_for, wait.topic, broker=wait.broker, path=path, detail=wait.last_error)
+    return (f"out of service, {why}" if wait.waiting_for is CauseKind.READABLE_ZNODE else why)[:MAX_TEXT]
 
 
 def _tenure(tenure: object) -> Row:

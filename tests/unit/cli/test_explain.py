@@ -76,7 +76,7 @@ def test_an_address_of_a_controller_that_is_none(url: str) -> None:
 async def test_a_marked_topic_without_controller_and_broker(alone: FakeSession) -> None:
     await mark(alone, "orders")
     answer = await explained(alone, "orders")
-    assert answer.exit is Exit.OK
+    assert answer.exit is Exit.WAITS
     text = "\n".join(answer.lines)
     assert "orders waits for a controller: none is active: start one" in text
     assert "orders waits for broker 1, which is not registered in ZooKeeper: start broker 1 with its disks" in text
@@ -138,7 +138,7 @@ async def test_watching_ends_when_nobody_reads_any_more(alone: FakeSession, monk
     ):
         patch.setattr(sys, "stdout", closed)
         answers.append(await watched(lambda: explained(alone, "orders"), interval_ms=1, as_json=True))
-    assert [answer.exit for answer in answers] == [Exit.OK]
+    assert [answer.exit for answer in answers] == [Exit.WAITS]
 
 
 def test_what_explain_says() -> None:

@@ -14,6 +14,7 @@ from cli.deletion_show import Detail
 from cli.deletion_wait import wait_until_gone
 from cli.topics_create import Wanted, creation
 from cli.topics_delete import deletion, selected
+from protocol.causes import CauseKind, remedy, sentence
 from protocol.vocabulary import Broker, BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
@@ -32,6 +33,8 @@ from survey.views import (
 )
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, elect
+
+AWAY = f"{sentence(CauseKind.BROKER_TO_RETURN, '', broker=2)}: {remedy(CauseKind.BROKER_TO_RETURN, '', broker=2)}"
 
 
 @pytest.fixture
@@ -189,7 +192,7 @@ async def test_waiting_gives_up_and_says_what_for(cluster: FakeSession) -> None:
     answer = await deletion(cluster, ["orders"], ask=Stage(cluster), timeout_ms=1)
     assert answer.exit is Exit.TIMED_OUT
     assert answer.tables[0].rows[0][1] == "waiting"
-    assert ("1", "broker 2 to come back", "orders") in answer.tables[1].rows
+    assert ("1", AWAY, "orders") in answer.tables[1].rows
     assert answer.lines[0].startswith("0 of 1 topic deleted after ")
 
 
@@ -198,7 +201,7 @@ async def test_waiting_names_a_log_directory_that_has_failed(cluster: FakeSessio
     answer = await deletion(cluster, ["orders"], ask=stage, timeout_ms=1)
     assert answer.exit is Exit.TIMED_OUT
     shown = answer.tables[1].rows[0][1]
-    assert shown.startswith("broker 2 whose log directory /data/b has failed")
+    assert shown.startswith("waits for broker 2, whose log directory /data/b has failed")
     assert "restart the broker" in shown
     assert "/data/c" not in shown  # broker 3 has no replica
     assert isinstance(answer.data, list)
@@ -269,7 +272,7 @@ async def test_many_topics_have_a_line_for_each_cause(
     else:
         states, causes = answer.tables
         assert states.rows[0][:2] == ("200 topics", "waiting")
-        assert causes.rows == (("200", "broker 2 to come back", "topic-000, topic-001, topic-002, …"),)
+        assert causes.rows == (("200", AWAY, "topic-000, topic-001, topic-002, …"),)
 
 
 async def test_quiet_says_nothing_where_everything_was_done(

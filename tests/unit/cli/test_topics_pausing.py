@@ -13,7 +13,7 @@ from cli.topics_pause_deletions import pausing
 from cli.topics_resume_deletions import resuming
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, GetData
+from protocol.zookeeper.operations import ANY_VERSION, Create, Data, GetData, SetData
 from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused, encode_controller
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, elect
@@ -33,9 +33,23 @@ async def test_pausing_and_resuming(session: FakeSession) -> None:
     assert isinstance(znode_now, Data)
     assert znode_now.data == b'{"version":1,"since":"1700000000000","reason":"an audit"}'
     resumed = await resuming(session)
-    assert resumed.lines == ("Deletions go on: 1 topics are marked.",)
+    # The controller that leads could hold them back itself, and does not answer.
+    assert resumed.exit is Exit.UNREACHABLE
+    assert resumed.lines[0] == "The pause is ended: 1 topic is marked."
+    assert resumed.lines[1].startswith("Whether the controller itself holds deletions back is not known")
     assert await deletions_paused(session) is None
-    assert (await resuming(session)).lines == ("Deletions are not paused.",)
+    assert (await resuming(session)).lines[0] == "Nobody has paused deletions."
+
+
+async def test_resuming_where_the_configuration_is_spoilt_says_what_holds_deletions_back(session: FakeSession) -> None:
+    await pausing(session, "", now_ms=5)
+    await session.ensure_path(paths.config_broker_default())
+    await apply(session, SetData(paths.config_broker_default(), b"{", ANY_VERSION))
+    resumed = await resuming(session)
+    assert resumed.exit is Exit.WAITS
+    assert resumed.lines[0] == "The pause is ended: 0 topics are marked."
+    assert "may wait for the brokers' configuration /config/brokers/<default> to be readable" in resumed.lines[1]
+    assert "lethe controller-resign" in resumed.lines[1]
 
 
 async def test_a_dry_run_changes_nothing(session: FakeSession) -> None:

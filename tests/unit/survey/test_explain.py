@@ -277,7 +277,7 @@ def test_what_the_controller_has_an_acknowledgement_for_is_done_whatever_the_dis
     found = explain(evidence(told=told(), disks={1: (renamed(0),)}, failures={2: Failure.SILENT}), "orders")
     assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.IN_PROGRESS, None)])
     found = explain(evidence(told=told(turn)), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.STILL_STORED, 2)])
+    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.TURN, None)])
 
 
 def test_what_the_controller_has_no_room_to_tell_is_concluded_from_outside() -> None:

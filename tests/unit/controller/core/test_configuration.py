@@ -143,7 +143,7 @@ def test_configuration_that_may_not_be_read_leaves_things_as_they_are() -> None:
     world.refusals[paths.config_broker_default()] = ZkError.NO_AUTH
     configure(world, OWN, delete_topic_enable="false")
     assert world.context.delete_topic_enable
-    assert refusals(world, "cluster") == ["reading /config/brokers/<default>: NO_AUTH"]
+    assert refusals(world, "cluster") == ["/config/brokers/<default>: reading it: NO_AUTH"]
 
 
 def test_value_that_is_neither_true_nor_false_leaves_that_setting_as_it_is() -> None:
@@ -169,9 +169,10 @@ def test_who_takes_over_and_cannot_know_whether_topics_may_be_deleted_deletes_no
     world.mark("t")
     world.elect()
     assert world.exists(paths.delete_topic("t"))
-    assert world.context.marks["t"].held_by is CauseKind.RESUMPTION
+    assert world.context.marks["t"].held_by is CauseKind.CONFIGURATION
     assert world.context.paused is not None
-    assert "until the brokers' configuration is written again" in world.context.paused.reason
+    assert world.context.paused.held_by is CauseKind.CONFIGURATION
+    assert world.context.paused.path == paths.config_broker_default()
     assert led(world, "t") is not None
     configure(world, DEFAULT, delete_topic_enable="true")
     assert is_gone(world, "t")
@@ -184,7 +185,7 @@ def test_marker_held_back_for_not_knowing_is_removed_when_deletion_turns_out_to_
     world.mark("t")
     world.elect()
     configure(world, OWN, delete_topic_enable="false")
-    assert world.context.marks["t"].held_by is CauseKind.RESUMPTION
+    assert world.context.marks["t"].held_by is CauseKind.CONFIGURATION
     configure(world, DEFAULT)
     assert world.context.paused is None
     assert not world.exists(paths.delete_topic("t"))

@@ -10,7 +10,7 @@ from controller.core import mutation
 from controller.core.agenda import ListTopics
 from controller.core.agenda_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
 from controller.core.context import Context, SetAside
-from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, Mark
+from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, Mark, Pause
 from controller.core.effects import Effect, ReadZnodes, Record, Send
 from controller.core.marks import MAX_REFUSED
 from protocol.causes import CauseKind
@@ -177,7 +177,7 @@ def test_queued_topic_stays_queued_without_its_marker() -> None:
 def test_while_paused_marked_topics_are_held_and_queued_when_it_is_over() -> None:
     context = with_topics("a")
     paused(context)
-    assert context.paused == DeletionsPaused(1_234, "maintenance")
+    assert context.paused == Pause(1_234, "maintenance", CauseKind.RESUMPTION, paths.deletions_paused())
     effects = listing(context, "a")
     assert context.marks == {"a": Mark(NOW_MS, CauseKind.RESUMPTION)}
     assert phases(effects) == ["held"]
@@ -222,7 +222,7 @@ def test_a_rewritten_pause_is_the_same_pause_with_another_reason() -> None:
     context = with_topics("a")
     pause(context, Present(STAT), Data(b"{}", STAT))
     effects = rewritten(context, b'{"version":1,"reason":"later"}')
-    assert context.paused == DeletionsPaused(NOW_MS, "later")
+    assert context.paused == Pause(NOW_MS, "later", CauseKind.RESUMPTION, paths.deletions_paused())
     assert effects == []
 
 

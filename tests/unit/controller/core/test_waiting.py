@@ -97,7 +97,9 @@ def test_next_try_with_the_last_error_and_its_time() -> None:
     began_ms = world.now_ms
     world.advance(500)
     assert waits(world.context, "t") == (
-        Wait("t", W.BROKER_ERROR, began_ms, 0, BrokerId(2), 2, "KAFKA_STORAGE_ERROR", world.now_ms + 1000),
+        Wait(
+            "t", W.BROKER_ERROR, began_ms, 0, BrokerId(2), 2, "KAFKA_STORAGE_ERROR", world.now_ms + 1000, world.now_ms
+        ),
     )
 
 
@@ -211,7 +213,7 @@ def test_oldest_finds_the_one_replica_that_fails_among_very_many() -> None:
     mutation.queue_deletion(context, "large", 100)
     deletion = context.deletions["large"]
     mutation.start_deletion(context, deletion, 100)
-    deletion.problems[4_999, 1] = Problem("KAFKA_STORAGE_ERROR", 120, 3)
+    deletion.problems[4_999, 1] = Problem("KAFKA_STORAGE_ERROR", 120, 3, 120)
     found = oldest(context)
     assert found == Oldest("large", 100, W.BROKER_ERROR, BrokerId(1))
 

@@ -11,16 +11,19 @@ import pytest
 
 from controller.core import mutation
 from controller.core.deletion_memory import Mark, RefusedMark
+from controller.core.effects import Send
+from controller.core.events import UpdateMetadataAnswered
 from controller.core.transitions import ReplicaState
 from controller.runtime.brokers import ChannelProblem
 from controller.runtime.explanation import MAX_ROWS, explain_all, explain_topic, not_marked
 from protocol.causes import CauseKind
+from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from protocol.kafka.errors import ErrorCode
 from protocol.remedies import BRING_BACK
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, ZkError
-from tests.fakes.one_controller import OneController, Refusing
+from tests.fakes.one_controller import Answer, OneController, Refusing, consent
 from tests.scenarios.plot import cluster, with_topic
 from tests.unit.controller.core.stage import add_topic, leading
 
@@ -122,6 +125,31 @@ def test_tombstone_then_znodes() -> None:
     assert (cause["cause"], cause["last_error"]) == ("ZNODES", "NO_AUTH at /config/topics/t")
 
 
+def test_an_error_that_answers_the_tombstone_is_not_told_as_silence() -> None:
+    world = doomed()
+
+    def refuse(send: Send) -> Answer:
+        if send.broker == 3 and isinstance(send.request, UpdateMetadataRequest):
+            return UpdateMetadataAnswered(*send[:3], UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
+        return consent(send)
+
+    world.answer = refuse
+    marked(world)
+    world.now_ms += 300
+    (cause,) = explained(world)["causes"]
+    assert (cause["cause"], cause["broker"]) == ("TOMBSTONE_ANSWER", 3)
+    assert cause["last_error"] == "it answered 0 s ago: UNKNOWN_SERVER_ERROR"
+    # Asked again, it is silent: both are told.
+    world.silent = {3: None}
+    world.advance(200)
+    world.now_ms += 4_000
+    lost = ChannelProblem("timeout", "no answer within 2000 ms", 2, 4_000)
+    (cause,) = explained(world, {BrokerId(3): lost})["causes"]
+    assert cause["last_error"] == (
+        "it answered 4 s ago: UNKNOWN_SERVER_ERROR; since then: no answer within 2000 ms (timeout; 2 attempts in 4 s)"
+    )
+
+
 def test_paused_before_and_after_the_start() -> None:
     world = doomed()
     world.silent = {2: None}
@@ -132,7 +160,15 @@ def test_paused_before_and_after_the_start() -> None:
     world.mark("later")
     world.run()
     document = explain_all(world.context, {}, world.now_ms)
-    assert document["paused"] == {"since_ms": world.now_ms, "reason": "disk"}
+    assert document["paused"] == {
+        "cause": "RESUMPTION",
+        "meaning": "waits for deletions to be resumed: they are paused",
+        "since_ms": world.now_ms,
+        "reason": "disk",
+        "path": paths.deletions_paused(),
+        "unblock": "lethe topics resume-deletions",
+    }
+    assert document["pauses"] == [document["paused"]]
     read = json.loads(orjson.dumps(document))
     found = {topic["topic"]: [(c["cause"], c["broker"]) for c in topic["causes"]] for topic in read["topics"]}
     assert found == {"later": [("RESUMPTION", None)], "t": [("ANSWER", 2)]}

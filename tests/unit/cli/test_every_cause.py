@@ -1,0 +1,221 @@
+"""Every cause that a controller tells reaches `lethe explain`, `topics delete --wait`, the board and the metrics.
+
+Each is arranged in a core, whose documents go the way that they go between processes: as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cli.answer import Exit
+from cli.explain_controller import told
+from cli.explain_show import in_short, many, one
+from controller.core.context import LastAnswer
+from controller.core.deletion_memory import Mark
+from controller.core.mutation import queue_deletion
+from controller.core.waiting import waits
+from controller.runtime.board.view import details
+from controller.runtime.explanation import explain_topic
+from controller.runtime.sources import oldest_view
+from protocol.causes import FROM_CONTROLLER, HELD_BY, CauseKind, sentence
+from protocol.kafka.errors import ErrorCode
+from protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol, TopicPartition
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create, ZkError
+from survey.explain import Verdict, explain
+from tests.fakes.marked_topic import ORDERS, evidence
+from tests.fakes.one_controller import OneController, Refusing
+from tests.scenarios.plot import cluster, with_topic
+
+World = Callable[[], OneController]
+
+
+def stored() -> OneController:
+    return with_topic(cluster(1, 2), "orders", (1, 2))
+
+
+def marked(world: OneController) -> OneController:
+    world.mark("orders")
+    world.run()
+    return world
+
+
+def silent() -> OneController:
+    world = stored()
+    world.silent = {2: None}
+    return world
+
+
+def held(kind: CauseKind) -> World:
+    def world() -> OneController:
+        world = stored()
+        world.context.marks["orders"] = Mark(5, kind, "why")
+        return world
+
+    return world
+
+
+def paused() -> OneController:
+    world = stored()
+    world.write(Create(paths.lethe(), None), Create(paths.deletions_paused(), b'{"version":1,"reason":"disk"}'))
+    world.run()
+    return marked(world)
+
+
+def configuration_is_spoilt() -> OneController:
+    world = stored()
+    world.crash()
+    world.write(Create(paths.config_broker_default(), b"{"))
+    world.mark("orders")
+    world.elect()
+    return world
+
+
+def away() -> OneController:
+    world = marked(silent())
+    world.stop_broker(2)
+    world.run()
+    return world
+
+
+def shutting_down() -> OneController:
+    world = silent()
+    world.context.shutting_down[BrokerId(2)] = None
+    return marked(world)
+
+
+def on_a_failed_disk() -> OneController:
+    world = stored()
+    world.context.offline_dirs[BrokerId(2)] = {TopicPartition("orders", 0): None}
+    return marked(world)
+
+
+def answered(error: ErrorCode) -> World:
+    def world() -> OneController:
+        world = marked(silent())
+        broker = world.context.brokers[BrokerId(2)]
+        world.context.last_answers[broker.id] = LastAnswer(broker.epoch, error, world.now_ms)
+        return world
+
+    return world
+
+
+def not_spoken() -> OneController:
+    world = marked(silent())
+    broker = world.context.brokers[BrokerId(2)]
+    world.context.brokers[broker.id] = replace(broker, endpoints=(Endpoint("SSL", "b2", 1, SecurityProtocol.SSL),))
+    return world
+
+
+def erring() -> OneController:
+    world = stored()
+    world.answer = Refusing(2, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return marked(world)
+
+
+def owing_a_tombstone() -> OneController:
+    world = with_topic(cluster(1, 2, 3), "orders", (1, 2))
+    world.silent = {3: None}
+    return marked(world)
+
+
+def others_first() -> OneController:
+    world = with_topic(cluster(1, 2, 3), "orders", (1, 2), (1, 3))
+    world.silent = {2: None}
+    world.stop_broker(3)
+    marked(world)
+    world.start_broker(3)
+    world.run()
+    return world
+
+
+def not_begun() -> OneController:
+    world = silent()
+    queue_deletion(world.context, "orders", world.now_ms)
+    return world
+
+
+def znodes() -> OneController:
+    world = stored()
+    world.refusals[paths.config_topic("orders")] = ZkError.NO_AUTH
+    return marked(world)
+
+
+def never_led() -> OneController:
+    world = marked(silent())
+    world.context.topics["orders"].partitions[0].leadership = None
+    return world
+
+
+WORLDS: Mapping[CauseKind, World] = {
+    CauseKind.RESUMPTION: paused,
+    CauseKind.CONFIGURATION: configuration_is_spoilt,
+    **{kind: held(kind) for kind in HELD_BY.values() if kind not in (CauseKind.RESUMPTION, CauseKind.CONFIGURATION)},
+    CauseKind.HALF_DELETED: never_led,
+    CauseKind.BROKER_TO_RETURN: away,
+    CauseKind.BROKER_TO_FINISH_SHUTDOWN: shutting_down,
+    CauseKind.LOG_DIRECTORY: on_a_failed_disk,
+    CauseKind.BROKER_REFUSES_EPOCH: answered(ErrorCode.STALE_CONTROLLER_EPOCH),
+    CauseKind.BROKER_REFUSES_CONTROLLER: answered(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    CauseKind.BROKER_NOT_SPOKEN: not_spoken,
+    CauseKind.BROKER_ERROR: erring,
+    CauseKind.ANSWER: silent,
+    CauseKind.TOMBSTONE_ANSWER: owing_a_tombstone,
+    CauseKind.OTHER_REPLICAS: others_first,
+    CauseKind.TURN: not_begun,
+    CauseKind.ZNODES: znodes,
+    CauseKind.DONE: silent,
+}
+FOLLOWS = (CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.DONE)
+"""Named only where nothing else is."""
+
+
+def opening(kind: CauseKind, broker: int) -> str:
+    """The sentence as far as it is the same whatever is known of the case."""
+    return sentence(kind, "orders", broker=broker, path="/x").split(" (in /x")[0].split(" /x")[0]
+
+
+@pytest.mark.parametrize("kind", FROM_CONTROLLER, ids=lambda kind: kind.name)
+def test_a_cause_is_told_everywhere(kind: CauseKind) -> None:
+    world = WORLDS[kind]()
+    if kind in (CauseKind.ANSWER, CauseKind.DONE):
+        marked(world)
+    document: Any = json.loads(json.dumps(explain_topic(world.context, "orders", {}, world.now_ms)))
+    (topic,) = document["topics"]
+    told_rows = (*topic["replicas"], *topic["causes"])
+    rows = [row for row in told_rows if kind.name in (row.get("waiting_for"), row.get("cause"))]
+    assert rows, "the controller's documents, and with them the board's dialog, do not tell it"
+    assert all(row["unblock"] for row in rows) is (kind is not CauseKind.DONE)
+    broker = next((row["broker"] for row in rows if row["broker"] is not None), 0)
+
+    is_topic_there = kind is not CauseKind.MARKER_WITHOUT_TOPIC
+    tree = evidence(topic=ORDERS if is_topic_there else None, told=told(document), brokers=(1, 2, 3))
+    if kind is CauseKind.HALF_DELETED:
+        tree = evidence(topic=replace(ORDERS, states={}), told=told(document), brokers=(1, 2, 3))
+    found = explain(tree, "orders")
+    if kind not in FOLLOWS:
+        assert kind in [cause.kind for cause in found.causes]
+        assert opening(kind, broker) in "\n".join(one(tree, found).lines)
+        assert any(opening(kind, broker) in text for text in in_short(found))
+        if kind not in (CauseKind.HALF_DELETED, CauseKind.MARKER_WITHOUT_TOPIC):
+            assert found.verdict is Verdict.WAITING
+            assert one(tree, found).exit is many(tree, [found]).exit is Exit.WAITS
+
+    if kind in (CauseKind.DONE, CauseKind.HALF_DELETED):
+        return
+    assert kind in [wait.waiting_for for wait in waits(world.context, "orders")]
+    if kind not in FOLLOWS:
+        card = details(world.context, "orders")
+        assert card["cause"] == kind.name
+        view = oldest_view(world.context, world.now_ms)
+        assert view is not None
+        assert view.reason == kind.name
+
+
+def test_every_cause_of_the_controller_is_arranged() -> None:
+    assert set(WORLDS) == set(FROM_CONTROLLER)
