@@ -33,7 +33,7 @@ async def test_a_deletion_waits_for_a_broker_that_is_down_and_says_so(zookeeper_
         waiting = await lethe("topics", "delete", "--topic", "both", "--topic", "one", "--wait", "--timeout-ms", "8000")
         assert waiting.code == 4
         assert "1 of 2 topics deleted" in waiting.out
-        assert f"broker {second} to come back" in waiting.out
+        assert f"waits for broker {second}, which is not registered in ZooKeeper" in " ".join(waiting.out.split())
         unclean = await lethe("survey", "--json")
         assert unclean.code == 1
         assert {finding["topic"] for finding in unclean.data["findings"]} == {"both"}
@@ -66,7 +66,7 @@ async def test_a_deletion_names_the_log_directory_that_has_failed(zookeeper_chro
         assert waiting.code == 4
         (topic,) = waiting.data
         assert topic["failed_log_dirs"] == [{"broker": broker, "path": str(lost)}]
-        assert topic["waits_for"].startswith(f"broker {broker} whose log directory {lost} has failed")
+        assert topic["waits_for"].startswith(f"waits for broker {broker}, whose log directory {lost} has failed")
 
 
 async def test_a_controller_that_may_not_delete_is_noticed(zookeeper_chroot: str) -> None:
