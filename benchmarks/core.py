@@ -26,7 +26,6 @@ from controller.core.context import Context
 from controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
 from controller.core.events import Event
 from protocol.kafka.control import (
-    ControlRequest,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -35,6 +34,7 @@ from protocol.kafka.control import (
     TopicIdError,
     UpdateMetadataResponse,
 )
+from protocol.kafka.queries import ChannelRequest, DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir
 from protocol.kafka.versions import LATEST
 from protocol.vocabulary import (
     Broker,
@@ -119,7 +119,7 @@ class World:
         self.steps = 0
         self.effects = 0
         self._events: deque[Event] = deque()
-        self._answers: dict[int, tuple[ControlRequest, object]] = {}
+        self._answers: dict[int, tuple[ChannelRequest, object]] = {}
         for broker in BROKERS:
             znode = Broker(BrokerId(broker), BrokerEpoch(-1), (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + broker),))
             self.zookeeper.data[paths.broker_id(broker)] = znodes.encode_broker(znode, timestamp_ms=0)
@@ -180,6 +180,8 @@ def _answer(send: Send) -> Event:
     if isinstance(request, StopReplicaRequest):
         stopped = tuple(TopicError(t.topic, row.partition, 0) for t in request.topics for row in t.partitions)
         return events.StopReplicaAnswered(broker, epoch, request_id, StopReplicaResponse(0, stopped))
+    if isinstance(request, DescribeLogDirsRequest):
+        return events.LogDirsDescribed(broker, epoch, request_id, DescribeLogDirsResponse((LogDir(0, "/a", ()),)))
     return events.UpdateMetadataAnswered(broker, epoch, request_id, UpdateMetadataResponse(0))
 
 

@@ -44,7 +44,12 @@ POLL_S: Final = 0.05
 _QUIET_S: Final = 1.5
 _UNANSWERED_S: Final = 5.0
 _KEYS: Final = struct.Struct(">hhi")
-FROM_CONTROLLER: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
+FROM_CONTROLLER: Final = (
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.STOP_REPLICA,
+    ApiKey.DESCRIBE_LOG_DIRS,
+)
 TO_CONTROLLER: Final = (
     ApiKey.CONTROLLED_SHUTDOWN,
     ApiKey.API_VERSIONS,
@@ -187,7 +192,7 @@ class RecordedCluster:
         return sorted(found, key=lambda each: each.time_ns)
 
     def _of(self, member: int) -> Iterator[Timed]:
-        """What its proxy saw of the three control requests, and what it asked the controller."""
+        """What its proxy saw of the requests of controllers, and what it asked the controller."""
         greeted = False
         for server in dict.fromkeys((member, CONTROLLER)):
             frames = self._proxies[server].frames

@@ -14,7 +14,7 @@ from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import LEADER_DURING_DELETE, LEADER_NONE
 from tools.wire_compare import Difference, Pair
-from tools.wire_said import Row, Said, Stream
+from tools.wire_said import Row, Said, Stream, joined
 
 _IN_THE_MIDDLE: Final = "control changes hands in the middle of it"
 _AT_THE_END: Final = "the dead broker returns"
@@ -77,6 +77,38 @@ def stopped_with_the_new_epoch(_: Stream, kafka: list[Said], lethe: list[Said]) 
     return _paired(ApiKey.STOP_REPLICA, kafka, lethe, rewrite), lethe
 
 
+def looked_at_and_not_announced(stream: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
+    """Once control has changed hands, LeaderAndIsr of Kafka's that names no leader for what is being deleted goes where
+    we have none; of ours DescribeLogDirs and the StopReplica without partitions behind it."""
+    if stream.phase not in (_IN_THE_MIDDLE, _AT_THE_END):
+        return kafka, lethe
+    doomed = _tombstoned(lethe)
+
+    def announces(said: list[Said]) -> bool:
+        return any(each.api is ApiKey.LEADER_AND_ISR and each.about.keys() & doomed.keys() for each in said)
+
+    looks = [each for each in lethe if each.api is ApiKey.DESCRIBE_LOG_DIRS or _is_fence(each)]
+    if looks:
+        lethe = joined(each for each in lethe if each not in looks)
+    if announces(kafka) and not announces(lethe):
+        kafka = joined(each for said in kafka if (each := _without(said, doomed)) is not None)
+    return kafka, lethe
+
+
+def _is_fence(said: Said) -> bool:
+    return said.api is ApiKey.STOP_REPLICA and not said.about
+
+
+def _without(said: Said, doomed: Mapping[str, None]) -> Said | None:
+    """A LeaderAndIsr without these partitions; None where nothing is left of it."""
+    if said.api is not ApiKey.LEADER_AND_ISR:
+        return said
+    gone = [name for name, row in said.about.items() if name in doomed and row["leader"] == LEADER_NONE]
+    about = {name: row for name, row in said.about.items() if name not in gone}
+    answer = {name: error for name, error in said.answer.items() if name not in gone}
+    return replace(said, about=about, answer=answer) if about else None
+
+
 def doomed_keep_their_state(_: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
     """What Kafka says of a partition that is being deleted has a later controller epoch, and, in a LeaderAndIsr without
     a leader, a higher leader epoch."""
@@ -108,19 +140,6 @@ def deleted_without_the_dead(stream: Stream, kafka: list[Said], lethe: list[Said
     if stream.phase == _AT_THE_END and not has_come_back and not _has(ApiKey.STOP_REPLICA, lethe):
         return rest(kafka), lethe
     return kafka, lethe
-
-
-def doomed_not_told_on_arrival(_: Stream, kafka: list[Said], lethe: list[Said]) -> Pair:
-    """The first UpdateMetadata to a broker that has come back names what is being deleted, in Kafka before 2.8."""
-    if not (kafka and lethe and kafka[0].api is lethe[0].api is ApiKey.UPDATE_METADATA):
-        return kafka, lethe
-    later = _tombstoned(kafka[1:])
-    about = {
-        name: row
-        for name, row in kafka[0].about.items()
-        if row["leader"] != LEADER_DURING_DELETE or name in lethe[0].about or name not in later
-    }
-    return [replace(kafka[0], about=about), *kafka[1:]], lethe
 
 
 DIFFERENCES: Final = (
@@ -167,11 +186,20 @@ DIFFERENCES: Final = (
         isr_told_before_the_end,
     ),
     Difference(
+        "What is being deleted is not announced to brokers",
+        "announces the replicas of topics in deletion with LeaderAndIsr after a change of control and to a broker that "
+        "comes back. Brokers create again what they have deleted already.",
+        "sends DescribeLogDirs and a StopReplica without partitions behind the StopReplica that deletes.",
+        "Log directories that work after the deletion prove it, and nothing is created again.",
+        "0053-log-directories-prove-a-deletion.md",
+        looked_at_and_not_announced,
+    ),
+    Difference(
         "The state of what is being deleted stays as it was",
         "takes each replica out of the ISR when it stops it for deletion, and raises the leader epoch each time. Where "
         "there is nothing to take out it puts its own epoch in front of what it read. A broker that comes back "
         "meanwhile gets these epochs.",
-        "leaves the state znodes of such topics alone, and names no leader in LeaderAndIsr by itself.",
+        "leaves the state znodes of such topics alone.",
         "The writes decide nothing and cost more than all the rest of a deletion.",
         "0004-no-isr-rewrite-for-doomed-replicas.md",
         doomed_keep_their_state,
@@ -183,15 +211,6 @@ DIFFERENCES: Final = (
         "A dead broker holds up nothing but its own replicas.",
         "0009-deletion-starts-on-live-replicas.md",
         deleted_without_the_dead,
-    ),
-    Difference(
-        "A broker that comes back is not told first of what is being deleted (before 2.8)",
-        "names topics that are being deleted, with the leader -2, in the first UpdateMetadata to a broker that comes "
-        "back. Since 2.8 it leaves them out.",
-        "leaves them out towards brokers of all versions.",
-        "The broker knows nothing of them at that moment, and the tombstone follows before it is asked to delete.",
-        None,
-        doomed_not_told_on_arrival,
     ),
 )
 

@@ -28,6 +28,7 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -43,7 +44,7 @@ Json = Any
 Row = Mapping[str, Json]
 _SPLIT: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.ALTER_PARTITION)
 """What one request says of several partitions, several may say as well."""
-_TOLD: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
+_TOLD: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.DESCRIBE_LOG_DIRS)
 
 
 class Stream(NamedTuple):
@@ -167,7 +168,7 @@ class _Reader:
         return Said(exchange.api, exchange.version, head, self._about(request), self._answer(response))
 
     def _about(self, request: object) -> dict[str, Row]:
-        if isinstance(request, ControlledShutdownRequest | AllocateProducerIdsRequest):
+        if isinstance(request, ControlledShutdownRequest | AllocateProducerIdsRequest | DescribeLogDirsRequest):
             return {}
         assert isinstance(
             request, LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | AlterPartitionRequest
@@ -189,6 +190,8 @@ class _Reader:
                 return {"error": error, **{f"{row.topic}-{row.partition}": row.error for row in sorted(stopped)}}
             case UpdateMetadataResponse(error=error):
                 return {"error": error}
+            case DescribeLogDirsResponse(error=error, log_dirs=log_dirs):
+                return {"error": error, "log_dirs": [log_dir.error for log_dir in log_dirs]}
             case ControlledShutdownResponse(error=error, remaining=remaining):
                 return {"error": error, "remaining": sorted(f"{row.topic}-{row.partition}" for row in remaining)}
             case AlterPartitionResponse(error=error, topics=topics):

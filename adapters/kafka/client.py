@@ -15,10 +15,17 @@ from typing import Final, Self, cast
 
 from protocol.kafka.codec import EncodedBody, preload
 from protocol.kafka.connection import Buffers, ClientConnection, highest_common_version
-from protocol.kafka.control import ApiKey, ControlResponse
+from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
-from protocol.kafka.queries import ApiVersionsRequest, ApiVersionsResponse, Request, Response, api_of_request
+from protocol.kafka.queries import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ChannelResponse,
+    Request,
+    Response,
+    api_of_request,
+)
 from protocol.kafka.versions import SPOKEN, VersionRange
 from protocol.vocabulary import BrokerEpoch
 
@@ -99,10 +106,10 @@ class KafkaConnection:
 
     async def send_body(
         self, body: EncodedBody, broker_epoch: BrokerEpoch, timeout_ms: int | None = None
-    ) -> ControlResponse:
-        """The answer to a control request that was encoded once for many brokers; raises as `request` does."""
+    ) -> ChannelResponse:
+        """The answer to a request that was encoded once for many brokers; raises as `request` does."""
         answer = await self._exchange(body.api, lambda: self._protocol.send_body(body, broker_epoch), timeout_ms)
-        return cast(ControlResponse, answer)
+        return cast(ChannelResponse, answer)
 
     async def offered_versions(self, timeout_ms: int | None = None) -> Mapping[int, VersionRange]:
         """What the broker says that it speaks, by API key; asked once per connection. Raises as `request` does."""

@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from controller.core import caches, owed, power, reassignment_end
+from controller.core import caches, evidence, owed, power, reassignment_end
 from controller.core.agenda import LeaveIfSettled, Stand, TakeReplicasOffline
 from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
 from controller.core.agenda_partitions import MoveReplicas
 from controller.core.context import Context, Outstanding
 from controller.core.deletion import note_problem, note_tombstoned
 from controller.core.deletion_memory import METADATA_CACHE
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.events import (
+    Answer,
+    LeaderAndIsrAnswered,
+    LogDirsDescribed,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
 from controller.core.replica_machine import move
 from controller.core.topic import Hosting, Partition
 from controller.core.transitions import ReplicaState
@@ -31,11 +37,11 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
 )
 from protocol.kafka.errors import ErrorCode, error_name
+from protocol.kafka.queries import DescribeLogDirsRequest
 from protocol.vocabulary import BrokerId, PartitionReplica, TopicId, TopicPartition
 
-Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
-
 UNPROVEN = "answered without having said that it can reach the replica"
+AWAITS_PROOF = "answered, and a look at the broker's log directories is to follow"
 NOT_LISTED = "the answer does not list the partition"
 
 
@@ -45,7 +51,9 @@ def received(turn: Turn, event: Answer) -> None:
     if outstanding is None:
         turn.refuse(f"broker/{event.broker}", type(event).__name__, "no such request is outstanding for this broker")
         return
-    power.note_answer(turn, event.broker, event.broker_epoch, event.response.error)
+    if not isinstance(event, LogDirsDescribed):
+        # A question that is answered, or refused, says nothing about orders.
+        power.note_answer(turn, event.broker, event.broker_epoch, event.response.error)
     if event.response.error != ErrorCode.NONE:
         turn.refuse(f"broker/{event.broker}", type(event).__name__, error_name(event.response.error))
     if event.response.error == ErrorCode.STALE_CONTROLLER_EPOCH:
@@ -59,6 +67,8 @@ def received(turn: Turn, event: Answer) -> None:
             caches.answered(turn, event)
         case StopReplicaAnswered(), StopReplicaRequest() as request:
             _stop_replica(turn, event, request)
+        case LogDirsDescribed(), DescribeLogDirsRequest():
+            evidence.described(turn, event)
         case _:
             turn.refuse(f"broker/{event.broker}", type(event).__name__, "it answers a request of another kind")
 
@@ -204,7 +214,13 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
 
 
 def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
-    """Only partitions that were to be deleted matter: each has succeeded, or failed with a reason."""
+    """Only partitions that were to be deleted matter: each has succeeded, or failed with a reason, or waits for proof.
+    A request without any is a fence, and settles those that waited."""
+    if not request.topics:
+        settled, problem = evidence.fenced(turn, event)
+        for request_id, replicas in settled:
+            _settle_deletions(turn, event, request_id, dict.fromkeys(replicas, problem))
+        return
     _moved_away(turn, event, request)
     asked = _asked_to_delete(turn.context, event, request)
     if not asked:
@@ -217,6 +233,29 @@ def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRe
             replica = PartitionReplica(row.topic, row.partition, event.broker)
             if replica in verdicts:
                 verdicts[replica] = _verdict(turn.context, replica, event, row.error)
+        _set_aside_unproven(turn.context, event, verdicts)
+    _settle_deletions(turn, event, event.request_id, verdicts)
+
+
+def _set_aside_unproven(
+    context: Context, event: StopReplicaAnswered, verdicts: dict[PartitionReplica, str | None]
+) -> None:
+    """What a look is to prove is settled when the look is answered, and has no verdict yet."""
+    unproven = tuple(replica for replica, problem in verdicts.items() if problem == AWAITS_PROOF)
+    if not unproven:
+        return
+    is_kept = evidence.await_proof(context, event, unproven)
+    for replica in unproven:
+        if is_kept:
+            del verdicts[replica]
+        else:
+            verdicts[replica] = evidence.NO_LOOK
+
+
+def _settle_deletions(
+    turn: Turn, event: StopReplicaAnswered, request_id: int, verdicts: dict[PartitionReplica, str | None]
+) -> None:
+    """These replicas were to be deleted by that request: None for those that are gone, else what is wrong."""
     succeeded = tuple(replica for replica, problem in verdicts.items() if problem is None)
     failed = {replica: problem for replica, problem in verdicts.items() if problem is not None}
     for replica, problem in failed.items():
@@ -224,7 +263,7 @@ def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRe
     move(turn, MoveReplicas(succeeded, ReplicaState.DELETION_SUCCESSFUL))
     for replica in succeeded:
         turn.context.deletions[replica.topic].problems.pop((replica.partition, replica.broker), None)
-    _record(turn, event, succeeded, failed)
+    _record(turn, event, request_id, succeeded, failed)
     topics = tuple(dict.fromkeys(replica.topic for replica in succeeded))
     turn.do(FailReplicaDeletions(tuple(failed)), ResumeDeletions(topics))
 
@@ -273,13 +312,15 @@ def _is_overtaken(partition: Partition, event: StopReplicaAnswered) -> bool:
     has been repeated since, and the answer to the later one is what counts. Were it held against the replica the two
     could miss each other for ever."""
     hosting = partition.hosting.get(event.broker)
-    return hosting is not None and hosting.request_id > event.request_id
+    return hosting is not None and hosting.request_id >= event.request_id
 
 
 def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:
-    """None where the answer proves the deletion; otherwise what is wrong."""
+    """None where the answer proves the deletion; otherwise what is wrong, or AWAITS_PROOF."""
     if error != ErrorCode.NONE:
         return error_name(error)
+    if evidence.is_awaited(context, replica, event.broker_epoch, event.request_id):
+        return AWAITS_PROOF
     partition = context.partition_of(replica)
     hosting = None if partition is None else partition.hosting.get(replica.broker)
     proven = (
@@ -296,6 +337,7 @@ def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnsw
 def _record(
     turn: Turn,
     event: StopReplicaAnswered,
+    request_id: int,
     succeeded: tuple[PartitionReplica, ...],
     failed: dict[PartitionReplica, str],
 ) -> None:
@@ -311,7 +353,7 @@ def _record(
             topic_id=turn.id_of(topic),
             broker=event.broker,
             broker_epoch=event.broker_epoch,
-            request_id=event.request_id,
+            request_id=request_id,
             partitions=partition_ranges(numbers),
             result=result,
         )

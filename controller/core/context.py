@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.cache_memory import CacheComparison
 from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
-from controller.core.deletion_memory import Debtor, Deletion, Mark, Pause, RefusedMark, RetryOf, Stage
+from controller.core.deletion_memory import Debtor, Deletion, LogDirEvidence, Mark, Pause, RefusedMark, RetryOf, Stage
 from controller.core.effects import Timer
 from controller.core.endpoints import control_endpoint
 from controller.core.raises import Raises
 from controller.core.takings import Takings
 from controller.core.topic import Partition, Reassignment, Topic
 from controller.core.transitions import ReplicaState
-from protocol.kafka.control import ControlRequest
+from protocol.kafka.queries import ChannelRequest
 from protocol.kafka.to_controller import ControllerRequest
 from protocol.vocabulary import (
     NO_BROKER,
@@ -75,7 +75,7 @@ class Outstanding(NamedTuple):
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
-    request: ControlRequest
+    request: ChannelRequest
     sent_at_ms: int
 
 
@@ -189,6 +189,8 @@ class Context:
     topics: dict[str, Topic] = field(default_factory=dict)
     offline_dirs: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
     """Partitions for which the broker's present incarnation answered KAFKA_STORAGE_ERROR."""
+    log_dir_evidence: dict[BrokerId, LogDirEvidence] = field(default_factory=dict)
+    """What the broker's present incarnation says of its log directories, where deletions are proven by that."""
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     """Partitions that are being reassigned, from the write that begins it to the write that says that it is done."""
     reassignments_requested: bool = False
@@ -271,6 +273,16 @@ class Context:
             return False
         offline = self.offline_dirs.get(BrokerId(broker))
         return not offline or topic_partition not in offline
+
+    def was_announced(self, partition: Partition, broker: int) -> bool:
+        """LeaderAndIsr has gone to the broker's present incarnation, and no storage error has come back."""
+        hosting, known = partition.hosting.get(broker), self.brokers.get(BrokerId(broker))
+        return hosting is not None and not hosting.by_look and known is not None and known.epoch == hosting.broker_epoch
+
+    def must_announce(self, broker: int) -> bool:
+        """A LeaderAndIsr must prove deletions there: the broker's log directories have not been seen to work."""
+        evidence = self.log_dir_evidence.get(BrokerId(broker))
+        return evidence is not None and evidence.must_announce
 
     def has_failed_directory(self, topic_partition: TopicPartition, broker: int) -> bool:
         """The broker's present incarnation answered KAFKA_STORAGE_ERROR for the partition."""

@@ -139,7 +139,12 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
             turn.do(agenda_deletion.ReadPause())
         case events.ReassignmentsRequested():
             turn.do(agenda_reassignment.ReadReassignments())
-        case events.LeaderAndIsrAnswered() | events.UpdateMetadataAnswered() | events.StopReplicaAnswered():
+        case (
+            events.LeaderAndIsrAnswered()
+            | events.UpdateMetadataAnswered()
+            | events.StopReplicaAnswered()
+            | events.LogDirsDescribed()
+        ):
             answers.received(turn, event)
         case events.CacheRead():
             caches.was_read(turn, event)

@@ -10,9 +10,9 @@ has answered it, the znodes go (`removal`). They also go when a broker has kept 
 `tombstone_timeout_ms` with nothing but that answer: the broker owes it then (`owed`).
 
 What counts as an acknowledgement: an answer to a request of ours that asked for deletion of that partition, from the
-broker incarnation it was sent to, without an error, after the same incarnation has answered a LeaderAndIsr for that
-replica without a storage error. Brokers say NONE for what lies on a failed disk, so without that the answer proves
-nothing; a replica whose broker was not asked yet is announced to it in the same round, before StopReplica.
+broker incarnation it was sent to, without an error. Brokers answer NONE also for what lies on a failed disk. So the
+same incarnation must have answered a LeaderAndIsr for that replica before, without a storage error; or, where it was
+sent none, must show behind the StopReplica that none of its log directories has failed (`evidence`).
 
 Differences from Kafka, each for a deletion that would otherwise hang or lie: an error answered, also one for the
 whole request (stale epochs), is tried again with growing waits; the tombstone must have been answered, not only
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import owed, partition_machine
+from controller.core import evidence, owed, partition_machine
 from controller.core.agenda_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
 from controller.core.agenda_partitions import MovePartitions, MoveReplicas
 from controller.core.context import Context
@@ -38,12 +38,11 @@ from controller.core.mutation import (
     start_deletion,
 )
 from controller.core.replica_machine import move
-from controller.core.topic import Hosting
 from controller.core.transitions import PartitionState, ReplicaState
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
 from protocol.journal import FactType, JsonValue, partition_ranges
-from protocol.vocabulary import BrokerId, PartitionReplica
+from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
 _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
@@ -167,7 +166,7 @@ def _start(turn: Turn, names: list[str]) -> None:
     context = turn.context
     unseen = [name for name in names if context.deletions[name].started_at_ms is None]
     _leave_service(turn, unseen)
-    _send_tombstones(turn, names)
+    unasked = _send_tombstones(turn, names)
     alive: list[PartitionReplica] = []
     dead: list[PartitionReplica] = []
     on_no_disk: list[PartitionReplica] = []
@@ -190,6 +189,7 @@ def _start(turn: Turn, names: list[str]) -> None:
     move(turn, MoveReplicas(_in_states(context, dead, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_INELIGIBLE))
     move(turn, MoveReplicas(tuple(alive), ReplicaState.OFFLINE))
     move(turn, MoveReplicas(_in_states(context, alive, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_STARTED))
+    evidence.look(turn, unasked)
 
 
 def _confirm_unasked(turn: Turn, replicas: list[PartitionReplica]) -> None:
@@ -222,10 +222,14 @@ def _leave_service(turn: Turn, names: list[str]) -> None:
         phase(turn, name, "started", since_ms=deletion.queued_at_ms)
 
 
-def _send_tombstones(turn: Turn, names: list[str]) -> None:
-    """The tombstone to all brokers; before it, LeaderAndIsr to those that never said whether they hold a replica."""
+def _send_tombstones(turn: Turn, names: list[str]) -> dict[BrokerId, list[TopicPartition]]:
+    """The tombstone to all brokers; before it, LeaderAndIsr to those whose log directories cannot prove a deletion.
+
+    Returns the replicas that were announced to nobody, by broker: a look is to prove their deletion.
+    """
     context = turn.context
     batch = turn.batch()
+    unasked: dict[BrokerId, list[TopicPartition]] = {}
     batch.add_update_metadata(context.brokers, (tp for name in names for tp, _ in context.partitions_of(name)))
     for name in names:
         for topic_partition, partition in context.partitions_of(name):
@@ -233,15 +237,15 @@ def _send_tombstones(turn: Turn, names: list[str]) -> None:
                 state = partition.replicas.get(broker)
                 if state is ReplicaState.DELETION_SUCCESSFUL or not context.is_reachable(topic_partition, broker):
                     continue
-                if not _was_asked(context, partition.hosting.get(broker), broker):
+                if context.was_announced(partition, broker):
+                    continue
+                if context.must_announce(broker):
                     batch.add_leader_and_isr((broker,), topic_partition, is_new=False)
+                else:
+                    unasked.setdefault(BrokerId(broker), []).append(topic_partition)
     turn.flush(batch)
-
-
-def _was_asked(context: Context, hosting: Hosting | None, broker: int) -> bool:
-    """LeaderAndIsr has gone to the broker's present incarnation, and no storage error has come back."""
-    known = context.brokers.get(BrokerId(broker))
-    return hosting is not None and known is not None and known.epoch == hosting.broker_epoch
+    evidence.expect(context, unasked)
+    return unasked
 
 
 def _in_states(

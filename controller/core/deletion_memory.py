@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from controller.core.transitions import ReplicaState
 from protocol.causes import CauseKind
 from protocol.kafka.control import UpdateMetadataTopic
-from protocol.vocabulary import BrokerEpoch, BrokerId
+from protocol.vocabulary import BrokerEpoch, BrokerId, PartitionReplica
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,34 @@ class Debtor:
     def since_ms(self) -> int:
         """When the broker's oldest debt began."""
         return next(iter(self.topics.values())).since_ms
+
+
+@dataclass(slots=True)
+class Look:
+    """DescribeLogDirs that was sent, and the fence behind it: see `evidence`."""
+
+    request_id: int
+    fence_id: int
+    is_healthy: bool = False
+    """It was answered, and every log directory works."""
+
+
+class Unproven(NamedTuple):
+    """NONE was answered to the StopReplica with this id, and no look behind it has been answered yet."""
+
+    request_id: int
+    replicas: tuple[PartitionReplica, ...]
+
+
+@dataclass(slots=True)
+class LogDirEvidence:
+    """What one broker incarnation says of its log directories."""
+
+    must_announce: bool = False
+    """A look did not show that all of them work: replicas to be deleted are announced by LeaderAndIsr."""
+    looks: list[Look] = field(default_factory=list)
+    """Those whose fence is not answered yet, oldest first."""
+    unproven: list[Unproven] = field(default_factory=list)
 
 
 METADATA_CACHE: Final = -1

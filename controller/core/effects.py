@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from protocol.journal import Fact
-from protocol.kafka.control import ControlRequest, StopReplicaRequest
+from protocol.kafka.control import StopReplicaRequest
+from protocol.kafka.queries import ChannelRequest
 from protocol.kafka.to_controller import ControllerResponse
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from protocol.zookeeper.operations import Check, Operation, Read
@@ -73,13 +74,13 @@ class CloseChannel:
 
 
 class Send(NamedTuple):
-    """Queue a control request on the broker's channel. The same `request` object may go to many brokers: its body is
+    """Queue a request on the broker's channel. The same `request` object may go to many brokers: its body is
     encoded once. The answer comes back with `request_id`."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
     request_id: int
-    request: ControlRequest
+    request: ChannelRequest
 
 
 @dataclass(frozen=True, slots=True)

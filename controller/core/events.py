@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, assert_never
 from controller.core.effects import RebalanceLeaders, Timer
 from protocol.kafka.cached_topics import CachedTopic
 from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from protocol.kafka.queries import DescribeLogDirsResponse
 from protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -152,6 +153,18 @@ class CacheRead:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LogDirsDescribed:
+    """DescribeLogDirs names no incarnation: `broker_epoch` is the one that the question was meant for."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    request_id: int
+    response: DescribeLogDirsResponse
+
+
+Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered | LogDirsDescribed
+
 # --- requests of brokers ------------------------------------------------------------------------------------------
 
 
@@ -239,9 +252,7 @@ External = (
     | LogDirEventsNotified
     | PreferredElectionsRequested
     | ConfigurationChanged
-    | LeaderAndIsrAnswered
-    | UpdateMetadataAnswered
-    | StopReplicaAnswered
+    | Answer
     | CacheRead
     | BrokerRequested
     | TimerFired
@@ -293,7 +304,7 @@ def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all
             return ControllerState.CONTROLLER_SHUTDOWN
         case IsrChangesNotified():
             return ControllerState.ISR_CHANGE
-        case LogDirEventsNotified():
+        case LogDirEventsNotified() | LogDirsDescribed():
             return ControllerState.LOG_DIR_CHANGE
         case PreferredElectionsRequested():
             return ControllerState.MANUAL_LEADER_BALANCE

@@ -1,8 +1,8 @@
 """Taking the cluster over after an election, in Kafka's order.
 
 Notifications from before are dropped; brokers, topics, states and deletion markers are read; then brokers learn who is
-live (they need addresses before they can follow), every replica is announced to its broker, which is how brokers
-learn the new controller's epoch, and partitions without a leader get one. Then reassignments go on, deletions resume,
+live and the new controller's epoch (they need addresses before they can follow), every replica of a topic that stays is
+announced to its broker, and partitions without a leader get one. Then reassignments go on, deletions resume,
 and at last preferred leaders are elected where somebody asked for that. Events that come in the meantime wait in the
 queue.
 """
@@ -110,7 +110,12 @@ def take_over(turn: Turn) -> None:
     for topic_partition, partition in context.all_partitions():
         online = [b for b in partition.assignment.replicas if b in context.brokers]
         set_first_replica_states(context, topic_partition, partition, online)
-        if partition.leadership is not None or context.is_queued(topic_partition.topic):
+        if context.is_queued(topic_partition.topic):
+            # It is not announced: its brokers would create again what they have deleted already. While deletions are
+            # paused nothing else tells them to answer no client.
+            if context.paused is not None:
+                batch.add_update_metadata(context.brokers, (topic_partition,))
+        elif partition.leadership is not None:
             batch.add_leader_and_isr(online, topic_partition, is_new=False)
         if len(online) < len(partition.assignment.replicas):
             absent = (b for b in partition.assignment.replicas if b not in context.brokers)

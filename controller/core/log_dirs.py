@@ -3,7 +3,8 @@
 A broker says that it has lost one, and not what was in it. So every replica that it hosts is announced to it again,
 with unchanged epochs: its answers name those that it cannot reach (KAFKA_STORAGE_ERROR), and `answers` takes them
 offline. A replica whose topic is being deleted is asked about in the same way, and its deletion is tried again, so that
-what the topic waits for is the failed directory, by name, and not an answer that will never prove anything.
+what the topic waits for is the failed directory, by name, and not an answer that will never prove anything. Where it
+was never announced, the broker is asked for the state of its log directories first: see `evidence`.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from controller.core.replica_counts import add, count_replicas, count_waiting, m
 from controller.core.topic import Hosting, Partition, Reassignment, Topic
 from controller.core.transitions import PartitionState, ReplicaState
 from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from protocol.kafka.queries import DescribeLogDirsRequest
 from protocol.vocabulary import (
     BrokerEpoch,
     BrokerId,
@@ -308,6 +309,7 @@ def count_retry(context: Context, what: RetryOf, why: str) -> None:
 def forget_broker_memory(context: Context, broker: BrokerId) -> None:
     """Drop what belongs to one incarnation of a broker: failed directories, shutting down, requests, tombstones."""
     context.offline_dirs.pop(broker, None)
+    context.log_dir_evidence.pop(broker, None)
     context.shutting_down.pop(broker, None)
     context.last_answers.pop(broker, None)
     for request_id in [i for i, request in context.outstanding.items() if request.broker == broker]:
@@ -333,7 +335,7 @@ def note_sent(context: Context, request_id: int, outstanding: Outstanding) -> No
                 deletion = context.deletions.get(update.topic)
                 if deletion is not None and not _has_acknowledged(deletion, broker, epoch):
                     deletion.tombstones[broker] = tombstone
-        case StopReplicaRequest():
+        case StopReplicaRequest() | DescribeLogDirsRequest():
             pass
 
 
@@ -360,6 +362,7 @@ def reset_cluster(context: Context) -> None:
         "registered",
         "topics",
         "offline_dirs",
+        "log_dir_evidence",
         "reassignments",
         "reassignments_requested",
         "reassignment_retries",

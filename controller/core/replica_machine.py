@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from controller.core.agenda_partitions import MoveReplicas, Replicas, ShrinkIsr
+from controller.core.context import Context
 from controller.core.mutation import enter_replica_state, set_assignment
 from controller.core.topic import Partition
 from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
@@ -105,11 +106,18 @@ def _to_online(turn: Turn, replicas: Replicas) -> None:
             if replica.broker not in partition.assignment.replicas:
                 grown = partition.assignment._replace(replicas=(*partition.assignment.replicas, replica.broker))
                 set_assignment(turn.context, replica.topic_partition, grown)
-        elif partition.leadership is not None or turn.context.is_queued(replica.topic):
-            # A broker must be asked about a doomed replica too: its answer is what makes its StopReplica answer count.
+        elif _is_announced(turn.context, replica, partition):
             batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=False)
     turn.flush(batch)
     _enter(turn, replicas, ReplicaState.ONLINE)
+
+
+def _is_announced(context: Context, replica: PartitionReplica, partition: Partition) -> bool:
+    """What is to be deleted is announced only where nothing else proves its deletion, and where it was before: a broker
+    that has deleted it already would create it again."""
+    if context.is_queued(replica.topic):
+        return context.must_announce(replica.broker) or context.was_announced(partition, replica.broker)
+    return partition.leadership is not None
 
 
 def _to_offline(turn: Turn, replicas: Replicas) -> None:

@@ -276,6 +276,9 @@ def election_written(turn: Turn, task: ElectionWritten, outcome: GroupOutcome) -
         context.active_controller = context.config.controller_id
         _won(turn, task.new_epoch, EpochVersion(outcome.stats[-1].version))
     else:
+        if isinstance(outcome, GroupFailed):
+            # It was not applied: whoever wrote the next version, its epoch is not that of a tenure of ours.
+            context.takings.raising = None
         _look_again(turn, outcome)
 
 

@@ -12,11 +12,15 @@ from protocol.vocabulary import BrokerEpoch, LeaderAndIsr, ReplicaAssignment, To
 class Hosting(NamedTuple):
     """What we know of a broker incarnation's hold on a replica: LeaderAndIsr was sent to it last with `request_id`,
     and that was answered without a storage error (`confirmed`). Only then does the answer to a later StopReplica
-    prove a deletion: brokers answer NONE for what lies on a failed disk."""
+    prove a deletion: brokers answer NONE for what lies on a failed disk.
+
+    `by_look`: no LeaderAndIsr was sent. An answer to a StopReplica with an id above `request_id` is proven by a look at
+    the log directories instead: see `evidence`."""
 
     broker_epoch: BrokerEpoch
     request_id: int
     confirmed: bool
+    by_look: bool = False
 
 
 @dataclass(slots=True)

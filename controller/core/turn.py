@@ -27,7 +27,8 @@ from controller.core.effects import (
 )
 from controller.core.mutation import note_sent
 from protocol.journal import Fact, FactType, JsonValue, partition_ranges
-from protocol.kafka.control import ControlRequest, StopReplicaRequest, api_of
+from protocol.kafka.control import StopReplicaRequest
+from protocol.kafka.queries import ChannelRequest, api_of_sent
 from protocol.kafka.to_controller import ControllerResponse
 from protocol.vocabulary import BrokerId, TopicPartition, topic_id_to_text
 from protocol.zookeeper import paths
@@ -86,8 +87,8 @@ class Turn:
         for broker, request in batch.requests():
             self.send(broker, request)
 
-    def send(self, broker: BrokerId, request: ControlRequest) -> None:
-        """Queue a request for a registered broker behind all that was queued for it before."""
+    def send(self, broker: BrokerId, request: ChannelRequest) -> int:
+        """Queue a request for a registered broker behind all that was queued for it before; its id."""
         context = self.context
         context.last_request_id += 1
         epoch = context.brokers[broker].epoch
@@ -97,12 +98,13 @@ class Turn:
         self.record(
             FactType.REQUEST,
             f"broker/{broker}",
-            api=api_of(request).name,
+            api=api_of_sent(request).name,
             broker_epoch=epoch,
             request_id=context.last_request_id,
-            topics=len(request.topics),
-            partitions=sum(len(topic.partitions) for topic in request.topics),
+            topics=len(request.topics or ()),
+            partitions=sum(len(topic.partitions) for topic in request.topics or ()),
         )
+        return context.last_request_id
 
     def reply(self, key: int, response: ControllerResponse) -> None:
         """Answer a broker's request. Raises KeyError where it has been answered already."""

@@ -6,6 +6,9 @@ attempt closes the connection and waits, 100 ms at first and then twice as long 
 that. A broker that never answers is hung up on after the request timeout, one that answers garbage or something else
 than what it was asked, at once. Closing the channel drops what is queued; nothing of it is answered any more.
 
+DescribeLogDirs is the exception. It is a question, and a broker that closes the connection on it must still get the
+orders behind it: after a few tries it counts as answered with an error.
+
 A request that goes to many brokers is encoded once; what differs is the broker epoch, which is put in place for each
 frame. A small one is encoded when the first of them is about to send it, a large one from the moment at which it is
 queued, on a thread: pings and other channels go on meanwhile, and while brokers are at work on one request the next one
@@ -33,20 +36,25 @@ from typing import Final, NamedTuple, Protocol, assert_never
 from adapters.kafka.client import ConnectionFailed, RequestTimedOut
 from adapters.logs import fields
 from controller.core.effects import OpenChannel, Send
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.events import (
+    Answer,
+    LeaderAndIsrAnswered,
+    LogDirsDescribed,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
 from controller.runtime.metrics import ChannelCounts, ChannelView
-from controller.runtime.queue import Answer
 from protocol.back_off import BackOff
 from protocol.kafka.codec import EncodedBody, encode_control_body
 from protocol.kafka.control import (
-    ControlRequest,
-    ControlResponse,
+    ApiKey,
     LeaderAndIsrResponse,
     StopReplicaResponse,
     UpdateMetadataResponse,
-    api_of,
 )
+from protocol.kafka.errors import ErrorCode
 from protocol.kafka.framing import ProtocolError
+from protocol.kafka.queries import ChannelRequest, ChannelResponse, DescribeLogDirsResponse, api_of_sent
 from protocol.kafka.versions import InterBrokerProtocol, control_versions
 from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 
@@ -58,6 +66,8 @@ LARGE_BYTES: Final = 256 * 1024
 """A request of some thousands of partitions, which takes ten milliseconds to encode."""
 FIRST_WARNING_BYTES: Final = 64 * 1024 * 1024
 MAX_PROBLEM_CHARS: Final = 300
+MAX_UNANSWERED_QUESTIONS: Final = 3
+"""How often a broker that was reached may leave DescribeLogDirs unanswered before that counts as an error."""
 DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
 
 
@@ -68,7 +78,7 @@ class Wire(Protocol):
     def is_open(self) -> bool:
         """False where the broker's end is known to be closed."""
 
-    async def send_body(self, body: EncodedBody, broker_epoch: BrokerEpoch) -> ControlResponse:
+    async def send_body(self, body: EncodedBody, broker_epoch: BrokerEpoch) -> ChannelResponse:
         """Send one request and return its answer. Raises ClientError and ProtocolError; then it is closed."""
         ...
 
@@ -93,7 +103,7 @@ class SharedBody:
 
     __slots__ = ("__weakref__", "_encoded", "_under_way", "_version", "request")
 
-    def __init__(self, request: ControlRequest, version: int) -> None:
+    def __init__(self, request: ChannelRequest, version: int) -> None:
         self.request = request
         self._version = version
         self._encoded: EncodedBody | None = None
@@ -104,7 +114,7 @@ class SharedBody:
         """Size of the body; an estimate as long as it is not encoded."""
         if self._encoded is not None:
             return self._encoded.size_bytes
-        return 100 + ESTIMATED_PARTITION_BYTES * sum(len(topic.partitions) for topic in self.request.topics)
+        return 100 + ESTIMATED_PARTITION_BYTES * sum(len(topic.partitions) for topic in self.request.topics or ())
 
     @property
     def version(self) -> int:
@@ -232,7 +242,8 @@ class _Channel:
         self._in_flight = None
         return _answer(current.send, response)
 
-    async def _until_answered(self, send: Send, body: EncodedBody) -> ControlResponse:
+    async def _until_answered(self, send: Send, body: EncodedBody) -> ChannelResponse:
+        unanswered = 0
         while True:
             try:
                 response = await self._attempt(send, body)
@@ -246,8 +257,11 @@ class _Channel:
                 self._failures, self._problem = 0, None
                 return response
             await self._back_off(body, reason, problem)
+            unanswered += reason != "unreachable"
+            if body.api is ApiKey.DESCRIBE_LOG_DIRS and unanswered >= MAX_UNANSWERED_QUESTIONS:
+                return DescribeLogDirsResponse((), ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    async def _attempt(self, send: Send, body: EncodedBody) -> ControlResponse:
+    async def _attempt(self, send: Send, body: EncodedBody) -> ChannelResponse:
         wire = self._wire
         if wire is None or not wire.is_open:
             await self._hang_up()
@@ -285,7 +299,7 @@ class _Channel:
             await wire.close()
 
 
-def _answer(send: Send, response: ControlResponse) -> Answer:
+def _answer(send: Send, response: ChannelResponse) -> Answer:
     match response:
         case LeaderAndIsrResponse():
             return LeaderAndIsrAnswered(send.broker, send.broker_epoch, send.request_id, response)
@@ -293,6 +307,8 @@ def _answer(send: Send, response: ControlResponse) -> Answer:
             return UpdateMetadataAnswered(send.broker, send.broker_epoch, send.request_id, response)
         case StopReplicaResponse():
             return StopReplicaAnswered(send.broker, send.broker_epoch, send.request_id, response)
+        case DescribeLogDirsResponse():
+            return LogDirsDescribed(send.broker, send.broker_epoch, send.request_id, response)
         case _:
             assert_never(response)
 
@@ -358,14 +374,14 @@ class Channels:
         if channel is None or channel.effect.broker_epoch != effect.broker_epoch:
             logger.warning(
                 "%s for broker %d under epoch %d is dropped: there is no channel to it",
-                api_of(effect.request).name,
+                api_of_sent(effect.request).name,
                 effect.broker,
                 effect.broker_epoch,
             )
             return
         body = self._bodies.get(id(effect.request))
         if body is None:
-            body = SharedBody(effect.request, self._versions.of(api_of(effect.request)))
+            body = SharedBody(effect.request, self._versions.of(api_of_sent(effect.request)))
             self._bodies[id(effect.request)] = body
             body.begin(self._encoder)
         channel.put(effect, body)

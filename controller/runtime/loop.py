@@ -23,9 +23,9 @@ from adapters.clock import Clock
 from adapters.logs import fields
 from controller.core.context import Context
 from controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
-from controller.core.events import ControllerState, Event, External, Result, SessionLost, state_of
+from controller.core.events import Answer, ControllerState, Event, External, Result, SessionLost, state_of
 from controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
-from controller.runtime.queue import Answer, EventQueue, Queued
+from controller.runtime.queue import EventQueue, Queued
 from controller.runtime.steps import Step, Stepper
 from protocol.journal import Fact, FactType, JsonValue
 

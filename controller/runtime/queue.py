@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from controller.core.events import (
+    Answer,
     BrokerModified,
     BrokersChanged,
     ConfigurationChanged,
@@ -31,6 +32,7 @@ from controller.core.events import (
     IsrChangesNotified,
     LeaderAndIsrAnswered,
     LogDirEventsNotified,
+    LogDirsDescribed,
     PreferredElectionsRequested,
     ReassignmentsRequested,
     SessionEstablished,
@@ -42,8 +44,6 @@ from controller.core.events import (
     TopicsModified,
     UpdateMetadataAnswered,
 )
-
-Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
 
 MAX_ANSWERS: Final = 1_000
 """Answers that may wait; the channels of further ones wait themselves."""
@@ -64,7 +64,7 @@ _MERGED: Final = (
     TimerFired,
 )
 _SESSIONS: Final = (SessionEstablished, SessionLost)
-_ANSWERS: Final = (LeaderAndIsrAnswered, UpdateMetadataAnswered, StopReplicaAnswered)
+_ANSWERS: Final = (LeaderAndIsrAnswered, UpdateMetadataAnswered, StopReplicaAnswered, LogDirsDescribed)
 
 
 class Queued(NamedTuple):

@@ -22,10 +22,20 @@ from protocol.kafka import codec_control, codec_queries, codec_to_controller
 from protocol.kafka.codec_control import Binding
 from protocol.kafka.codec_layout import compile_layout, fixed_offset
 from protocol.kafka.codec_primitives import Layout, Malformed, Unencodable, skip_tagged_fields
-from protocol.kafka.control import Addressed, ApiKey, ControlRequest, api_of
+from protocol.kafka.control import Addressed, ApiKey
 from protocol.kafka.errors import ErrorCode
 from protocol.kafka.framing import ProtocolError, frame_size
-from protocol.kafka.queries import ApiVersion, ApiVersionsResponse, QueryRequest, Request, Response, api_of_request
+from protocol.kafka.queries import (
+    ApiVersion,
+    ApiVersionsResponse,
+    ChannelRequest,
+    DescribeLogDirsRequest,
+    QueryRequest,
+    Request,
+    Response,
+    api_of_request,
+    api_of_sent,
+)
 from protocol.kafka.versions import SPOKEN, VersionRange
 from protocol.vocabulary import NO_EPOCH, BrokerEpoch
 
@@ -275,15 +285,15 @@ class EncodedBody:
         return frame_size(len(front) + len(self.tail)) + front, self.tail
 
 
-def encode_control_body(request: ControlRequest, version: int) -> EncodedBody:
-    """Encode a control request for any number of brokers.
+def encode_control_body(request: ChannelRequest, version: int) -> EncodedBody:
+    """Encode what a controller sends for any number of brokers.
 
     Raises Unencodable where the version cannot carry the value, such as mixed delete flags in StopReplica below
     version 3, and UnsupportedVersion.
     """
-    api = api_of(request)
+    api = api_of_sent(request)
     message = _message(api, version, False)
-    body = message.encode(Addressed(request, NO_EPOCH))
+    body = message.encode(request if isinstance(request, DescribeLogDirsRequest) else Addressed(request, NO_EPOCH))
     at = message.broker_epoch_at
     has_epoch = at is not None
     head, tail = (body[:at], memoryview(body)[at + 8 :]) if at is not None else (b"", memoryview(body))

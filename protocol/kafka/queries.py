@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from protocol.kafka.control import Addressed, ApiKey, ControlResponse, api_of
+from protocol.kafka.control import Addressed, ApiKey, ControlRequest, ControlResponse, api_of
 from protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -270,6 +270,18 @@ class DescribedConfigs(NamedTuple):
 class DescribeConfigsResponse:
     results: tuple[DescribedConfigs, ...]
     throttle_time_ms: int = 0
+
+
+# --- what a controller sends on a broker's channel ----------------------------------------------------------------
+
+ChannelRequest = ControlRequest | DescribeLogDirsRequest
+"""DescribeLogDirs is the one among them that names no broker epoch."""
+ChannelResponse = ControlResponse | DescribeLogDirsResponse
+
+
+def api_of_sent(request: ChannelRequest) -> ApiKey:
+    """The API that carries the request."""
+    return ApiKey.DESCRIBE_LOG_DIRS if isinstance(request, DescribeLogDirsRequest) else api_of(request)
 
 
 # --- all of them --------------------------------------------------------------------------------------------------

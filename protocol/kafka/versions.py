@@ -134,6 +134,10 @@ OLDEST: Final = InterBrokerProtocol.parse("2.2-IV0")
 """The first one that Lethe promises to speak; older ones are known, so that they can be named."""
 
 
+DESCRIBE_LOG_DIRS: Final = 1
+"""The version in which a controller asks its brokers: every broker from 2.0 to 3.9 speaks it."""
+
+
 class ControlVersions(NamedTuple):
     """The version of each request between controller and brokers under one IBP."""
 
@@ -143,12 +147,13 @@ class ControlVersions(NamedTuple):
     controlled_shutdown: int
 
     def of(self, api: ApiKey) -> int:
-        """The version of one of the four APIs. Raises KeyError for another one."""
+        """The version of one of the four APIs, or of DescribeLogDirs. Raises KeyError for another one."""
         return {
             ApiKey.LEADER_AND_ISR: self.leader_and_isr,
             ApiKey.UPDATE_METADATA: self.update_metadata,
             ApiKey.STOP_REPLICA: self.stop_replica,
             ApiKey.CONTROLLED_SHUTDOWN: self.controlled_shutdown,
+            ApiKey.DESCRIBE_LOG_DIRS: DESCRIBE_LOG_DIRS,
         }[api]
 
 

@@ -31,7 +31,14 @@ from controller.core.effects import (
     ShowBrokers,
     WriteZnodes,
 )
-from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.events import (
+    Answer,
+    Event,
+    LeaderAndIsrAnswered,
+    LogDirsDescribed,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
 from controller.core.invariants import violations
 from protocol.journal import Fact, FactType
 from protocol.journal_schema import schema_problems
@@ -46,6 +53,7 @@ from protocol.kafka.control import (
     UpdateMetadataResponse,
 )
 from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir
 from protocol.kafka.to_controller import ControllerRequest, ControllerResponse
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import (
@@ -83,7 +91,6 @@ from tests.fakes.zookeeper_model import ZooKeeperModel
 CONTROLLER_ID = BrokerId(1000)
 ENTROPY = bytes(range(32))
 
-Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
 AnswerRule = Callable[[Send], Answer | None]
 
 
@@ -105,6 +112,17 @@ def consent(send: Send) -> Answer:
                 TopicError(topic.topic, row.partition, 0) for topic in request.topics for row in topic.partitions
             )
             return StopReplicaAnswered(broker, epoch, request_id, StopReplicaResponse(0, stopped))
+        case DescribeLogDirsRequest():
+            healthy = (LogDir(0, "/a", ()), LogDir(0, "/b", ()))
+            return LogDirsDescribed(broker, epoch, request_id, DescribeLogDirsResponse(healthy))
+
+
+def is_deletion(send: Send) -> bool:
+    """The request has replicas deleted."""
+    request = send.request
+    return isinstance(request, StopReplicaRequest) and any(
+        row.delete for topic in request.topics for row in topic.partitions
+    )
 
 
 @dataclass

@@ -17,9 +17,17 @@ from collections.abc import Iterable, Iterator
 
 from controller.core import events
 from controller.core.effects import CheckPower, CompareCaches, Reply, Send, WriteZnodes
-from controller.core.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
-from protocol.kafka.control import ControlRequest, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from controller.core.events import (
+    Answer,
+    Event,
+    LeaderAndIsrAnswered,
+    LogDirsDescribed,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
+from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from protocol.kafka.errors import error_name
+from protocol.kafka.queries import ChannelRequest, DescribeLogDirsRequest
 from protocol.kafka.to_controller import (
     AllocateProducerIdsResponse,
     AlterPartitionResponse,
@@ -29,7 +37,6 @@ from protocol.kafka.to_controller import (
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 
-Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
 _ECHO = "* TopicsModified "
 
 
@@ -43,6 +50,8 @@ def told_event(event: Event) -> str | None:
             return None
         case LeaderAndIsrAnswered() | UpdateMetadataAnswered() | StopReplicaAnswered():
             return f"<- {event.broker} {type(event).__name__.removesuffix('Answered')} {_verdict(event)}"
+        case LogDirsDescribed():
+            return f"<- {event.broker} DescribeLogDirs {_verdict(event)}"
         case events.BrokerRequested(request=request):
             return f"? {request.broker_id} {type(request).__name__.removesuffix('Request')}"
         case events.BrokerModified(broker=broker):
@@ -58,6 +67,9 @@ def told_event(event: Event) -> str | None:
 def _verdict(answer: Answer) -> str:
     if answer.response.error:
         return error_name(answer.response.error)
+    if isinstance(answer, LogDirsDescribed):
+        failed = [f"{each.path} {error_name(each.error)}" for each in answer.response.log_dirs if each.error]
+        return ", ".join(failed) or ("ok" if answer.response.log_dirs else "nothing")
     rows = () if isinstance(answer, UpdateMetadataAnswered) else answer.response.partitions
     wrong = [f"{row.topic}-{row.partition} {error_name(row.error)}" for row in rows if row.error]
     return ", ".join(wrong) or "ok"
@@ -146,7 +158,7 @@ def _without_echoes(lines: list[str]) -> Iterator[str]:
             yield line
 
 
-def told_request(request: ControlRequest) -> str:
+def told_request(request: ChannelRequest) -> str:
     """The request without its receiver and its epochs."""
     name, rows = "", list[str]()
     match request:
@@ -174,6 +186,8 @@ def told_request(request: ControlRequest) -> str:
                 for topic in request.topics
                 for row in topic.partitions
             ]
+        case DescribeLogDirsRequest():
+            name = "DescribeLogDirs"
     return ": ".join([name, *([", ".join(rows)] if rows else [])])
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from adapters.kafka.client import ConnectionFailed, KafkaConnection
 from controller.core.effects import OpenChannel, Send
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.events import Answer, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.runtime import brokers
 from controller.runtime.brokers import Channels, ChannelSettings, Wire
 from controller.runtime.metrics import ChannelCounts
-from controller.runtime.queue import Answer
 from protocol.back_off import BackOff
 from protocol.kafka.codec import EncodedBody, encode_control_body
 from protocol.kafka.control import (

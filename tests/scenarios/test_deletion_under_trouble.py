@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.effects import Send
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.events import Answer, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller.core.transitions import ReplicaState
 from controller.core.waiting import waits
 from protocol.kafka.control import (
@@ -19,7 +19,7 @@ from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, PartitionReplica
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Delete
-from tests.fakes.one_controller import Answer, OneController, Refusing, consent
+from tests.fakes.one_controller import OneController, Refusing, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
 
 REMOVED = """
@@ -61,16 +61,16 @@ def test_broker_down_the_others_delete_and_the_topic_says_whom_it_waits_for_unti
     assert world.take_story() == text(f"""
         * BrokersChanged
         -> 1,2,3 UpdateMetadata brokers 1,2,3
-        -> 3 LeaderAndIsr: orders-0 leader -1 epoch 1 isr 1,2
-        -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader -2
         -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader -2
         -> 3 StopReplica: orders-0 epoch -2
         -> 3 StopReplica: orders-0 epoch -2 delete
-        <- 1,2,3 UpdateMetadata ok
-        <- 3 LeaderAndIsr ok
+        -> 3 DescribeLogDirs
+        -> 3 StopReplica
         <- 1,2,3 UpdateMetadata ok
         <- 1,2,3 UpdateMetadata ok
         <- 3 StopReplica ok
+        <- 3 StopReplica ok
+        <- 3 DescribeLogDirs ok
         <- 3 StopReplica ok{REMOVED}
     """)
 
@@ -90,17 +90,17 @@ def test_failover_in_the_middle_starts_again_on_the_live_replicas_and_finishes_w
         zk create /controller (ephemeral)
         zk set /controller_epoch at version 1: 2
         -> 1,2 UpdateMetadata brokers 1,2
-        -> 1,2 LeaderAndIsr: orders-0 leader -1 epoch 1 isr 1,2
-        -> 1,2 UpdateMetadata brokers 1,2: orders-0 leader -2 offline 3
         -> 1,2 UpdateMetadata brokers 1,2: orders-0 leader -2 offline 3
         -> 1,2 StopReplica: orders-0 epoch -2
         -> 1,2 StopReplica: orders-0 epoch -2 delete
+        -> 1,2 DescribeLogDirs
+        -> 1,2 StopReplica
         * ControllerChanged
-        <- 1,2 UpdateMetadata ok
-        <- 1,2 LeaderAndIsr ok
         <- 1,2 UpdateMetadata ok
         <- 1,2 UpdateMetadata ok
         <- 1,2 StopReplica ok
+        <- 1,2 StopReplica ok
+        <- 1,2 DescribeLogDirs ok
         <- 1,2 StopReplica ok
     """)
     assert causes(world, "orders") == [(0, 3, "BROKER_TO_RETURN")]
@@ -110,7 +110,7 @@ def test_failover_in_the_middle_starts_again_on_the_live_replicas_and_finishes_w
     assert is_gone(world, "orders")
 
 
-def test_bounce_while_asked_the_new_incarnation_is_announced_to_and_asked_again() -> None:
+def test_bounce_while_asked_the_new_incarnation_is_asked_again_and_proves_it_by_its_log_directories() -> None:
     world = with_topic(cluster(), "orders", (1, 2, 3))
     world.silent = {2: None}
     world.mark("orders")
@@ -125,17 +125,17 @@ def test_bounce_while_asked_the_new_incarnation_is_announced_to_and_asked_again(
         * BrokersChanged
         -> 1,3 UpdateMetadata brokers 1,3
         -> 1,3,2 UpdateMetadata brokers 1,3,2
-        -> 2 LeaderAndIsr: orders-0 leader -1 epoch 0 isr 1,2,3
-        -> 1,3,2 UpdateMetadata brokers 1,3,2: orders-0 leader -2
         -> 1,3,2 UpdateMetadata brokers 1,3,2: orders-0 leader -2
         -> 2 StopReplica: orders-0 epoch -2
         -> 2 StopReplica: orders-0 epoch -2 delete
+        -> 2 DescribeLogDirs
+        -> 2 StopReplica
         <- 1,3 UpdateMetadata ok
-        <- 1,3,2 UpdateMetadata ok
-        <- 2 LeaderAndIsr ok
         <- 1,3,2 UpdateMetadata ok
         <- 1,3,2 UpdateMetadata ok
         <- 2 StopReplica ok
+        <- 2 StopReplica ok
+        <- 2 DescribeLogDirs ok
         <- 2 StopReplica ok{REMOVED}
     """)
 
@@ -262,7 +262,7 @@ def test_none_from_a_broker_that_never_said_it_can_reach_the_replica_does_not_co
     assert (wait.broker, wait.last_error) == (2, "answered without having said that it can reach the replica")
     world.take_story()
     world.advance(500)
-    assert "-> 2 LeaderAndIsr: orders-0" in world.take_story()
+    assert "-> 2 DescribeLogDirs" in world.take_story()
     assert is_gone(world, "orders")
 
 

@@ -8,13 +8,14 @@ from controller.core import events
 from controller.core.caches import INTERNAL
 from controller.core.context import Role
 from controller.core.effects import ReadCache, ReadZnodes, Send, WriteZnodes
+from controller.core.events import Answer
 from protocol.journal import FactType
 from protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest, UpdateMetadataResponse
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import LEADER_DURING_DELETE, BrokerId, TopicId, topic_id_to_text
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
-from tests.fakes.one_controller import Answer, OneController, consent
+from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, role, text, with_topic
 
 EARLIER = TopicId(uuid.UUID(int=77))

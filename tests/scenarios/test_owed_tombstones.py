@@ -8,14 +8,14 @@ import pytest
 
 from controller.core.context import Role
 from controller.core.effects import Send
-from controller.core.events import ResignationRequested, UpdateMetadataAnswered
+from controller.core.events import Answer, ResignationRequested, UpdateMetadataAnswered
 from protocol.journal import FactType
 from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import LEADER_DURING_DELETE, BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete, ZkError
-from tests.fakes.one_controller import Answer, OneController, consent
+from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, role, text, with_topic
 
 LIMIT_MS = 60_000

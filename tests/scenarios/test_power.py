@@ -11,16 +11,23 @@ from controller.core.config import Takeover
 from controller.core.context import Role
 from controller.core.effects import Send
 from controller.core.epoch_raise import HIGHEST
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller.core.events import (
+    Answer,
+    LeaderAndIsrAnswered,
+    LogDirsDescribed,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
+)
 from controller.core.power import Standing
 from protocol.causes import CauseKind, remedy
 from protocol.journal import FactType
 from protocol.kafka.control import StopReplicaRequest
 from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import DescribeLogDirsRequest
 from protocol.vocabulary import BrokerId, ControllerEpoch
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
-from tests.fakes.one_controller import Answer, OneController, consent
+from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, role, with_topic
 
 STALE = ErrorCode.STALE_CONTROLLER_EPOCH
@@ -38,6 +45,8 @@ class Remembering:
         return consent(send) if self.accepts(send) else refused(send, STALE)
 
     def accepts(self, send: Send) -> bool:
+        if isinstance(send.request, DescribeLogDirsRequest):
+            return True
         if send.request.controller_epoch < self.seen.get(send.broker, 0):
             return False
         self.seen[send.broker] = send.request.controller_epoch
@@ -52,6 +61,8 @@ def refused(send: Send, error: int) -> Answer:
             return replace(answer, response=replace(answer.response, error=error))
         case StopReplicaAnswered() as answer:
             return replace(answer, response=replace(answer.response, error=error))
+        case LogDirsDescribed() as answer:
+            return answer
 
 
 def epoch(world: OneController) -> int:

@@ -40,13 +40,15 @@ def test_it_is_deleted_on_every_broker_and_its_tree_is_removed() -> None:
     world.run()
     assert world.take_story() == text("""
         * TopicDeletionsRequested
-        -> 1,2,3 LeaderAndIsr: orders-0 leader -1 epoch 0 isr 1,2,3
         -> 1,2,3 UpdateMetadata brokers 1,2,3: orders-0 leader -2
         -> 1,2,3 StopReplica: orders-0 epoch -2
         -> 1,2,3 StopReplica: orders-0 epoch -2 delete
-        <- 1,2,3 LeaderAndIsr ok
+        -> 1,2,3 DescribeLogDirs
+        -> 1,2,3 StopReplica
         <- 1,2,3 UpdateMetadata ok
         <- 1,2,3 StopReplica ok
+        <- 1,2,3 StopReplica ok
+        <- 1,2,3 DescribeLogDirs ok
         <- 1,2,3 StopReplica ok
         zk delete /brokers/topics/orders/partitions/0/state
         zk delete /brokers/topics/orders/partitions/0

@@ -8,7 +8,7 @@ new epoch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core import agent
 from broker.core.effects import (
@@ -46,8 +46,11 @@ from broker.core.inputs import (
     TopicIdUnavailable,
 )
 from broker.core.isr_ways import alter_partition_request, judge_answer, unanswered
+from broker.core.queries import answer_describe_log_dirs
 from broker.core.state import AgentState, Settings
 from protocol.kafka.control import Addressed, ControlResponse
+from protocol.kafka.errors import ErrorCode
+from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.kafka.to_controller import AlterPartitionResponse, ControllerResponse
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from protocol.zookeeper import paths, znodes
@@ -64,6 +67,14 @@ if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
 
 Answer = Callable[[ControlResponse | None], None]
+
+
+REFUSED_LOOKS: Final = (
+    DescribeLogDirsResponse(()),
+    DescribeLogDirsResponse((), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    None,
+)
+"""No right to ask, before Kafka 2.7 and since; and a connection that is closed instead."""
 
 
 class AgentProcess:
@@ -216,6 +227,13 @@ class AgentProcess:
 
         self._tokens[token] = judged
         self.feed(ControlReceived(token, addressed))
+
+    def describe_log_dirs(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse | None:
+        """What the process says of its log directories; None where it closes the connection instead. Now and then it
+        refuses, or answers an error."""
+        if self._world.chance(self._cluster.mix.p_look_refused):
+            return REFUSED_LOOKS[self._world.between(0, len(REFUSED_LOOKS) - 1)]
+        return answer_describe_log_dirs(self.state, request, {})
 
     def log_dir_failed(self, log_dir: str, error: str) -> None:
         """The log directory is found broken outside of any operation."""

@@ -10,11 +10,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from controller.core import answers, deletion, expansion, mutation, pausing, removal
+from controller.core import answers, deletion, evidence, expansion, mutation, pausing, removal
 from controller.core.agenda_deletion import MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
-from controller.core.batching import RequestBatch
 from controller.core.context import Context, Outstanding
-from controller.core.events import StopReplicaAnswered
+from controller.core.events import Answer, StopReplicaAnswered
 from controller.core.topic import Topic
 from controller.core.transitions import ReplicaState
 from controller.core.turn import Turn
@@ -45,7 +44,7 @@ def any_stop_answer_counts() -> AbstractContextManager[object]:
 def answers_unmatched() -> AbstractContextManager[object]:
     """An answer counts for the request of its kind that was sent to the broker last, whichever it answers."""
 
-    def settle(context: Context, event: answers.Answer) -> Outstanding | None:
+    def settle(context: Context, event: Answer) -> Outstanding | None:
         kind = type(event).__name__.removesuffix("Answered")
         for request_id, outstanding in reversed(context.outstanding.items()):
             if outstanding.broker == event.broker and type(outstanding.request).__name__ == f"{kind}Request":
@@ -60,19 +59,24 @@ def tombstone_unanswered() -> AbstractContextManager[object]:
     return everywhere(deletion._tombstone_is_settled, lambda turn, name, found: True)
 
 
-@contextmanager
-def no_evidence() -> Iterator[None]:
-    """Doomed topics are not announced, and an answer without an error proves their deletion."""
-    announce = RequestBatch.add_leader_and_isr
-
-    def unless_doomed(self: RequestBatch, to: Sequence[int], topic_partition: TopicPartition, *, is_new: bool) -> None:
-        if not self._context.is_queued(topic_partition.topic):
-            announce(self, to, topic_partition, is_new=is_new)
+def no_evidence() -> AbstractContextManager[object]:
+    """A StopReplica that is answered without an error proves a deletion, whatever the log directories are like."""
 
     def verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:
         return None if error == ErrorCode.NONE else error_name(error)
 
-    with method(RequestBatch, "add_leader_and_isr", unless_doomed), everywhere(answers._verdict, verdict):
+    return everywhere(answers._verdict, verdict)
+
+
+def failed_directory_overlooked() -> AbstractContextManager[object]:
+    """Every answer to DescribeLogDirs is taken for healthy: failed directories, errors, and none at all."""
+    return everywhere(evidence._problem, lambda response: None)
+
+
+@contextmanager
+def doomed_announced_again() -> Iterator[None]:
+    """Every replica of a topic in deletion is announced before its deletion is asked for again."""
+    with method(Context, "must_announce", lambda self, broker: True):
         yield
 
 

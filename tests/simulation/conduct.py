@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from controller.core.context import Context
 from controller.core.effects import Effect, Send, WriteZnodes
-from protocol.kafka.control import StopReplicaRequest
+from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from tests.simulation.ledger import lasting
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.controllers import ControllerProcess
 
 
-def effect_is_allowed(controller: ControllerProcess, effect: Effect) -> None:
+def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: Effect) -> None:
     """Judged before the effect is performed."""
     match effect:
         case WriteZnodes(groups=groups):
@@ -36,6 +36,8 @@ def effect_is_allowed(controller: ControllerProcess, effect: Effect) -> None:
             problems = itertools.chain(problems, _believes(context, operations))
         case Send(request=StopReplicaRequest() as request):
             problems = itertools.chain(_deletes(controller.context, request))
+        case Send(request=LeaderAndIsrRequest()):
+            problems = itertools.chain(_makes_again(cluster, controller.context, effect))
         case _:
             return
     for problem in problems:
@@ -113,3 +115,20 @@ def _deletes(context: Context, request: StopReplicaRequest) -> Iterator[str]:
     for topic in request.topics:
         if context.is_queued(topic.topic) and any(row.delete for row in topic.partitions):
             yield f"has replicas of {topic.topic} deleted, and knows that deletions are paused"
+
+
+def _makes_again(cluster: Cluster, context: Context, send: Send) -> Iterator[str]:
+    """A broker whose log directories all work, and who says so, is not made to create what it has deleted."""
+    agent = cluster.agents[send.broker]
+    is_other = send.broker_epoch != agent.promise.broker_epoch or not agent.alive
+    if is_other or cluster.mix.p_look_refused or any(agent.state.log_dirs.values()):
+        return
+    assert isinstance(send.request, LeaderAndIsrRequest)
+    for topic in send.request.topics:
+        if not context.is_queued(topic.topic):
+            continue
+        incarnation = cluster.ledger.by_zxid[context.topics[topic.topic].created_zxid, topic.topic]
+        for row in topic.partitions:
+            replica = (row.partition, send.broker)
+            if replica in incarnation.deleted and replica not in incarnation.released:
+                yield f"announces {incarnation}-{row.partition} to broker {send.broker}, which has deleted it"

@@ -330,7 +330,7 @@ class ControllerProcess:
             self._cluster.restart_later(self)
 
     def _perform_one(self, effect: Effect) -> None:
-        conduct.effect_is_allowed(self, effect)
+        conduct.effect_is_allowed(self._cluster, self, effect)
         match effect:
             case Send():
                 self._world.note(self.name, f"to {effect.broker}: {describe.request(effect.request)}")
@@ -432,7 +432,12 @@ class _Writing:
 
 def _described(event: Event) -> str:
     match event:
-        case events.LeaderAndIsrAnswered() | events.UpdateMetadataAnswered() | events.StopReplicaAnswered():
+        case (
+            events.LeaderAndIsrAnswered()
+            | events.UpdateMetadataAnswered()
+            | events.StopReplicaAnswered()
+            | events.LogDirsDescribed()
+        ):
             return f"{type(event).__name__} {event.broker} {event.request_id} {event.response.error}"
         case _:
             return type(event).__name__

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from broker.core.effects import DiskOperation, IsrChange
 from broker.core.inputs import IsrOutcome
 from protocol.kafka.control import (
-    ControlRequest,
-    ControlResponse,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -18,11 +16,17 @@ from protocol.kafka.control import (
     UpdateMetadataResponse,
 )
 from protocol.kafka.errors import error_name
+from protocol.kafka.queries import (
+    ChannelRequest,
+    ChannelResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from protocol.vocabulary import TopicId
 from protocol.zookeeper.operations import Check, Create, Delete, MultiDone, MultiOutcome, Operation, SetData
 
 
-def request(each: ControlRequest) -> str:
+def request(each: ChannelRequest) -> str:
     """`LeaderAndIsr(epoch 3) t1/4f0a[0: leader 2 epoch 1 isr (2, 3) of (2, 3)]`."""
     match each:
         case LeaderAndIsrRequest(_, epoch, topics, _):
@@ -48,9 +52,11 @@ def request(each: ControlRequest) -> str:
                 for row in topic.partitions
             )
             return f"StopReplica(epoch {epoch}) {_list(rows)}"
+        case DescribeLogDirsRequest():
+            return "DescribeLogDirs"
 
 
-def response(each: ControlResponse) -> str:
+def response(each: ChannelResponse) -> str:
     """`LeaderAndIsr NONE [t1-0: NONE]`."""
     error = error_name(each.error)
     match each:
@@ -63,6 +69,9 @@ def response(each: ControlResponse) -> str:
         case StopReplicaResponse(_, stopped):
             rows_text = _list(f"{row.topic}-{row.partition}: {error_name(row.error)}" for row in stopped)
             return f"StopReplica {error} {rows_text}"
+        case DescribeLogDirsResponse(log_dirs):
+            dirs_text = _list(f"{log_dir.path}: {error_name(log_dir.error)}" for log_dir in log_dirs)
+            return f"DescribeLogDirs {error} {dirs_text}"
 
 
 def isr(changes: Sequence[IsrChange], outcomes: Sequence[IsrOutcome]) -> str:

@@ -172,6 +172,24 @@ class Faults:
             if self._world.chance(0.5):
                 victim.log_dir_failed(log_dir, "Input/output error")
 
+    def return_without_disk(self) -> None:
+        """A broker dies and returns without one of several log directories; one with a replica of a topic that is to be
+        deleted. The process that returns does not know what lies there."""
+        held = [
+            (agent, log_dir)
+            for agent in self._cluster.agents.values()
+            if agent.alive and not agent.disk.broken and len(agent.disk.log_dirs) > 1
+            for log_dir, name, each in agent.disk.directories()
+            if each.topic_partition.topic in self._cluster.ledger.marked and name == str(each.topic_partition)
+        ]
+        if not held:
+            return
+        victim, log_dir = held[self._world.between(0, len(held) - 1)]
+        self._world.note(victim.name, f"returns without {log_dir}")
+        victim.disk.broken[log_dir] = "Input/output error"
+        victim.crash(session_expires_after_ms=0)
+        self._cluster.restart_later(victim, after_ms=self._world.between(1, 500))
+
     def mend_log_dir(self) -> None:
         """All log directories of a broker are repaired, and the agent is restarted, as it has to be."""
         for agent in self._cluster.agents.values():

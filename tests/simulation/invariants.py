@@ -217,12 +217,22 @@ def disk_operation_is_allowed(cluster: Cluster, agent: AgentProcess, operation: 
         case RenameForDeletion() if directory is not None:
             s7_unidentified_is_kept(where, directory)
             s2_deletion_was_asked_for(cluster, agent, where, directory)
+            _note_deletion(cluster, agent, directory)
         case SetAside() if directory is not None:
             s2_living_are_not_set_aside(cluster, where, directory)
         case CreateReplica() | FillReplica() if directory is not None and directory.files:
             raise Violation("S3", f"{where} is to be filled, and it holds something already")
+        case CreateReplica(topic_partition=topic_partition, topic_id=topic_id) if topic_id in cluster.ledger.by_id:
+            cluster.ledger.by_id[topic_id].deleted.pop((topic_partition.partition, agent.id), None)
         case _:
             pass
+
+
+def _note_deletion(cluster: Cluster, agent: AgentProcess, directory: Directory) -> None:
+    identity = directory.bytes_of or directory.topic_id
+    incarnation = None if identity is None else cluster.ledger.by_id.get(identity)
+    if incarnation is not None and incarnation.condemned:
+        incarnation.deleted[directory.topic_partition.partition, agent.id] = None
 
 
 def removal_is_allowed(cluster: Cluster, agent: AgentProcess, ref: DirectoryRef) -> None:

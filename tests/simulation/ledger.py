@@ -59,6 +59,8 @@ class Incarnation:
     """(partition, broker) that has been an assigned replica and is none any more."""
     released: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that a reassignment has ever wanted to go, or that has gone."""
+    deleted: dict[tuple[int, int], None] = field(default_factory=dict)
+    """(partition, broker) that the broker has renamed for deletion after the topic was condemned."""
     refused: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that a reassignment wants to go, and of which the broker has said that it cannot."""
     strays: dict[tuple[int, int], None] = field(default_factory=dict)

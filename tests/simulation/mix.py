@@ -45,6 +45,8 @@ class Mix:
     p_controller_crash: float
     p_agent_crash: float
     p_disk_refusal: float
+    p_look_refused: float
+    """How often a broker does not tell the state of its log directories."""
     one_broker_stays_away: bool
     asks_controller: bool
     """Leaders have ISRs changed by AlterPartition; otherwise they write them themselves and leave a notification."""
@@ -120,6 +122,7 @@ FAULT_WEIGHTS = {
     "foreign_directory": 1,
     "old_directory": 2,
     "forge_epoch": 2,
+    "return_without_disk": 3,
 }
 ENABLED = ("expansion", "reassignment", "election", "pause", "configuration")
 _ALWAYS = ("create", "mark")
@@ -165,6 +168,7 @@ def draw(random: Random) -> Mix:
         p_controller_crash=0 if calm else perhaps(0.4, 0.003, 0.015),
         p_agent_crash=0 if calm else perhaps(0.4, 0.003, 0.015),
         p_disk_refusal=0 if calm else perhaps(0.2, 0.01, 0.05),
+        p_look_refused=0,
         one_broker_stays_away=random.random() < 0.6,
         operator_every_ms=random.choice(((20, 400), (100, 1_500))),
         fault_every_ms=random.choice(((100, 800), (300, 3_000))),
@@ -184,5 +188,6 @@ def draw(random: Random) -> Mix:
         asks_controller=random.random() < 0.6,
         theme_weights={deed: weight for theme in chosen for deed, weight in THEMES[theme].items()},
         theme_every_ms=random.choice(((50, 600), (100, 1_500))),
+        p_look_refused=perhaps(0.2, 0.1, 1),
         stays_paused="pause" in chosen and random.random() < 0.5,
     )

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from controller.core.effects import OpenChannel, ProbeBrokers, Send
 from controller.core.events import (
+    Answer,
     LeaderAndIsrAnswered,
+    LogDirsDescribed,
     ProbeOutcome,
     ProbesAnswered,
     StopReplicaAnswered,
@@ -21,18 +23,19 @@ from controller.core.events import (
 )
 from protocol.kafka.control import (
     Addressed,
-    ControlResponse,
     LeaderAndIsrResponse,
     StopReplicaResponse,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from protocol.kafka.queries import ChannelResponse, DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.vocabulary import LEADER_DURING_DELETE, NO_EPOCH, BrokerId, TopicId
 from tests.simulation import departures, silences
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Pipe
 
 if TYPE_CHECKING:
+    from tests.simulation.agents import AgentProcess
     from tests.simulation.cluster import Cluster
     from tests.simulation.controllers import ControllerProcess
 
@@ -116,6 +119,8 @@ class Channel:
         self._attempt += 1
         attempt = self._attempt
         agent = self._cluster.agents.get(send.broker)
+        if agent is not None and isinstance(send.request, DescribeLogDirsRequest):
+            self._repair_perhaps(agent)
         if agent is None or not agent.is_listening or self._link.is_cut or world.chance(mix.p_refused):
             world.after(world.between(*mix.network_ms), lambda: self._failed(attempt))
             return
@@ -126,18 +131,31 @@ class Channel:
             world.after(world.between(0, 2 * mix.network_ms[1]), lambda: self._failed(attempt))
         world.after(mix.request_timeout_ms, lambda: self._failed(attempt))
 
+    def _repair_perhaps(self, agent: AgentProcess) -> None:
+        """Somebody repairs the disk and restarts the broker just before it is asked for its log directories."""
+        if agent.disk.broken and self._cluster.mix.fault_weights and self._world.chance(0.3):
+            self._world.note(agent.name, "is repaired just before a look")
+            agent.crash(session_expires_after_ms=0)
+            agent.disk.repair()
+            self._cluster.restart_later(agent, after_ms=1)
+
     def _arrive(self, send: Send, attempt: int) -> None:
         agent = self._cluster.agents[send.broker]
         if not agent.is_listening:
             self._link.down.send(lambda: self._failed(attempt))
             return
 
-        def answer(response: ControlResponse | None) -> None:
+        def answer(response: ChannelResponse | None) -> None:
             if response is None:
                 self._link.down.send(lambda: self._failed(attempt))
             elif not self._world.chance(self._cluster.mix.p_answer_lost) and not self._link.is_cut:
                 self._link.down.send(lambda: self._answered(send, response, attempt))
 
+        if isinstance(send.request, DescribeLogDirsRequest):
+            # Whoever listens there now answers: the question names no incarnation.
+            if not agent.is_silent:
+                answer(agent.describe_log_dirs(send.request))
+            return
         addressed = Addressed(send.request, send.broker_epoch)
         refusal = silences.refuses(agent, addressed)
         if refusal is not None:
@@ -145,7 +163,7 @@ class Channel:
         elif not agent.is_silent:
             self._cluster.authority.deliver(self._owner.id, agent, addressed, answer)
 
-    def _answered(self, send: Send, response: ControlResponse, attempt: int) -> None:
+    def _answered(self, send: Send, response: ChannelResponse, attempt: int) -> None:
         if self.closed or attempt != self._attempt or self._in_flight is None:
             return
         if self._owner.paused:
@@ -199,7 +217,7 @@ class Probing:
         if agent is None or not agent.is_listening or link.is_cut or world.chance(mix.p_refused):
             return
 
-        def answer(response: ControlResponse | None) -> None:
+        def answer(response: ChannelResponse | None) -> None:
             if response is not None and not link.is_cut and not world.chance(mix.p_answer_lost):
                 link.down.send(lambda: self._answered(broker, response.error))
 
@@ -227,9 +245,7 @@ class Probing:
         self._owner.result(ProbesAnswered(self._effect.id, outcomes), self._run)
 
 
-def _event(
-    send: Send, response: ControlResponse, *, topics_by_id: bool
-) -> LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered:
+def _event(send: Send, response: ChannelResponse, *, topics_by_id: bool) -> Answer:
     """The answer as it comes off the wire: LeaderAndIsr names topics by id from version 5 on, and by name before."""
     broker, epoch, request_id, _ = send
     match response:
@@ -240,3 +256,5 @@ def _event(
             return UpdateMetadataAnswered(broker, epoch, request_id, response)
         case StopReplicaResponse():
             return StopReplicaAnswered(broker, epoch, request_id, response)
+        case DescribeLogDirsResponse():
+            return LogDirsDescribed(broker, epoch, request_id, response)

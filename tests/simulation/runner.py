@@ -113,6 +113,12 @@ class _Run:
         cluster.authority.advise()
         if cluster.mix.has_silences and not (cluster.is_paused or cluster.authority.has_seen_higher_epoch):
             silent_act.play(cluster, self.operators, away)
+
+        def restart_few() -> None:
+            cluster.authority.restart_few_that_refuse()
+
+        # A deletion that waits for such a broker is tried again for as long as nobody restarts it: it is never quiet.
+        world.after(HEALING_LIMIT_MS // 2, restart_few)
         world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
         if cluster.authority.restart_few_that_refuse():
             world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)

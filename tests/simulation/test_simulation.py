@@ -41,6 +41,8 @@ FOUND_BY = {
     "answers_unmatched": 0,
     "tombstone_unanswered": 17,
     "no_evidence": 98,
+    "failed_directory_overlooked": 0,
+    "doomed_announced_again": 0,
     "marker_first": 0,
     "never_retried": 0,
     "missed_round_forgotten": 5,

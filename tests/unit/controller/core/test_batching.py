@@ -311,10 +311,13 @@ def test_stop_of_a_queued_topic_has_the_epoch_of_deletion_and_does_not_count_bef
 
 
 def started_deletion() -> Context:
-    """foo's deletion has been started; every broker has said that it can reach its replicas."""
+    """foo's deletion has been started; every broker has said before that it can reach its replicas."""
     context = cluster()
-    queue_deletion(context, "foo", NOW_MS)
-    perform(context, ResumeDeletions(("foo",)))
+    turn = Turn(context, NOW_MS)
+    batch = turn.batch()
+    for name in ("foo-0", "foo-1"):
+        batch.add_leader_and_isr((1, 2, 3), tp(name), is_new=False)
+    turn.flush(batch)
     for broker in (1, 2, 3):
         request_id, request = next(
             (i, o.request)
@@ -325,6 +328,8 @@ def started_deletion() -> Context:
         rows = tuple(TopicIdError(t.topic, None, r.partition, 0) for t in request.topics for r in t.partitions)
         epoch = context.brokers[BrokerId(broker)].epoch
         feed(context, LeaderAndIsrAnswered(BrokerId(broker), epoch, request_id, LeaderAndIsrResponse(0, rows)))
+    queue_deletion(context, "foo", NOW_MS)
+    perform(context, ResumeDeletions(("foo",)))
     return context
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.effects import Send
-from controller.core.events import LeaderAndIsrAnswered
+from controller.core.events import Answer, LeaderAndIsrAnswered
 from controller.core.transitions import ReplicaState
 from protocol.journal import FactType
 from protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
@@ -11,7 +11,7 @@ from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import BrokerId, PartitionReplica
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Create
-from tests.fakes.one_controller import Answer, OneController, Refusing, consent
+from tests.fakes.one_controller import OneController, Refusing, consent
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
 
 

@@ -7,6 +7,7 @@ import pytest
 from controller.core.agenda import TakeOver
 from controller.core.agenda_partitions import MoveReplicas
 from controller.core.context import Context
+from controller.core.deletion_memory import LogDirEvidence
 from controller.core.mutation import queue_deletion, set_leadership, set_replica_state
 from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
 from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -155,11 +156,13 @@ def test_to_online_tells_the_replica_whom_to_follow_as_not_new(before: ReplicaSt
     assert list(sends(effects, UpdateMetadataRequest)) == [1, 2]
 
 
-def test_to_online_without_leadership_is_announced_only_where_the_topic_is_doomed() -> None:
-    """Ours: a doomed replica's broker must say whether it can reach the directory. Kafka says nothing here."""
+def test_to_online_of_a_doomed_replica_is_announced_only_where_log_directories_prove_nothing() -> None:
+    """Ours: the broker must say whether it can reach the replica. Kafka announces it wherever it had leadership."""
     context = one_replica(S.OFFLINE)
     assert sends(perform(context, MoveReplicas((REPLICA,), S.ONLINE)), LeaderAndIsrRequest) == {}
     queue_deletion(context, "t", 0)
+    assert sends(perform(context, MoveReplicas((REPLICA,), S.ONLINE)), LeaderAndIsrRequest) == {}
+    context.log_dir_evidence[REPLICA.broker] = LogDirEvidence(must_announce=True)
     requests = sends(perform(context, MoveReplicas((REPLICA,), S.ONLINE)), LeaderAndIsrRequest)
     row = rows_of(requests[1])["t-0"]
     assert (row.leader, row.leader_epoch, row.isr) == (-1, 0, (1, 2))

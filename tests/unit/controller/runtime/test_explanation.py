@@ -12,7 +12,7 @@ import pytest
 from controller.core import mutation
 from controller.core.deletion_memory import Mark, RefusedMark
 from controller.core.effects import Send
-from controller.core.events import UpdateMetadataAnswered
+from controller.core.events import Answer, UpdateMetadataAnswered
 from controller.core.transitions import ReplicaState
 from controller.runtime.brokers import ChannelProblem
 from controller.runtime.explanation import MAX_ROWS, explain_all, explain_topic, not_marked
@@ -23,7 +23,7 @@ from protocol.remedies import BRING_BACK
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, ZkError
-from tests.fakes.one_controller import Answer, OneController, Refusing, consent
+from tests.fakes.one_controller import OneController, Refusing, consent
 from tests.scenarios.plot import cluster, with_topic
 from tests.unit.controller.core.stage import add_topic, leading
 

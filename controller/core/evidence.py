@@ -1,0 +1,143 @@
+"""Proof that a replica is gone from a broker that was sent no LeaderAndIsr for it.
+
+A broker answers StopReplica with NONE for a replica that it does not host, also where the replica lies in a log
+directory that has failed. A LeaderAndIsr before it tells the two apart, but makes the broker create again what it has
+deleted already. DescribeLogDirs tells them apart without that. A log directory that has failed stays failed until the
+broker's process ends, so a directory that works after the StopReplica worked while the StopReplica was handled.
+
+    to broker 3 under epoch 17           answer                what it proves
+    StopReplica, delete orders-0         NONE                  nothing yet
+    DescribeLogDirs                      /a and /b work        no directory of that process has failed
+    StopReplica without partitions       NONE                  that process is still epoch 17: orders-0 is gone
+
+DescribeLogDirs carries no broker epoch: a broker that restarted in between, with the failed directory repaired, answers
+it too. The third request, the *fence*, carries the epoch, and a restarted broker refuses it with STALE_BROKER_EPOCH.
+
+A directory that has failed, an error, or no directory at all (how brokers before 2.7 refuse) proves nothing. The
+replicas are then announced by LeaderAndIsr, to this broker incarnation from then on. A broker with a failed directory
+creates no log for such an announcement: it answers KAFKA_STORAGE_ERROR for every replica that it does not find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
+from controller.core.context import Context
+from controller.core.deletion_memory import LogDirEvidence, Look, Unproven
+from controller.core.events import LogDirsDescribed, StopReplicaAnswered
+from controller.core.topic import Hosting
+from controller.core.transitions import ReplicaState
+from controller.core.turn import Turn
+from protocol.kafka.control import StopReplicaRequest
+from protocol.kafka.errors import ErrorCode, error_name
+from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+
+NO_LOOK = "the answer to StopReplica was not followed by a look at the log directories"
+
+
+def expect(context: Context, unasked: dict[BrokerId, list[TopicPartition]]) -> None:
+    """From now on the answer to the next StopReplica for these replicas is to be proven by a look."""
+    for broker, partitions in unasked.items():
+        marker = Hosting(context.brokers[broker].epoch, context.last_request_id, confirmed=False, by_look=True)
+        for topic_partition in partitions:
+            context.topics[topic_partition.topic].partitions[topic_partition.partition].hosting[broker] = marker
+
+
+def look(turn: Turn, brokers: Iterable[BrokerId]) -> None:
+    """Ask these brokers for the state of their log directories, behind what is queued for them already."""
+    context = turn.context
+    known = tuple(broker for broker in brokers if broker in context.brokers)
+    question = DescribeLogDirsRequest(topics=())
+    fence = StopReplicaRequest(context.config.controller_id, context.epoch, ())
+    asked = [turn.send(broker, question) for broker in known]
+    fences = [turn.send(broker, fence) for broker in known]
+    for broker, request_id, fence_id in zip(known, asked, fences, strict=True):
+        context.log_dir_evidence.setdefault(broker, LogDirEvidence()).looks.append(Look(request_id, fence_id))
+
+
+def await_proof(context: Context, event: StopReplicaAnswered, replicas: tuple[PartitionReplica, ...]) -> bool:
+    """Keep answers until the look behind them is answered. False where no look is behind them."""
+    evidence = context.log_dir_evidence.get(event.broker)
+    if evidence is None or not any(each.request_id > event.request_id for each in evidence.looks):
+        return False
+    evidence.unproven.append(Unproven(event.request_id, replicas))
+    return True
+
+
+def described(turn: Turn, event: LogDirsDescribed) -> None:
+    """Note that no log directory has failed; or announce the replicas whose deletion this look cannot prove."""
+    context = turn.context
+    evidence = context.log_dir_evidence.get(event.broker)
+    found = None if evidence is None else next((e for e in evidence.looks if e.request_id == event.request_id), None)
+    if evidence is None or found is None:
+        return
+    problem = _problem(event.response)
+    if problem is None:
+        found.is_healthy = True
+        return
+    if event.response.error == ErrorCode.NONE:
+        # An error of the whole answer is recorded where every answer is received.
+        turn.refuse(f"broker/{event.broker}", "proving deletions by its log directories", problem)
+    evidence.must_announce = True
+    replicas = _taken(context, event.broker, evidence, found)
+    topics = dict.fromkeys(r.topic for _, each in replicas for r in each)
+    waiting = (r.topic for r in context.replicas_on(frozenset((event.broker,))) if _waits(context, r))
+    topics |= dict.fromkeys(waiting)
+    turn.do(
+        FailReplicaDeletions(tuple(r for _, each in replicas for r in each)),
+        ResumeDeletions(tuple(topics), unblock=True),
+    )
+
+
+def fenced(turn: Turn, event: StopReplicaAnswered) -> tuple[list[tuple[int, tuple[PartitionReplica, ...]]], str | None]:
+    """What the answer to a fence settles: (id of the StopReplica, replicas), and what is wrong; None: all are gone."""
+    context = turn.context
+    evidence = context.log_dir_evidence.get(event.broker)
+    found = None if evidence is None else next((e for e in evidence.looks if e.fence_id == event.request_id), None)
+    if evidence is None or found is None:
+        return [], None
+    evidence.looks.remove(found)
+    replicas = _taken(context, event.broker, evidence, found)
+    if event.response.error != ErrorCode.NONE:
+        return replicas, error_name(event.response.error)
+    return replicas, None if found.is_healthy else NO_LOOK
+
+
+def _taken(
+    context: Context, broker: BrokerId, evidence: LogDirEvidence, found: Look
+) -> list[tuple[int, tuple[PartitionReplica, ...]]]:
+    """The answers before this look, without what has been settled otherwise since; they are kept no longer."""
+    before = [each for each in evidence.unproven if each.request_id < found.request_id]
+    evidence.unproven = [each for each in evidence.unproven if each.request_id > found.request_id]
+    epoch = context.brokers[broker].epoch
+    return [(n, tuple(r for r in replicas if is_awaited(context, r, epoch, n))) for n, replicas in before]
+
+
+def is_awaited(context: Context, replica: PartitionReplica, broker_epoch: int, request_id: int) -> bool:
+    """The answer to this StopReplica is what the replica's deletion waits for."""
+    partition = context.partition_of(replica)
+    if partition is None or partition.replicas.get(replica.broker) is not ReplicaState.DELETION_STARTED:
+        return False
+    hosting = partition.hosting.get(replica.broker)
+    return (
+        context.is_queued(replica.topic)
+        and hosting is not None
+        and hosting.by_look
+        and hosting.broker_epoch == broker_epoch
+        and hosting.request_id < request_id
+    )
+
+
+def _waits(context: Context, replica: PartitionReplica) -> bool:
+    return context.is_queued(replica.topic) and context.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
+
+
+def _problem(response: DescribeLogDirsResponse) -> str | None:
+    """Why the answer does not show that every log directory works; None where it does."""
+    if response.error != ErrorCode.NONE:
+        return error_name(response.error)
+    if not response.log_dirs:
+        return "it names no log directory"
+    return next((f"{each.path}: {error_name(each.error)}" for each in response.log_dirs if each.error), None)
