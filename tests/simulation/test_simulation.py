@@ -61,7 +61,7 @@ FOUND_BY = {
     "left_at_once": 48,
     "agent_ignores_broker_epoch": 2,
     "agent_ignores_controller_epoch": 11,
-    "agent_adopts_any_controller_epoch": 5,
+    "agent_adopts_any_controller_epoch": 63,
     "agent_ignores_topic_ids": 14,
     "agent_remembers_too_long": 61,
     "agent_knows_one_directory": 103,
