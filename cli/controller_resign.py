@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -51,7 +52,8 @@ def controller_resign(
     zookeeper: ZooKeeper, timeout_ms: TimeoutMs = 30_000, grace_ms: GraceMs = 5_000, as_json: AsJson = False
 ) -> None:
     """End the tenure of the active controller and say who comes after. Exit code 4 where nobody does in time, 1 where
-    brokers had not confirmed that their metadata caches have dropped topics that are gone."""
+    brokers had not confirmed that their metadata caches have dropped topics that are gone, 3 where Lethe's controller
+    did not tell whether there are such brokers."""
     finish(
         lambda: with_session(zookeeper, lambda session: resignation(session, timeout_ms=timeout_ms, grace_ms=grace_ms)),
         as_json=as_json,
@@ -80,21 +82,43 @@ async def resignation(
     return _answer(before, epoch, after, owed)
 
 
-async def _unconfirmed(before: ActiveController, *, grace_ms: int, poll_ms: int) -> tuple[Owing, ...]:
-    """What brokers have not confirmed of topics that were gone at the first look; what the controller begins to owe
-    later is not waited for. Nothing where the controller does not tell: Kafka's never does."""
+@dataclass(frozen=True, slots=True)
+class _Unconfirmed:
+    """What brokers had not confirmed when the tenure was ended; `unseen` says why the controller did not tell that."""
+
+    owed: tuple[Owing, ...] = ()
+    unseen: str | None = None
+
+
+async def _unconfirmed(before: ActiveController, *, grace_ms: int, poll_ms: int) -> _Unconfirmed:
+    """What brokers have not confirmed of topics that were gone at the first answer; what the controller begins to owe
+    later is not waited for. Kafka's controller, which never tells, is not asked."""
     url = before.znode.admin
     if url is None:
-        return ()
+        return _Unconfirmed()
     deadline = time.monotonic() + grace_ms / 1000
-    first = owed = (await asked(url, None, ASK_TIMEOUT_MS)).owed
+    first, problem = await _owed_now(url)
+    if first is None and grace_ms:
+        note(f"asking controller {before.znode.broker_id} again for up to {grace_ms / 1000:g} s: {problem}")
+    while first is None and time.monotonic() < deadline:
+        await asyncio.sleep(poll_ms / 1000)
+        first, problem = await _owed_now(url)
+    if first is None:
+        return _Unconfirmed(unseen=problem)
+    owed = first
     if owed and grace_ms:
         note(waiting_words(_left(owed), grace_ms))
     while owed and time.monotonic() < deadline:
         await asyncio.sleep(poll_ms / 1000)
-        told = await asked(url, None, ASK_TIMEOUT_MS)
-        owed = _of_those(first, told.owed) if told.is_known else owed
-    return owed
+        now, _ = await _owed_now(url)
+        owed = owed if now is None else _of_those(first, now)
+    return _Unconfirmed(owed)
+
+
+async def _owed_now(url: str) -> tuple[tuple[Owing, ...] | None, str]:
+    """What the controller says is owed; None and why where it does not say."""
+    told = await asked(url, None, ASK_TIMEOUT_MS)
+    return told.owed, told.problem or f"the answer of {url} does not say what brokers owe"
 
 
 def _of_those(first: tuple[Owing, ...], now: tuple[Owing, ...]) -> tuple[Owing, ...]:
@@ -125,20 +149,31 @@ async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
             )
 
 
-def _answer(
-    before: ActiveController, epoch: int, after: ActiveController | None, owed: tuple[Owing, ...] = ()
-) -> Answer:
+def _answer(before: ActiveController, epoch: int, after: ActiveController | None, found: _Unconfirmed) -> Answer:
     if after is not None and after.stat.czxid == before.stat.czxid:
         after = None
+    ended = before.znode.broker_id
     body: dict[str, JsonValue] = {
-        "resigned": {"controller": before.znode.broker_id, "epoch": epoch},
+        "resigned": {"controller": ended, "epoch": epoch},
         "successor": None if after is None else after.znode.broker_id,
-        "unconfirmed": as_json(_left(owed)),
+        "unconfirmed": as_json(_left(found.owed)) if found.unseen is None else None,
+        "unseen": found.unseen,
     }
-    line = f"Controller {before.znode.broker_id} has resigned (epoch {epoch})."
-    left = tuple(f"{words[0].upper()}{words[1:]}." for words in left_words(_left(owed)))
+    line = f"Controller {ended} has resigned (epoch {epoch})."
+    left = tuple(f"{words[0].upper()}{words[1:]}." for words in left_words(_left(found.owed)))
+    if found.unseen is not None:
+        left = (_unseen_words(found.unseen),)
     if after is None:
         return Answer(body, (line, "Nobody has been elected yet.", *left), exit=Exit.TIMED_OUT)
-    again = " again" if after.znode.broker_id == before.znode.broker_id else ""
+    again = " again" if after.znode.broker_id == ended else ""
     lines = (line, f"Controller {after.znode.broker_id} was elected{again}.", *left)
-    return Answer(body, lines, exit=Exit.NO if left else Exit.OK)
+    code = Exit.UNREACHABLE if found.unseen is not None else Exit.NO if left else Exit.OK
+    return Answer(body, lines, exit=code)
+
+
+def _unseen_words(why: str) -> str:
+    return (
+        "It is unknown whether brokers have confirmed that their metadata caches have dropped topics that are gone: "
+        f"{why}. Look with lethe survey whether a broker still tells clients of such topics; lethe rescue or a restart "
+        "of the broker cures that."
+    )

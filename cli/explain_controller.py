@@ -70,8 +70,10 @@ def _pauses(listed: object) -> tuple[ToldPause, ...]:
     )
 
 
-def _owed(listed: object) -> tuple[Owing, ...]:
-    rows = [row for row in listed if isinstance(row, Mapping)] if isinstance(listed, list) else []
+def _owed(listed: object) -> tuple[Owing, ...] | None:
+    if not isinstance(listed, list):
+        return None
+    rows = [row for row in listed if isinstance(row, Mapping)]
     found = []
     for row in rows:
         broker, names = _number(row.get("broker")), row.get("topics")

@@ -89,7 +89,7 @@ def _owed(evidence: Evidence) -> list[str]:
         f"{'' if owing.since_ms is None else f', since {since_text(owing.since_ms, now_ms)}'}"
         f"{f' ({owing.last_error})' if owing.last_error else ''}: {', '.join(owing.topics[:MAX_CAUSES])}"
         f"{', …' if owing.topic_count > MAX_CAUSES else ''}."
-        for owing in evidence.told.owed
+        for owing in evidence.told.owed or ()
     ]
 
 

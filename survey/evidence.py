@@ -106,7 +106,8 @@ class Told:
     """Where one topic was asked about, which is not marked."""
     not_shown: int = 0
     """Marked topics of which it says nothing."""
-    owed: tuple[Owing, ...] = ()
+    owed: tuple[Owing, ...] | None = None
+    """None where it does not say."""
     pauses: tuple[ToldPause, ...] = ()
     """Everything that has to end before it deletes anything."""
     problem: str | None = None

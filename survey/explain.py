@@ -323,7 +323,7 @@ def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
 
 def _owed(evidence: Evidence, topic: str) -> Iterator[Cause]:
     """Brokers of which the controller says that they have not confirmed what their caches were told."""
-    for owing in evidence.told.owed:
+    for owing in evidence.told.owed or ():
         if topic in owing.topics:
             yield Cause(
                 CauseKind.TOMBSTONE_OWED,

@@ -37,7 +37,7 @@ def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, re
                 "since_ms": owing.since_ms,
                 "last_error": owing.last_error,
             }
-            for owing in told.owed
+            for owing in told.owed or ()
         ],
         "topics": [_topic(each, survey.taken_at_ms, replicas=replicas) for each in found],
         "problems": [{"where": where, "what": what} for where, what in survey.problems],
