@@ -16,7 +16,10 @@ from tests.fakes.board_scene import busy_scene
 from tools.browser import Browser
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
-EXPLAIN: Final = "document.querySelector('.c-started .card.waits').click()"
+EXPLAIN: Final = (
+    "document.querySelector('.c-started .card.group.waits').click();"
+    "document.querySelector('.c-started .card.waits:not(.group)').click()"
+)
 
 
 class Picture(NamedTuple):
@@ -44,7 +47,7 @@ async def take() -> dict[str, bytes]:
     async with busy_scene() as scene, Browser() as browser:
         for picture in PICTURES:
             await browser.open(scene.url, width=picture.width, height=picture.height, dark=picture.dark)
-            await _until(browser, "document.querySelectorAll('.c-started .card').length === 60")
+            await _until(browser, "document.querySelectorAll('.c-started .card.group.waits').length > 0")
             if picture.does is not None:
                 await browser.evaluate(picture.does)
                 await _until(browser, "document.querySelectorAll('#explain-body .causes li').length > 0")

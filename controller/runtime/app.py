@@ -223,7 +223,8 @@ class ControllerApp:
                 listener.control_lost(f"the ZooKeeper session was lost: {event.reason}")
             loop.session_lost(event)
 
-        prepare = Instance(self._config.controller_id).prepare if self._holds_id else ensure_roots
+        instance = Instance(self._config.controller_id, lambda: context.config.admin)
+        prepare = instance.prepare if self._holds_id else ensure_roots
         sessions = SessionKeeper(self._open_session, post=queue.post, overtake=session_lost, prepare=prepare)
         async with asyncio.TaskGroup() as tasks:
             channels = Channels(

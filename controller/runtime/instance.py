@@ -19,6 +19,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Callable
 from typing import Final
 
 import orjson
@@ -47,8 +48,10 @@ class ControllerIdTaken(Exception):
 class Instance:
     """Holds the id `controller`, in one session after the other."""
 
-    def __init__(self, controller: BrokerId) -> None:
+    def __init__(self, controller: BrokerId, admin: Callable[[], str | None] = lambda: None) -> None:
+        """`admin` gives the address of this process's pages, which others link to."""
         self._controller = controller
+        self._admin = admin
         self._earlier: list[int] = []
 
     async def prepare(self, session: ZooKeeperSession) -> None:
@@ -57,7 +60,7 @@ class Instance:
         await ensure_roots(session)
         await session.ensure_path(paths.INSTANCES)
         path = paths.instance(self._controller)
-        making: list[Operation] = [Create(path, None, ephemeral=True), SetData(path, _who_we_are(), 0)]
+        making: list[Operation] = [Create(path, None, ephemeral=True), SetData(path, _who_we_are(self._admin()), 0)]
         patience_s = max(0.0, 1.5 * session.negotiated_timeout_ms / 1000 + PATIENCE_AFTER_S)
         until_s = time.monotonic() + patience_s
         told = False
@@ -102,5 +105,15 @@ def _where(data: bytes | None) -> str:
         return ""
 
 
-def _who_we_are() -> bytes:
-    return orjson.dumps({"host": socket.gethostname(), "pid": os.getpid()})
+def _who_we_are(admin: str | None) -> bytes:
+    return orjson.dumps({"host": socket.gethostname(), "pid": os.getpid(), "admin": admin})
+
+
+def admin_in(data: bytes | None) -> str | None:
+    """The address of the pages of the process that wrote this; None where it does not say one."""
+    try:
+        admin = orjson.loads(data or b"")["admin"]
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        return None
+    is_address = isinstance(admin, str) and len(admin) <= _SHOWN and admin.startswith(("http://", "https://"))
+    return admin if is_address else None

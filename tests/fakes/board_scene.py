@@ -28,6 +28,8 @@ from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 AREAS: Final = ("orders", "payments", "clicks", "audit.trail", "inventory", "sessions", "billing.eu", "search-index")
 KINDS: Final = ("events", "retry", "dlq", "changelog", "repartition", "v2", "staging")
 
+CLUSTER_ID: Final = "Qm7dYk3pTnuI0aYw6w2k3g"
+
 
 def name_of(number: int) -> str:
     """As topics are called where many come and go."""
@@ -41,6 +43,7 @@ class Scene:
     app: ControllerApp
     task: asyncio.Task[int]
     session: FakeSession
+    zookeeper: FakeZooKeeper
     brokers: Sequence[FakeBroker]
     made: int = 0
 
@@ -93,13 +96,15 @@ async def quiet_scene(number: int = 1001, zookeeper: FakeZooKeeper | None = None
     async with AsyncExitStack() as stack:
         brokers = [await stack.enter_async_context(FakeBroker()) for _ in range(3)]
         session = await stack.enter_async_context(zookeeper.open_session(lambda _: None))
+        await session.ensure_path(paths.CLUSTER_ID.rpartition("/")[0])
+        await session.multi([Create(paths.CLUSTER_ID, znodes.encode_cluster_id(CLUSTER_ID))])
         app = ControllerApp(controller_config(number), zookeeper.open_session, _connect)
         task = asyncio.create_task(app.run(), name=f"controller-{number}")
         try:
             async with asyncio.timeout(30):
                 await app.started.wait()
             await reach(lambda: app.loop.context.role is Role.ACTIVE)
-            scene = Scene(app, task, session, brokers)
+            scene = Scene(app, task, session, zookeeper, brokers)
             for broker_id, broker in enumerate(brokers, 1):
                 await scene.register(broker_id, broker.endpoint)
             yield scene
@@ -140,3 +145,23 @@ def release(scene: Scene) -> None:
     """The third broker answers again."""
     scene.brokers[2].acts.clear()
     scene.brokers[2].released.set()
+
+
+@asynccontextmanager
+async def standby(scene: Scene, number: int = 1002) -> AsyncIterator[str]:
+    """Another controller of the same cluster; the address of its pages."""
+    other = ControllerApp(controller_config(number), scene.zookeeper.open_session, _connect)
+    task = asyncio.create_task(other.run(), name=f"controller-{number}")
+    try:
+        async with asyncio.timeout(30):
+            await other.started.wait()
+        await reach(lambda: other.loop.context.role is Role.STANDING_BY)
+        assert other.http is not None
+        yield other.http.url
+    finally:
+        other.stop("the test is over")
+        other.stop("at once")
+        await asyncio.wait([task], timeout=30)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])

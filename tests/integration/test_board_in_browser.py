@@ -8,8 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths
+from protocol.zookeeper.operations import Create
 from tests.fakes.board_page import COUNTS, EXPLAINED, until
-from tests.fakes.board_scene import Scene, busy_scene, release
+from tests.fakes.board_scene import CLUSTER_ID, Scene, busy_scene, release, standby
 from tests.fakes.runtime import reach
 from tools.browser import Browser, View, find_browser
 
@@ -51,6 +54,82 @@ async def scene() -> AsyncIterator[Scene]:
         yield found
 
 
+OPEN_GROUP = "document.querySelector('.c-started .card.group.waits').click()"
+CONTRASTS = r"""(() => {
+  const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim(), node = walker.currentNode.parentElement;
+    if (!text || !node.getClientRects().length || node.closest("script, noscript")) continue;
+    let ground = node;
+    while (ground && (parse(getComputedStyle(ground).backgroundColor)[3] ?? 1) === 0) ground = ground.parentElement;
+    const colours = [getComputedStyle(node).color, getComputedStyle(ground ?? document.body).backgroundColor];
+    const [one, other] = colours.map((colour) => light(parse(colour)));
+    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    if (ratio < 4.5) found.push(`${ratio.toFixed(2)} ${node.className || node.tagName}: ${text.slice(0, 40)}`);
+  }
+  return [...new Set(found)];
+})()"""
+WATCH_OTHERS = """(() => {
+  window.seen = [];
+  const stream = new EventSource("/board/events");
+  const take = (event) => { window.seen = JSON.parse(event.data).values?.controller?.others ?? window.seen; };
+  for (const name of ["snapshot", "delta"]) stream.addEventListener(name, take);
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+async def test_every_text_has_enough_contrast_and_links_in_text_are_underlined(scene: Scene, dark: bool) -> None:
+    async with shown(scene, 1440, 900, dark) as browser:
+        await browser.evaluate(OPEN_GROUP)
+        await until(browser, "document.getAnimations().every(each => each.playState === 'finished')")
+        assert await browser.evaluate(CONTRASTS) == []
+        lines = "[...document.querySelectorAll('footer a, .notice a')].map(a => getComputedStyle(a).textDecorationLine)"
+        assert set(await browser.evaluate(lines)) == {"underline"}
+
+
+async def test_topics_that_wait_for_the_same_are_one_card_that_opens(scene: Scene) -> None:
+    async with shown(scene) as browser:
+        groups = "[...document.querySelectorAll('.c-started .card.group .topic')].map(each => each.textContent)"
+        assert any("topics ← broker 4" in each for each in await browser.evaluate(groups))
+        before = await browser.evaluate("document.querySelectorAll('.c-started .card').length")
+        await browser.evaluate("document.querySelector('.c-started .card.group').focus()")
+        await press(browser, "Enter")
+        await until(browser, f"document.querySelectorAll('.c-started .card').length > {before}")
+        assert await browser.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+        await press(browser, "Enter")
+        await until(browser, f"document.querySelectorAll('.c-started .card').length === {before}")
+
+
+PACE = "document.getElementById('pace').textContent"
+
+
+async def test_cluster_rate_time_left_and_what_is_unknown(scene: Scene) -> None:
+    async with shown(scene) as browser:
+        await until(browser, f"document.getElementById('about').innerText.includes({json.dumps(CLUSTER_ID)})")
+        assert "freed bytes: unknown" in await browser.evaluate(PACE)
+        release(scene)
+        await until(browser, f"({COUNTS}).done === '828'")
+        await until(browser, f"/ \\d[\\d.,]* topics\\/s/.test({PACE})")
+        assert "time left: unknown: all that is left waits" in await browser.evaluate(PACE)
+
+
+async def test_a_standby_that_takes_over_announces_that_and_nothing_old(scene: Scene) -> None:
+    said = "document.getElementById('announcer').textContent"
+    async with Browser() as browser, standby(scene) as url:
+        await browser.open(url + "/board", width=1440, height=900)
+        await until(browser, f"/standing by/.test({said})")
+        release(scene)
+        scene.app.stop("SIGTERM")
+        await until(browser, f"/This controller is active/.test({said})")
+        assert "standing by" not in await browser.evaluate(said)
+        assert "standing by" not in await browser.evaluate("document.getElementById('notices').textContent")
+
+
 async def test_columns_count_and_move_while_it_is_looked_at(scene: Scene) -> None:
     async with shown(scene) as browser:
         assert await browser.evaluate(COUNTS) == {
@@ -62,7 +141,10 @@ async def test_columns_count_and_move_while_it_is_looked_at(scene: Scene) -> Non
             "done": "40",
         }
         assert await browser.evaluate("document.getElementById('total').textContent") == "1,000"
-        assert await browser.evaluate("document.querySelectorAll('.c-acknowledged .card').length") == 60
+        assert await browser.evaluate("document.querySelectorAll('.c-acknowledged .card').length") == 1
+        assert "548 topics ← broker 3" in await browser.evaluate(
+            "document.querySelector('.c-acknowledged .card').innerText"
+        )
         assert await browser.evaluate("document.getElementById('connection').dataset.state") == "live"
         release(scene)
         await until(browser, f"({COUNTS}).done === '828'")
@@ -73,32 +155,39 @@ async def test_columns_count_and_move_while_it_is_looked_at(scene: Scene) -> Non
 
 async def test_why_a_topic_waits_by_click_and_by_keyboard(scene: Scene) -> None:
     async with shown(scene) as browser:
-        await browser.evaluate("document.querySelector('.c-started .card.waits').click()")
+        await browser.evaluate(OPEN_GROUP)
+        await browser.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
         await until(browser, f"/not registered in ZooKeeper/.test({EXPLAINED})")
         await press(browser, "Escape")
         await until(browser, "!document.getElementById('explain').open")
-        await browser.evaluate("document.querySelector('.card[tabindex=\"0\"]').focus()")
-        assert await browser.evaluate("document.querySelectorAll('.card[tabindex=\"0\"]').length") == 1
+        await browser.evaluate("document.querySelector('.c-started .card.waits:not(.group)').focus()")
+        stops = "[...document.querySelectorAll('.column')].map(c => c.querySelectorAll('.card[tabindex=\"0\"]').length)"
+        assert await browser.evaluate(stops) == [1, 0, 1, 1, 0, 1], "each column that has cards, what is done too"
         first = await browser.evaluate(FOCUSED)
         await press(browser, "ArrowDown")
         second = await browser.evaluate(FOCUSED)
-        await press(browser, "ArrowRight")
-        third = await browser.evaluate(FOCUSED)
-        assert len({first, second, third}) == 3
+        assert first != second
         assert await browser.evaluate("document.activeElement.matches(':focus-visible')")
-        await press(browser, "ArrowLeft")
-        assert await browser.evaluate(FOCUSED) == second
         await press(browser, "Enter")
         await until(browser, f"{EXPLAINED} && /It waits for/i.test({EXPLAINED})")
         assert await browser.evaluate("document.getElementById('explain-title').textContent") == second
         await press(browser, "Escape")
         await until(browser, f"({FOCUSED}) === {json.dumps(second)}")
+        for key, phase in (("ArrowRight", "acknowledged"), ("ArrowRight", "done"), ("ArrowLeft", "acknowledged")):
+            await press(browser, key)
+            assert await browser.evaluate("document.activeElement.dataset.phase") == phase
+        for _ in range(9):
+            await press(browser, "Tab")
+            if await browser.evaluate("document.activeElement.dataset.phase") == "done":
+                break
+        assert await browser.evaluate("document.activeElement.dataset.phase") == "done", "Tab leads to what is done"
 
 
 async def test_an_explanation_that_is_not_answered_any_more_says_so(scene: Scene) -> None:
     hangs = "(_, { signal }) => new Promise((_, no) => signal.addEventListener('abort', () => no(signal.reason)))"
     async with shown(scene) as browser:
-        await browser.evaluate("document.querySelector('.c-started .card.waits').click()")
+        await browser.evaluate(OPEN_GROUP)
+        await browser.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
         await until(browser, f"/not registered in ZooKeeper/.test({EXPLAINED})")
         await browser.evaluate(f"(() => {{ window.fetch = {hangs}; }})()")
         await until(browser, f"/does not answer: stale, as of \\d/.test({EXPLAINED})")
@@ -132,6 +221,7 @@ async def test_what_others_have_written_is_text(scene: Scene) -> None:
         name = next(iter(context.marks))
         context.marks[name] = context.marks[name]._replace(last_error=hostile)
         await scene.create(1, 1)
+        await browser.evaluate("document.querySelector('.c-held .card.group').click()")
         await until(browser, f"document.getElementById('board').textContent.includes({json.dumps(hostile)})")
         await browser.evaluate(f"document.querySelector('.card[data-topic=\"{name}\"]').click()")
         await until(browser, f"({EXPLAINED} || '').includes({json.dumps(hostile)})")
@@ -147,7 +237,8 @@ async def test_dark_light_and_narrow(scene: Scene) -> None:
             assert (await browser.evaluate(ground) == "rgb(16, 22, 28)") is dark
             await browser.evaluate("document.getElementById('theme').click()")
             assert (await browser.evaluate(ground) == "rgb(16, 22, 28)") is not dark
-            await browser.evaluate("document.querySelector('.c-started .card').click()")
+            await browser.evaluate(OPEN_GROUP)
+            await browser.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
             await until(browser, f"/It waits for/i.test({EXPLAINED})")
             assert await browser.evaluate(WIDE) <= 0
 
@@ -166,9 +257,18 @@ async def test_a_lost_connection_is_said(scene: Scene) -> None:
     async with Browser() as browser:
         await browser.open(scene.url + "/board", width=1440, height=900)
         await until(browser, "document.getElementById('connection').dataset.state === 'live'")
+        await scene.write([Create(paths.instance(BrokerId(1002)), b'{"admin":"http://127.0.0.1:8"}')])
+        await browser.evaluate(WATCH_OTHERS)
+        await until(browser, "window.seen.length === 1")
         scene.app.stop("SIGTERM")
         await reach(scene.task.done)
         await until(browser, "document.getElementById('connection').dataset.state === 'lost'")
         said = await browser.evaluate("document.getElementById('connection').innerText")
         assert "stale since" in said
         assert await browser.evaluate("document.body.classList.contains('stale')")
+        lost = await browser.evaluate("document.getElementById('lost').innerText")
+        assert "Controller 1001 does not answer" in lost
+        assert "controller 1002 at http://127.0.0.1:8" in lost
+        assert await browser.evaluate("document.querySelector('#lost a').href") == "http://127.0.0.1:8/board"
+        assert await browser.evaluate("document.getElementById('role').textContent") == "was active"
+        assert await browser.evaluate("document.querySelectorAll('.leads').length") == 0, "no green word says active"

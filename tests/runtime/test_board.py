@@ -93,11 +93,8 @@ async def test_a_snapshot_and_then_what_changes(scene: Scene) -> None:
         while not card["waits"] or reader.model["lists"]["brokers"]["rows"].get("4", {}).get("replicas") != 6:
             await reader.next()
             card = reader.model["lists"]["started"]["rows"][waiting[0]]
-        assert (card["replicas"], card["broker"], card["note"]) == (
-            4,
-            4,
-            "waits for broker 4, which is not registered in ZooKeeper",
-        )
+        assert (card["replicas"], card["broker"], card["cause"]) == (4, 4, "BROKER_TO_RETURN")
+        assert card["note"] == "waits for broker 4, which is not registered in ZooKeeper"
         assert reader.model["lists"]["brokers"]["rows"]["4"]["status"] == "not registered"
         assert reader.model["lists"]["tenures"]["count"] == 1
         assert set(reader.names) == {"snapshot", "delta"}
@@ -132,7 +129,9 @@ async def test_many_topics_are_shown_in_part_and_found_by_the_server(scene: Scen
         async with client.get("/board/events") as response:
             reader = Reader(response)
             await reader.until(started=300)
-            assert list(reader.model["lists"]["started"]["rows"]) == list(scene.app.loop.context.deletions)[:60]
+            assert list(reader.model["lists"]["started"]["rows"]) == list(scene.app.loop.context.deletions)[:20]
+            (group,) = reader.model["lists"]["groups"]["rows"].values()
+            assert (group["phase"], group["broker"], group["topics"], group["waits"]) == ("started", 4, 300, True)
             assert max(reader.sizes) < 60_000
         async with client.get("/board/topics", params={"search": names[299].upper()}) as response:
             found = await response.json()

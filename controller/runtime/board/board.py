@@ -69,6 +69,7 @@ class Board:
         self._sessions = sessions
         self._clock = clock
         self._leader = LeaderAddress(loop.context.config.controller_id)
+        self._surroundings = self.view.surroundings
 
     def routes(self) -> tuple[Route, ...]:
         return self._pages.routes()
@@ -82,6 +83,7 @@ class Board:
         if session is not None:
             await self._leader.find(active, session, self._clock.now_ms())
             self.view.leader_url = self._leader.url
+            await self._surroundings.look(session, self._clock.now_ms())
 
 
 class LeaderAddress:

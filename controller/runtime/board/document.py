@@ -3,7 +3,7 @@
     {"version": 1, "at_ms": ...,                      when it was looked at, on the controller's clock
      "values": {"controller": {...}, "queue": {...}}, small, sent whole when anything in it has changed
      "lists": {"held": L, "queued": L, "started": L, "acknowledged": L, "removing": L, "done": L,
-               "brokers": L, "tenures": L, "history": L}}
+               "groups": L, "brokers": L, "tenures": L, "history": L}}
 
     L, a bounded list: `count` is how many there are, of which the first are in it
     {"count": 1000, "order": ["orders", ...], "rows": {"orders": {...}}}

@@ -1,5 +1,5 @@
 // The board: takes in a snapshot and deltas (both of one form), keeps what they say, and shows it.
-import { COLUMNS, age, brokerRow, clock, duration, fillCard, historyRow, make, nowMs, number, queueBody, setClock, some, tenureRow, tick } from "./parts.js";
+import { COLUMNS, age, brokerRow, clock, duration, fillCard, fillGroup, historyRow, make, nowMs, number, queueBody, rounded, setClock, some, tenureRow, tick } from "./parts.js";
 import { openExplain } from "./explain.js";
 
 const SILENT_MS = 12000;
@@ -34,32 +34,66 @@ for (const [phase, title, meaning] of COLUMNS) {
   columns.set(phase, { count, cards, more, section, segment, nodes: new Map() });
 }
 
+// Topics that wait for the same are one card, which opens: "333 topics ← broker 3". Keys of groups have spaces in them,
+// which names of topics never have, so both can be keys of one map.
+const open = new Set();
+const groups = () => (found ? {} : model.lists.groups?.rows ?? {});
+const groupOf = (row) => (!found && row.group && groups()[row.group] ? row.group : null);
+
+// What the column shows, from top to bottom: groups, their topics where they are open, and single topics.
+function arranged(list) {
+  const members = new Map();
+  for (const topic of list.order) {
+    const key = groupOf(list.rows[topic]);
+    if (key) members.set(key, [...(members.get(key) ?? []), topic]);
+  }
+  const items = [];
+  const begun = new Set();
+  const single = (topic) => ({ key: topic, row: list.rows[topic], isGroup: false });
+  for (const topic of list.order) {
+    const key = groupOf(list.rows[topic]);
+    if (!key) items.push(single(topic));
+    else if (!begun.has(key)) {
+      begun.add(key);
+      items.push({ key, row: { ...groups()[key], isOpen: open.has(key), shown: members.get(key).length }, isGroup: true });
+      if (open.has(key)) items.push(...members.get(key).map(single));
+    }
+  }
+  return items;
+}
+
 function showColumn(phase, list, isMoving) {
   const column = columns.get(phase);
   const kept = new Map();
+  const items = arranged(list);
   let place = column.cards.firstChild;
-  for (const topic of list.order) {
-    let card = column.nodes.get(topic);
-    const row = list.rows[topic];
+  for (const { key, row, isGroup } of items) {
+    let card = column.nodes.get(key);
     if (!card) {
       card = make("button", isMoving ? "card came" : "card");
       card.type = "button";
       card.tabIndex = -1;
-      card.dataset.topic = topic;
+      card.dataset.topic = key;
       card.dataset.phase = phase;
     }
-    if (card.shown !== row) { card.shown = row; fillCard(card, phase, row); }
-    kept.set(topic, card);
+    if (isGroup ? JSON.stringify(card.shown) !== JSON.stringify(row) : card.shown !== row) {
+      card.shown = row;
+      if (isGroup) fillGroup(card, row);
+      else fillCard(card, phase, row);
+    }
+    kept.set(key, card);
     if (card === place) place = place.nextSibling;
     else column.cards.insertBefore(card, place);
   }
-  for (const [topic, card] of column.nodes) if (kept.get(topic) !== card) card.remove();
+  for (const [key, card] of column.nodes) if (kept.get(key) !== card) card.remove();
   column.nodes = kept;
   column.count.textContent = number(list.count);
   column.section.classList.toggle("empty", list.order.length === 0);
-  const left = list.count - list.order.length;
-  column.more.hidden = left <= 0 || list.order.length === 0;
-  column.more.textContent = phase === "done" ? `the latest of ${number(list.count)}` : `and ${number(left)} more: filter by name`;
+  if (column.cards.firstChild && !column.cards.querySelector('.card[tabindex="0"]')) column.cards.firstChild.tabIndex = 0;
+  // Each topic without a group has a card; a group's row says how many it has.
+  const told = items.filter((item) => item.isGroup || !groupOf(item.row)).reduce((sum, { row, isGroup }) => sum + (isGroup ? row.topics : 1), 0);
+  column.more.hidden = list.count <= told || list.order.length === 0;
+  column.more.textContent = phase === "done" ? `the latest of ${number(list.count)}` : `and ${number(list.count - told)} more: filter by name`;
 }
 
 function showColumns(changed, isMoving) {
@@ -83,17 +117,15 @@ function showColumns(changed, isMoving) {
   }
   flow.classList.toggle("empty", total === 0);
   at("total").textContent = found ? `${number(matches())} match, of ${number(total)}` : number(total);
-  const stop = document.querySelector('.card[tabindex="0"]');
-  if (!stop) document.querySelector(".card")?.setAttribute("tabindex", "0");
 }
 
 const matches = () => Object.values(found.lists).reduce((sum, list) => sum + list.count, 0);
 
-// --- keyboard: the cards are one stop of the tab key, and arrows move among them ---------------------------------------
+// --- keyboard: each column is one stop of the tab key, and arrows move among all cards ---------------------------------
 
 function focusCard(card, isQuiet) {
   if (!card) return;
-  for (const other of document.querySelectorAll('.card[tabindex="0"]')) other.tabIndex = -1;
+  for (const other of card.parentNode.querySelectorAll('.card[tabindex="0"]')) other.tabIndex = -1;
   card.tabIndex = 0;
   card.focus({ preventScroll: Boolean(isQuiet) });
 }
@@ -127,7 +159,11 @@ at("board").addEventListener("focusin", (event) => {
 });
 at("board").addEventListener("click", (event) => {
   const card = event.target.closest(".card");
-  if (card) openExplain(card.dataset.topic, card.dataset.phase, card.shown);
+  if (!card) return;
+  const key = card.dataset.topic;
+  if (!card.classList.contains("group")) { openExplain(key, card.dataset.phase, card.shown); return; }
+  if (!open.delete(key)) open.add(key);
+  showColumns([card.dataset.phase], false);
 });
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.matches?.("input") || at("explain").open;
@@ -163,10 +199,61 @@ at("filter").addEventListener("keydown", (event) => {
 
 // --- the rest of the page ----------------------------------------------------------------------------------------------
 
+let shownRole = null;
+const isAddress = (url) => /^https?:\/\//.test(url ?? "");
+const WINDOW_MS = 60000;
+function showPace() {
+  const { controller } = model.values;
+  if (!controller?.leads || !controller.ended || !model.lists.queued) { at("pace").textContent = ""; return; }
+  const window = Math.min(WINDOW_MS, Math.max(1000, nowMs() - (controller.elected_ms ?? 0)));
+  const perSecond = (count) => (count * 1000) / window;
+  const { topics, partitions } = controller.ended;
+  const count = (name) => model.lists[name]?.count ?? 0;
+  // What waits for a broker's answer is in groups; what waits for more is counted by the controller.
+  const asked = Object.values(model.lists.groups?.rows ?? {}).filter((row) => row.phase !== "held" && !row.waits).reduce((sum, row) => sum + row.topics, 0);
+  const going = count("queued") + count("started") + count("acknowledged") + count("removing");
+  const moving = Math.max(0, going - (controller.waiting ?? 0) - asked);
+  let left = "unknown, since nothing has ended in the last minute";
+  if (!going) left = "nothing is in deletion";
+  else if (!moving) left = "unknown: all that is left waits";
+  else if (controller.pauses?.length) left = "unknown, while deletions are paused";
+  else if (topics) left = `about ${duration((moving / perSecond(topics)) * 1000)} for ${some(moving, "topic")}, without what waits`;
+  const rate = topics ? `${rounded(perSecond(topics))} topics/s, ${rounded(perSecond(partitions))} partitions/s` : "0";
+  at("pace").textContent = `Rate of the last minute: ${rate} · time left: ${left} · freed bytes: unknown to the controller`;
+}
+
+// What was known of other controllers when this one was last heard.
+function showLost(isLost) {
+  at("lost").hidden = !isLost;
+  const controller = model.values.controller;
+  showRole(controller, isLost);
+  if (!isLost) { at("lost").replaceChildren(); return; }
+  if (!controller) { at("lost").textContent = "This controller does not answer."; return; }
+  const urls = new Map((controller.others ?? []).filter((other) => isAddress(other.url)).map((other) => [other.id, other.url]));
+  if (isAddress(controller.active_url)) urls.set(controller.active_controller, controller.active_url);
+  const links = [...urls].flatMap(([id, url]) => {
+    const link = make("a", null, `controller ${id} at ${url}`);
+    link.href = `${url}/board`;
+    link.rel = "noreferrer";
+    return [" ", link];
+  });
+  at("lost").replaceChildren(`Controller ${controller.id} does not answer: this page shows what it said last (it was ${controller.role}), and another controller may be active now. `,
+    links.length ? "Other controllers that were known:" : "No other controller was known.", ...links);
+}
+
+function showRole(controller, isLost) {
+  if (!controller) return;
+  const role = at("role") ?? make("b");
+  role.id = "role";
+  role.textContent = isLost ? `was ${controller.role}` : controller.role;
+  role.className = controller.role === "active" && !isLost ? "leads" : "";
+  return role;
+}
+
 function showController(controller) {
-  const role = make("b", controller.role === "active" ? "leads" : null, controller.role);
+  const role = showRole(controller, document.body.classList.contains("stale"));
   const pair = (name, ...value) => make("div", null, make("dt", null, name), make("dd", null, ...value));
-  const about = [pair("controller", String(controller.id)), pair("role", role)];
+  const about = [pair("controller", String(controller.id)), pair("role", role), pair("cluster", controller.cluster_id ?? "unknown")];
   if (controller.leads) about.push(pair("epoch", String(controller.epoch)), pair("elected", age(controller.elected_ms), " ago"), pair("topics", number(controller.topics)));
   at("about").replaceChildren(...about);
   at("title").textContent = `Controller ${controller.id}`;
@@ -174,7 +261,7 @@ function showController(controller) {
   const notices = [];
   if (!controller.leads && controller.active_controller >= 0 && controller.active_controller !== controller.id) {
     const notice = make("p", "notice standby", `This controller is ${controller.role}. Controller ${controller.active_controller} leads: `);
-    if (/^https?:\/\//.test(controller.active_url ?? "")) {
+    if (isAddress(controller.active_url)) {
       const link = make("a", null, `its board at ${controller.active_url}`);
       link.href = `${controller.active_url}/board`;
       link.rel = "noreferrer";
@@ -196,7 +283,10 @@ function showController(controller) {
   if (controller.leads && !controller.delete_topic_enable) notices.push(make("p", "notice attention", "delete.topic.enable is false: markers are removed, topics stay."));
   const before = at("notices").textContent;
   at("notices").replaceChildren(...notices);
-  if (before !== at("notices").textContent && notices.length) announce(at("notices").textContent);
+  const isNew = shownRole !== null && shownRole !== controller.role;
+  shownRole = controller.role;
+  const said = isNew ? `This controller is ${controller.role}${controller.leads ? `, epoch ${controller.epoch}` : ""}. ` : "";
+  if (before !== at("notices").textContent || isNew) announce(said + at("notices").textContent);
   at("waiting").textContent = controller.waiting ? `${number(controller.waiting)} ${controller.waiting === 1 ? "waits" : "wait"} for something that is not there` : "";
   at("deletions").hidden = at("brokers").hidden = !controller.leads;
 }
@@ -218,7 +308,9 @@ function show(changed, isMoving) {
     at("queue-tally").textContent = queue.waiting ? `${number(queue.waiting)} wait, the oldest ${duration(queue.oldest_s * 1000)}` : "";
     at("queue-body").replaceChildren(...queueBody(queue));
   }
-  const lists = Object.keys(changed.lists ?? {});
+  let lists = Object.keys(changed.lists ?? {});
+  if (lists.includes("groups")) lists = [...new Set([...lists, ...columns.keys()])].filter((name) => model.lists[name]);
+  showPace();
   if (!found && lists.some((name) => columns.has(name))) showColumns(lists, isMoving);
   if (lists.includes("brokers")) showBrokers(model.lists.brokers);
   const rowsOf = (name) => model.lists[name].order.map((key) => model.lists[name].rows[key]);
@@ -253,6 +345,7 @@ function state(name, text) {
   node.dataset.state = name;
   node.lastElementChild.textContent = text;
   document.body.classList.toggle("stale", name !== "live");
+  showLost(name === "lost");
   if (before !== name && !(before === "connecting" && name === "live")) announce(name === "live" ? "connected again" : text);
 }
 const staleText = (why) => (heardAt ? `${why}; stale since ${clock(heardAt + (nowMs() - Date.now()))}` : why);
@@ -286,6 +379,7 @@ function connect() {
 setInterval(() => {
   if (document.body.classList.contains("stale")) return;
   tick();
+  showPace();
   if (Date.now() - heardAt > SILENT_MS) { state("lost", staleText("nothing is heard")); later(0); }
 }, 1000);
 

@@ -78,14 +78,26 @@ export function fillCard(card, phase, row) {
   const name = make("span", "topic", card.dataset.topic);
   name.title = card.dataset.topic;
   const parts = [name, make("span", "meta", make("span", "size", size), time)];
-  const note = row.note;
-  if (note || row.waits) parts.push(make("span", row.waits ? "note" : "note soft", note || "waits"));
+  if (row.note || row.waits) parts.push(make("span", row.waits ? "note" : "note soft", row.note || "waits"));
   const bar = make("i", "share");
   bar.style.setProperty("--share", share);
   if (share > 0 && share < 1) parts.push(bar);
   card.replaceChildren(...parts);
   card.classList.toggle("waits", Boolean(row.waits));
 }
+
+// Topics that wait for the same cause and broker; `row.shown` of them have a card of their own.
+export function fillGroup(card, row) {
+  const many = `${row.at_least ? "at least " : ""}${some(row.topics, "topic")}`;
+  const name = make("span", "topic", make("b", null, row.isOpen ? "▾ " : "▸ "), row.broker === null ? many : `${many} ← broker ${row.broker}`);
+  const size = row.isOpen && row.topics > row.shown ? `the first ${number(row.shown)} follow` : row.replicas ? some(row.replicas, "replica") : "size unknown";
+  card.replaceChildren(name, make("span", "meta", make("span", "size", size), age(row.since_ms)), make("span", row.waits ? "note" : "note soft", row.note));
+  card.classList.add("group");
+  card.classList.toggle("waits", row.waits);
+  card.setAttribute("aria-expanded", String(row.isOpen));
+}
+
+export const rounded = (value) => (value >= 10 ? number(Math.round(value)) : value.toFixed(value >= 0.1 ? 1 : 2));
 
 // --- brokers, tenures, queue, history --------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from controller.runtime.board.pace import Pace
 from protocol.causes import HELD_BY, sentence
 from protocol.journal import Fact, FactType, JsonValue
 from protocol.vocabulary import NO_BROKER
@@ -104,6 +105,7 @@ class BoardState:
         """Grows with every fact, so that who looks knows whether anything may have changed."""
         self.done_count = 0
         """Deletions that have ended in this tenure, or in the last one."""
+        self.pace = Pace()
         self.active_controller = int(NO_BROKER)
         self.tenures: deque[Tenure] = deque(maxlen=MAX_TENURES)
         self.history: deque[Line] = deque(maxlen=MAX_HISTORY)
@@ -227,6 +229,7 @@ class BoardState:
         if len(done) > MAX_DONE:
             del done[next(iter(done))]
         self.done_count += 1
+        self.pace.note(_number(fact, "partitions"), now_ms)
         self._line("deleted", fact.subject, "deleted", None, now_ms)
 
     def _note_election(self, fact: Fact, now_ms: int) -> None:
@@ -238,6 +241,7 @@ class BoardState:
             # They are counted together with what is shown of them: those of this tenure.
             self._columns[Phase.DONE].clear()
             self.done_count = 0
+            self.pace.clear()
             if self.tenures:
                 self.tenures[-1].epoch = epoch if isinstance(epoch, int) else None
         elif what == "active" and self.tenures:

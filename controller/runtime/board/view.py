@@ -7,6 +7,7 @@ read before is shown again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -17,14 +18,17 @@ from controller.core.pausing import pauses
 from controller.core.power_view import PowerView
 from controller.core.transitions import ReplicaState
 from controller.core.waiting import Wait, first_wait, marked_since_ms
+from controller.runtime.blockers import LASTS_MS
 from controller.runtime.board.document import Document, Row, Rows
+from controller.runtime.board.groups import Groups, words
 from controller.runtime.board.state import MAX_TEXT, BoardState, Going, Phase
+from controller.runtime.board.surroundings import Surroundings
 from controller.runtime.brokers import ChannelProblem
 from controller.runtime.explanation import path_of, pause_document
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ChannelView
 from controller.runtime.sessions import SessionKeeper
-from protocol.causes import CauseKind, sentence
+from protocol.causes import CauseKind
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId
 
@@ -33,6 +37,16 @@ CARDS: Final = 60
 MAX_BROKERS: Final = 200
 MAX_EVENTS: Final = 8
 MAX_OWING: Final = 8
+GROUPED: Final = 1_000
+"""Topics of each column that are looked at to count those that wait for the same."""
+GROUPED_REPLICAS: Final = 4_000
+"""No more topics of a column are looked at once so many replicas were."""
+CARDS_OF_GROUP: Final = 20
+"""Cards of those that wait for the same, so that there is room for what else there is."""
+LOOK_AGAIN_MS: Final = 5_000
+"""Also where nothing changes: a broker that stays silent becomes what is waited for."""
+REST: Final = 20
+"""Columns are not looked at again before twenty times as long as the last look at them took."""
 _REPLICAS_LOOKED_AT: Final = 32
 """Of a topic that waits, to name one of the brokers that it waits for."""
 
@@ -61,26 +75,39 @@ class BoardView:
         self._channels = channels
         self._problems = problems
         self._clock = clock
+        self.surroundings = Surroundings(loop.context.config.controller_id)
         self._lists: dict[str, Rows] = {}
         self._seen = -1
+        self._look_again_ms = 0
+        self._rest_until_s = 0.0
 
     def look(self) -> Document:
         """The board as of now."""
         state, stepping = self.state, self._loop.steps.is_stepping
         if not stepping:
             self._lists["brokers"] = self._brokers()
-        if self._seen != state.changes:
-            for phase in Phase:
-                self._lists[phase.value] = self._column(phase, stepping)
+        now_ms, began_s = self._clock.now_ms(), time.monotonic()
+        is_due = self._seen != state.changes or now_ms >= self._look_again_ms
+        if is_due and began_s >= self._rest_until_s:
+            self._look_again_ms = now_ms + LOOK_AGAIN_MS
+            if stepping:
+                self._lists |= {phase.value: self._bare_column(phase) for phase in Phase}
+            else:
+                groups: dict[str, Row] = {}
+                self._lists |= {phase.value: self._column(phase, groups) for phase in Phase}
+                self._lists["groups"] = Rows(len(groups), groups)
             self._lists["tenures"] = Rows(len(state.tenures), {str(t.id): _tenure(t) for t in reversed(state.tenures)})
             self._lists["history"] = Rows(len(state.history), {str(h.id): _line(h) for h in reversed(state.history)})
             # What was looked at during a step is to be looked at again.
             self._seen = -1 if stepping else state.changes
+            self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
         return Document({"controller": self._controller(stepping), "queue": self._queue()}, dict(self._lists))
 
     def card(self, going: Going) -> Row:
         """One topic as a row, with what the core knows of it; to be called between steps."""
-        return self._card(going, stepping=False)
+        if going.phase is Phase.DONE:
+            return _size(going)
+        return {**_size(going), **details(self._loop.context, going.topic, self._clock.now_ms())}
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -105,6 +132,11 @@ class BoardView:
             "delete_topic_enable": context.delete_topic_enable,
             "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],
             "topics": len(context.topics),
+            "cluster_id": self.surroundings.cluster_id,
+            "others": [{"id": other.controller, "url": other.url} for other in self.surroundings.others],
+            "ended": dict(
+                zip(("topics", "partitions"), self.state.pace.last_minute(self._clock.now_ms()), strict=True)
+            ),
             "waiting": context.topics_in_stage.get(Stage.WAITING, 0),
             "stepping": stepping and self._loop.handling_s >= 1,
         }
@@ -125,23 +157,36 @@ class BoardView:
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
-    def _column(self, phase: Phase, stepping: bool) -> Rows:
-        shown = self.state.column(phase, CARDS)
-        return Rows(self.state.count(phase), {going.topic: self._card(going, stepping=stepping) for going in shown})
+    def _column(self, phase: Phase, groups: dict[str, Row]) -> Rows:
+        """The first cards, and into `groups` how many topics wait for the same."""
+        if phase is Phase.DONE:
+            return self._bare_column(phase)
+        count, left = self.state.count(phase), GROUPED_REPLICAS
+        found = Groups(phase)
+        cards: dict[str, Row] = {}
+        looked_at = 0
+        for going in self.state.column(phase, GROUPED):
+            left -= 1 + min(going.replicas, _REPLICAS_LOOKED_AT)
+            if left < 0 and looked_at >= CARDS:
+                break
+            looked_at += 1
+            row = self.card(going)
+            key, size = found.add(row)
+            if len(cards) < CARDS and size <= CARDS_OF_GROUP:
+                cards[going.topic] = {**row, "group": key}
+        groups |= found.rows(at_least=count > looked_at)
+        return Rows(count, cards)
 
-    def _card(self, going: Going, *, stepping: bool) -> Row:
-        row: dict[str, JsonValue] = {
-            "since_ms": going.since_ms,
-            "phase_ms": going.phase_ms,
-            "partitions": going.partitions,
-            "replicas": going.replicas,
-        }
-        if going.phase is Phase.DONE:
-            return row
-        if stepping:
-            known = self._lists.get(going.phase.value, Rows()).rows.get(going.topic)
-            return row if known is None else {**known, **row}
-        return row | details(self._loop.context, going.topic)
+    def _bare_column(self, phase: Phase) -> Rows:
+        """Without reading the core's memory, which a step changes: with what was read before."""
+        before = self._lists.get(phase.value, Rows()).rows
+        goings: Iterable[Going] = self.state.column(phase, CARDS)
+        groups = self._lists.get("groups", Rows()).rows.values()
+        if any(group["phase"] == phase.value for group in groups):
+            # The topics of a group that have no card would be cards now.
+            goings = filter(None, [self.state.get(phase, topic) for topic in before])
+        rows = {going.topic: {**before.get(going.topic, {}), **_size(going)} for going in goings}
+        return Rows(self.state.count(phase), rows)
 
     # --- brokers ------------------------------------------------------------------------------------------------------
 
@@ -174,14 +219,23 @@ class BoardView:
         return Rows(len(ids), rows)
 
 
-def details(context: Context, topic: str) -> dict[str, JsonValue]:
+def _size(going: Going) -> Row:
+    return {
+        "since_ms": going.since_ms,
+        "phase_ms": going.phase_ms,
+        "partitions": going.partitions,
+        "replicas": going.replicas,
+    }
+
+
+def details(context: Context, topic: str, now_ms: int = 0) -> dict[str, JsonValue]:
     """What the core knows of a marked topic: `cause` is a name of `protocol.causes`, `note` its sentence."""
     mark, deletion = context.marks.get(topic), context.deletions.get(topic)
     wait = first_wait(context, topic, _REPLICAS_LOOKED_AT)
     found: dict[str, JsonValue] = {
         "waits": mark is not None,
         "cause": None if wait is None else wait.waiting_for.name,
-        "note": None if wait is None else _note(context, wait),
+        "note": None if wait is None else _note(context, wait, now_ms),
         "broker": None if wait is None else wait.broker,
     }
     if (since_ms := marked_since_ms(context, topic)) is not None:
@@ -196,13 +250,14 @@ _USUAL: Final = (CauseKind.ANSWER, CauseKind.OTHER_REPLICAS, CauseKind.TURN, Cau
 """What every deletion waits for, for a moment."""
 
 
-def _note(context: Context, wait: Wait) -> str | None:
+def _note(context: Context, wait: Wait, now_ms: int) -> str | None:
     """What is in the way, in a sentence; None where nothing is."""
-    if wait.waiting_for in _USUAL and wait.last_error is None:
+    has_lasted = wait.waiting_for is CauseKind.ANSWER and now_ms - wait.since_ms >= LASTS_MS
+    if wait.waiting_for in _USUAL and wait.last_error is None and not has_lasted:
         return None
     path = path_of(context, wait.waiting_for)
-    why = sentence(wait.waiting_for, wait.topic, broker=wait.broker, path=path, detail=wait.last_error)
-    return (f"out of service, {why}" if wait.waiting_for is CauseKind.READABLE_ZNODE else why)[:MAX_TEXT]
+    why = words(wait.waiting_for, wait.topic, broker=wait.broker, path=path, detail=wait.last_error)
+    return why[:MAX_TEXT]
 
 
 def _tenure(tenure: object) -> Row:

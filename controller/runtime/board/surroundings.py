@@ -1,0 +1,64 @@
+"""What the board says of the world around its controller: the cluster's id, and the other controllers' boards.
+
+Controllers write the address of their pages into `/lethe/instances/<id>`. A page keeps those of the others, so that it
+has somewhere to send its reader when its own controller is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from controller.runtime.instance import admin_in
+from protocol.vocabulary import BrokerId
+from protocol.zookeeper import paths, znodes
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData
+from protocol.zookeeper.znodes import MalformedZnode
+
+MAX_OTHERS: Final = 20
+LOOK_EVERY_MS: Final = 5_000
+LOOK_LIMIT_S: Final = 0.2
+"""The board does not wait longer for ZooKeeper than this: it shows what it knows."""
+
+
+class Other(NamedTuple):
+    """Another controller that runs, and where its pages are."""
+
+    controller: int
+    url: str
+
+
+class Surroundings:
+    """What was last seen; empty before the first look."""
+
+    def __init__(self, own_id: int) -> None:
+        self.cluster_id: str | None = None
+        self.others: tuple[Other, ...] = ()
+        self._own_id = own_id
+        self._look_again_ms = 0
+
+    async def look(self, session: ZooKeeperSession, now_ms: int) -> None:
+        """Read it again where that is due; what cannot be read stays as it was."""
+        if now_ms < self._look_again_ms:
+            return
+        self._look_again_ms = now_ms + LOOK_EVERY_MS
+        try:
+            async with asyncio.timeout(LOOK_LIMIT_S):
+                await self._look(session)
+        except (SessionLost, TimeoutError):
+            return
+
+    async def _look(self, session: ZooKeeperSession) -> None:
+        cluster, instances = await session.read([GetData(paths.CLUSTER_ID), GetChildren(paths.INSTANCES)])
+        try:
+            if isinstance(cluster, Data):
+                self.cluster_id = znodes.decode_cluster_id(cluster.data)
+        except MalformedZnode:
+            self.cluster_id = None
+        if not isinstance(instances, Children):
+            return
+        ids = [BrokerId(int(name)) for name in instances.names if name.isdecimal() and int(name) != self._own_id]
+        found = await session.read([GetData(paths.instance(each)) for each in ids[:MAX_OTHERS]])
+        urls = [admin_in(each.data) if isinstance(each, Data) else None for each in found]
+        self.others = tuple(Other(each, url) for each, url in zip(ids, urls, strict=False) if url is not None)
