@@ -35,7 +35,7 @@ from protocol.kafka.queries import (
     Response,
 )
 from protocol.kafka.versions import SPOKEN
-from protocol.vocabulary import NO_BROKER, BrokerEpoch, Endpoint
+from protocol.vocabulary import LEADER_DURING_DELETE, NO_BROKER, BrokerEpoch, Endpoint
 
 
 class Act(enum.Enum):
@@ -214,3 +214,30 @@ def _erring(request: ControlRequest) -> Response:
         for row in topic.partitions
     )
     return StopReplicaResponse(0, rows)
+
+
+class TombstoneRefuser(FakeBroker):
+    """Answers every tombstone with this error for the whole request, and obeys otherwise."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__()
+        self._error = error
+
+    async def _act(self, payload: bytes, writer: asyncio.StreamWriter) -> bool:
+        header, value = decode_request(payload)
+        answer: Response
+        if isinstance(value, ApiVersionsRequest):
+            answer = ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
+        else:
+            request = cast(Addressed, value).request
+            answer = UpdateMetadataResponse(self._error) if _is_tombstone(request) else healthy_answer(request)
+        body = encode_response(header.api, header.version, header.correlation_id, answer)
+        writer.write(struct.pack(">i", len(body)) + body)
+        await writer.drain()
+        return True
+
+
+def _is_tombstone(request: ControlRequest) -> bool:
+    return isinstance(request, UpdateMetadataRequest) and any(
+        row.leader == LEADER_DURING_DELETE for topic in request.topics for row in topic.partitions
+    )

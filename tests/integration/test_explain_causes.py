@@ -17,6 +17,7 @@ from cli.explain import explained
 from cli.explain_controller import asked
 from cluster.daemons import ControllerDaemon
 from cluster.local import ClusterSettings, LocalCluster
+from protocol.kafka.errors import ErrorCode
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ReplicaAssignment, TopicId, TopicPartition
 from protocol.zookeeper import paths
@@ -33,7 +34,7 @@ from protocol.zookeeper.znodes import (
 )
 from survey.evidence import Told
 from survey.explain import CLEAN
-from tests.fakes.broken_broker import ErringBroker
+from tests.fakes.broken_broker import ErringBroker, TombstoneRefuser
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply
 
@@ -310,3 +311,27 @@ async def test_a_pause_that_the_controller_holds_itself(zookeeper_chroot: str, w
         resigned = await lethe("controller-resign")
         assert resigned.code == 0, resigned.err
         await until(lambda: has_gone(session, "orders"), lambda: "orders is gone")
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.STALE_CONTROLLER_EPOCH], ids=lambda error: error.name
+)
+async def test_an_error_that_answers_the_tombstone_is_no_silence(zookeeper_chroot: str, error: ErrorCode) -> None:
+    settings = ClusterSettings(controllers=1, brokers=2, zookeeper_connect=zookeeper_chroot)
+    async with LocalCluster(settings) as cluster, cluster.session() as session, TombstoneRefuser(error) as refuser:
+        registration = encode_broker(Broker(BrokerId(4), BrokerEpoch(-1), (refuser.endpoint,)), timestamp_ms=1)
+        await apply(session, Create(paths.broker_id(4), registration, ephemeral=True))
+        await cluster.active_controller()
+        await create(session, cluster, orders=((1, 2),))
+        await mark(session, "orders")
+        lethe = Lethe(cluster.zookeeper_connect)
+        said: list[str] = []
+
+        async def is_told() -> bool:
+            ran = await lethe("explain", "orders")
+            said[:] = [" ".join(ran.out.split())]
+            return ran.code == Exit.WAITS and error.name in said[0]
+
+        await until(is_told, lambda: f"the error is told: {said}")
+        assert "waits for broker 4" in said[0]
+        assert "has not answered" not in said[0]
