@@ -22,6 +22,8 @@ from typing import Final, TextIO
 
 import orjson
 
+from protocol.counting import counted
+
 QUEUE_LINES: Final = 10_000
 """Lines that may wait for the writing thread."""
 _FLUSH_LIMIT_S: Final = 2.0
@@ -123,7 +125,9 @@ class QueuedStreamHandler(logging.Handler):
             dropped, self._dropped = self._dropped, 0
         if not dropped:
             return ""
-        text = f"{dropped} log lines were dropped: they came faster than they could be written"
+        text = (
+            f"{counted(dropped, 'log line was', 'log lines were')} dropped: they came faster than they could be written"
+        )
         return self.format(logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None)) + "\n"
 
     def close(self) -> None:

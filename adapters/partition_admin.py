@@ -16,6 +16,7 @@ from adapters.topic_admin import (
     optional_data,
 )
 from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.counting import counted
 from protocol.vocabulary import TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import (
@@ -64,7 +65,7 @@ async def request_reassignment(
         else:
             before = decode_reassignment(data.data)
             if not may_merge:
-                raise RequestPending(f"{path} asks for the reassignment of {len(before)} partitions already")
+                raise RequestPending(f"{path} asks for the reassignment of {counted(len(before), 'partition')} already")
             merged = {**before, **targets}
             operation = SetData(path, _fitting(encode_reassignment(merged), len(merged)), data.stat.version)
         outcome = await session.multi([operation])
@@ -110,7 +111,8 @@ def portions(partitions: Sequence[TopicPartition]) -> Iterator[list[TopicPartiti
 def _fitting(data: bytes, partitions: int) -> bytes:
     if len(data) > MAX_REQUEST_BYTES:
         raise RequestTooLarge(
-            f"a request of {partitions} partitions is {len(data):,} bytes, and ZooKeeper takes {MAX_REQUEST_BYTES:,}: "
+            f"a request of {counted(partitions, 'partition')} is {counted(len(data), 'byte')}, and ZooKeeper "
+            f"takes {MAX_REQUEST_BYTES:,}: "
             "move fewer partitions at a time"
         )
     return data

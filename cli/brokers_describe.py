@@ -14,6 +14,7 @@ from cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers,
 from cli.options import AsJson, ZooKeeper
 from cli.running import finish
 from cli.zookeeper_access import with_session
+from protocol.counting import counted
 from protocol.vocabulary import TopicPartition
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _registration(seen: Seen, number: int) -> list[str]:
 
 
 def _partitions(load: BrokerLoad) -> list[str]:
-    lines = [f"\tPartitions: {load.replicas} replicas, leads {load.leads}, follows {load.follows}"]
+    lines = [f"\tPartitions: {counted(load.replicas, 'replica')}, leads {load.leads}, follows {load.follows}"]
     if load.lagging:
         lines.append(f"\tNot in sync: {_named(load.lagging)}")
     if load.displaced:
@@ -117,4 +118,4 @@ def _replaceable(seen: Seen, load: BrokerLoad) -> list[str]:
 
 def _named(partitions: Sequence[TopicPartition]) -> str:
     shown = ", ".join(map(str, partitions[:MAX_NAMED]))
-    return shown if len(partitions) <= MAX_NAMED else f"{shown}, … ({len(partitions)} partitions)"
+    return shown if len(partitions) <= MAX_NAMED else f"{shown}, … ({counted(len(partitions), 'partition')})"

@@ -10,6 +10,7 @@ from cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers,
 from cli.options import AsJson, ZooKeeper
 from cli.running import finish
 from cli.zookeeper_access import with_session
+from protocol.counting import counted
 from protocol.journal import JsonValue
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answe
     seen = await look_at_brokers(session, ask=ask)
     numbers = sorted({*seen.views.brokers, *seen.unreadable})
     lines = [
-        f"{len(numbers)} brokers are registered; {seen.acting.text}.",
+        f"{counted(len(numbers), 'broker is', 'brokers are')} registered; {seen.acting.text}.",
         *(missing_line(load) for load in seen.missing),
         *(f"{where}: {problem}" for where, problem in seen.views.problems.items()),
     ]

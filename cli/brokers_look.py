@@ -14,6 +14,7 @@ from adapters.deletion_admin import deletions_paused
 from adapters.partition_views import PartitionViews, view_partitions
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.acting_controller import Acting, acting_controller
+from protocol.counting import counted
 from protocol.journal import JsonValue
 from protocol.vocabulary import Broker
 
@@ -84,10 +85,10 @@ def size_of(log_dir: LogDirView) -> int:
 def missing_line(load: BrokerLoad) -> str:
     """What is known of a broker that is not registered."""
     deletions = len(load.deletions)
-    waiting = "; 1 deletion waits for it" if deletions == 1 else f"; {deletions} deletions wait for it"
+    waiting = f"; {counted(deletions, 'deletion waits', 'deletions wait')} for it"
     return (
         f"Broker {load.broker} is not registered: dead or decommissioned. "
-        f"{load.replicas} replicas are assigned to it{waiting if deletions else ''}."
+        f"{counted(load.replicas, 'replica is', 'replicas are')} assigned to it{waiting if deletions else ''}."
     )
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from adapters.candidates import Candidate
 from adapters.topic_readers import Group, Readers
 from cli.candidates_look import Now
+from protocol.counting import counted
 from protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob
 from protocol.topic_plans import TopicDescription
 from protocol.vocabulary import INTERNAL_TOPICS, TopicPartition
@@ -147,7 +148,7 @@ def _size_problem(candidate: Candidate, now: Now) -> str | None:
     if now.segment_bytes is None:
         return f"its size is not known now: {now.unseen}"
     if len(now.description.partitions) != candidate.partitions:
-        return f"it had {candidate.partitions} partitions and has {len(now.description.partitions)} now"
+        return f"it had {counted(candidate.partitions, 'partition')} and has {len(now.description.partitions)} now"
     if now.segment_bytes != candidate.segment_bytes:
-        return f"it had {candidate.segment_bytes:,} bytes and has {now.segment_bytes:,} now"
+        return f"it had {counted(candidate.segment_bytes, 'byte')} and has {now.segment_bytes:,} now"
     return None

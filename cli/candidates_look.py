@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from adapters import topic_admin
 from adapters.zookeeper.interface import ZooKeeperSession
+from protocol.counting import counted
 from protocol.topic_plans import TopicDescription
 from protocol.vocabulary import Broker, TopicPartition
 from protocol.zookeeper import paths
@@ -74,4 +75,6 @@ def _why(answers: Mapping[int, BrokerAnswers], broker: int, where: TopicPartitio
         return f"broker {broker} is not there, and nobody else knows its replica of {where}"
     if (unseen := answers[broker].unseen_at(Place.LOGS)) is not None:
         return f"broker {broker} did not tell its log directories: {unseen.why}"
-    return f"broker {broker} has {where} {times} times" if times else f"broker {broker} has no log of {where}"
+    return (
+        f"broker {broker} has {where} {counted(times, 'time')}" if times else f"broker {broker} has no log of {where}"
+    )

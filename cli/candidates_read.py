@@ -14,6 +14,7 @@ from adapters.lake_rules import read_rules
 from cli.answer import Exit, Refusal
 from cli.candidates_judge import DAY_MS
 from protocol.clocks import CLOCKS_DIFFER_MS
+from protocol.counting import counted
 from protocol.journal import time_to_text
 
 _T = TypeVar("_T")
@@ -66,6 +67,7 @@ def _demand_fresh(path: Path, candidates: Sequence[Candidate], max_age_days: flo
     age_days = (now_ms - oldest.taken_at_ms) / DAY_MS
     if age_days > max_age_days:
         raise Refusal(
-            f"{path} rests on the survey {oldest.survey_id}, which is {age_days:.0f} days old: take a new one "
+            f"{path} rests on the survey {oldest.survey_id}, which is "
+            f"{counted(round(age_days), 'day')} old: take a new one "
             f"and run the pipeline again, or allow it with --max-age {int(age_days) + 1}"
         )

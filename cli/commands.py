@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from protocol.counting import counted
+
 if TYPE_CHECKING:
     from typer._click.core import Context
 
@@ -20,5 +22,7 @@ class Command(TyperCommand):
         for param, times in Counter(order).items():
             if times > 1 and isinstance(param, TyperOption) and not (param.multiple or param.is_flag or param.count):
                 name = max(param.opts, key=len)
-                raise typer.BadParameter(f"{name} takes one value and is given {times} times: give it once", ctx=ctx)
+                raise typer.BadParameter(
+                    f"{name} takes one value and is given {counted(times, 'time')}: give it once", ctx=ctx
+                )
         return super().parse_args(ctx, args)

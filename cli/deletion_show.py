@@ -9,6 +9,7 @@ from typing import Final
 from adapters.tool_writes import Outcome
 from cli.answer import Answer, Exit, Table
 from cli.deletion_wait import Waited
+from protocol.counting import counted
 from protocol.journal import JsonValue
 from survey.deletion_progress import Progress, UnseenPlace
 
@@ -66,14 +67,14 @@ def marking_lines(outcomes: Sequence[Outcome], detail: Detail) -> tuple[str, ...
                 lines.append(_marked(names, was_done=was_done))
     shown = problems if detail is Detail.TOPICS else problems[:SHOWN_PROBLEMS]
     left = len(problems) - len(shown)
-    return (*lines, *shown, *([f"… and {left} more problems (--verbose names all)"] if left else []))
+    return (*lines, *shown, *([f"… and {counted(left, 'more problem')} (--verbose names all)"] if left else []))
 
 
 def _marked(names: Sequence[str], *, was_done: bool) -> str:
     state = "already marked for deletion" if was_done else "marked for deletion"
     if len(names) == 1:
         return f"Topic {names[0]} is {state}."
-    return f"{len(names)} topics are {state}: {some(names)}."
+    return f"{counted(len(names), 'topic is', 'topics are')} {state}: {some(names)}."
 
 
 def some(names: Sequence[str]) -> str:
@@ -109,17 +110,16 @@ def waiting_answer(waited: Waited, detail: Detail) -> Answer:
         code = Exit.UNREACHABLE
     if detail is Detail.QUIET and code is Exit.OK:
         return Answer(data)
-    lines = [f"{states.count(State.DELETED)} of {topics(len(states))} deleted after {waited.elapsed_ms / 1000:.1f} s"]
+    asked = counted(len(states), "topic")
+    lines = [f"{states.count(State.DELETED)} of {asked} deleted after {waited.elapsed_ms / 1000:.1f} s"]
     if unseen := states.count(State.UNSEEN):
-        lines.append(f"{topics(unseen)} gone from ZooKeeper, but not every cache and log directory could be seen")
+        lines.append(
+            f"{counted(unseen, 'topic is', 'topics are')} gone from ZooKeeper, "
+            "but not every cache and log directory could be seen"
+        )
     if detail is Detail.TOPICS:
         return Answer(data, tuple(lines), (_by_topic(waited),), code)
     return Answer(data, tuple(lines), tuple(_by_cause(waited)), code)
-
-
-def topics(number: int) -> str:
-    """`1 topic`, `2 topics`."""
-    return f"{number} topic{'' if number == 1 else 's'}"
 
 
 def _by_topic(waited: Waited) -> Table:
@@ -145,7 +145,7 @@ def _by_cause(waited: Waited) -> Iterable[Table]:
             by_cause.setdefault(cause, []).append(progress.name)
     rows = tuple(
         (
-            each[0].name if len(each) == 1 else topics(len(each)),
+            each[0].name if len(each) == 1 else counted(len(each), "topic"),
             state.value,
             *(_cell(each, latest) for latest in _places(waited)),
         )

@@ -12,6 +12,7 @@ from cli.answer import Answer, Exit, Table
 from cli.render import note
 from cluster.demo_result import DemoResult
 from cluster.demo_watch import Bar, Silent, Watcher
+from protocol.counting import counted
 from protocol.findings import Place, Standing
 from protocol.journal import JsonValue
 from survey.as_json import survey_to_json
@@ -158,9 +159,9 @@ def answer(result: DemoResult) -> Answer:
 def _verdict(result: DemoResult) -> str:
     if result.is_clean:
         return "Clean: nothing is left over in ZooKeeper, in any metadata cache, on any disk."
-    reasons = [f"{len(result.findings)} findings"] if result.findings else []
+    reasons = [f"{counted(len(result.findings), 'finding')}"] if result.findings else []
     if result.survey.problems:
-        reasons.append(f"{len(result.survey.problems)} places could not be seen")
+        reasons.append(f"{counted(len(result.survey.problems), 'place')} could not be seen")
     if result.limit_passed:
         reasons.append(result.limit_passed)
     return f"NOT clean: {'; '.join(reasons)}."

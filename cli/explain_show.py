@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from cli.answer import Answer, Exit, Table
+from protocol.counting import counted
 from protocol.topic_names import suggestion
 from survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
 from survey.evidence import Evidence
@@ -62,7 +63,8 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     oldest = min((each.marked_since_ms for each in found if each.marked_since_ms is not None), default=None)
     since = "" if oldest is None else f", the oldest since {since_text(oldest, now_ms)}"
     line = (
-        f"{len(found)} topics are marked for deletion{since}: {len(waiting)} wait, {len(found) - len(waiting)} go on."
+        f"{counted(len(found), 'topic is', 'topics are')} marked for deletion{since}: "
+        f"{counted(len(waiting), 'waits', 'wait')}, {counted(len(found) - len(waiting), 'goes on', 'go on')}."
     )
     causes = Table(("topics", "they", "unblocked by", "such as"), tuple(_grouped(found, now_ms)), "Causes")
     rows = [
@@ -85,7 +87,7 @@ def _owed(evidence: Evidence) -> list[str]:
     now_ms = evidence.survey.taken_at_ms
     return [
         f"Broker {owing.broker} has not confirmed that its metadata cache has dropped "
-        f"{owing.topic_count} topic{'' if owing.topic_count == 1 else 's'} whose znodes are gone"
+        f"{counted(owing.topic_count, 'topic')} whose znodes are gone"
         f"{'' if owing.since_ms is None else f', since {since_text(owing.since_ms, now_ms)}'}"
         f"{f' ({owing.last_error})' if owing.last_error else ''}: {', '.join(owing.topics[:MAX_CAUSES])}"
         f"{', …' if owing.topic_count > MAX_CAUSES else ''}."
@@ -112,7 +114,7 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
         lines.append(f"{topic} is marked for deletion since {since_text(found.marked_since_ms, now_ms)}.")
     said = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes[:MAX_CAUSES]]
     left = len(found.causes) - len(said)
-    return [*lines, *said, *([f"… and {left} more causes (--json has all)"] if left > 0 else [])]
+    return [*lines, *said, *([f"… and {counted(left, 'more cause')} (--json has all)"] if left > 0 else [])]
 
 
 def _from_where(evidence: Evidence, found: Explanation) -> list[str]:

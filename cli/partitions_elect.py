@@ -24,6 +24,7 @@ from cli.render import note
 from cli.running import finish
 from cli.topics_pause_deletions import demand_done
 from cli.zookeeper_access import selection, with_session
+from protocol.counting import counted
 from protocol.journal import JsonValue
 from protocol.partition_names import Selector, parse_selector
 from protocol.vocabulary import TopicPartition
@@ -206,7 +207,7 @@ def _answer(
             }
         )
     needed = sum(election.is_needed for election in elections)
-    line = f"{len(elections)} partitions, of which {needed} {'need' if dry_run else 'needed'} an election"
+    line = f"{counted(len(elections), 'partition')}, of which {needed} {'need' if dry_run else 'needed'} an election"
     tables = (Table(("topic", "partition", "before", "after", "result"), tuple(rows)),) if rows else ()
     code = Exit.TIMED_OUT if late else Exit.NO if failed else Exit.OK
     return Answer(data, (line,), tables, code)

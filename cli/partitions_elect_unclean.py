@@ -22,6 +22,7 @@ from cli.progress import wait_for_all
 from cli.render import note
 from cli.topics_pause_deletions import demand_done
 from cli.zookeeper_access import selection
+from protocol.counting import counted
 from protocol.journal import JsonValue
 from protocol.partition_names import Selector
 from protocol.vocabulary import TopicPartition
@@ -157,7 +158,9 @@ def _answer(
         for tp in affected
     )
     done = sum(after.has_live_leader(tp) for tp in chosen)
-    line = f"{done} of {len(chosen)} partitions have a leader; the settings are as they were."
+    line = (
+        f"{done} of {counted(len(chosen), 'partition has', 'partitions have')} a leader; the settings are as they were."
+    )
     table = Table(("topic", "partition", "were in sync", "leader", "result"), rows)
     data: list[JsonValue] = [_as_json(before, after, tp) for tp in affected]
     return Answer(data, (line,), (table,), Exit.OK if done == len(chosen) else Exit.TIMED_OUT)

@@ -14,6 +14,7 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cli.answer import Answer, Exit, Table
 from cli.progress import wait_for_all
 from cli.zookeeper_access import selection
+from protocol.counting import counted
 from protocol.journal import JsonValue
 from protocol.partition_names import Selector
 from protocol.reassignment_plans import Move
@@ -49,7 +50,7 @@ async def list_reassignments(session: ZooKeeperSession, selectors: Sequence[Sele
             found.append(_standing(views, tp, views.requested.get(tp, assignment.target)))
         elif tp in views.requested:
             found.append(_standing(views, tp, views.requested[tp]))
-    lines = [f"{len(found)} partitions are being reassigned, or asked to be."]
+    lines = [f"{counted(len(found), 'partition is', 'partitions are')} being reassigned, or asked to be."]
     lines += [f"{where}: {problem}" for where, problem in views.problems.items()]
     return Answer([_as_json(one) for one in found], tuple(lines), _tables(found))
 
@@ -101,7 +102,7 @@ def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, 
     isr = views.isr(partition)
     parts = []
     if adding:
-        parts.append(f"{sum(broker in isr for broker in adding)} of {len(adding)} adding replicas in sync")
+        parts.append(f"{sum(broker in isr for broker in adding)} of {counted(len(adding), 'adding replica')} in sync")
     missing = [broker for broker in target if broker not in isr and broker not in views.brokers]
     if missing:
         parts.append(f"brokers {_ids(missing)} are not registered")
@@ -121,7 +122,7 @@ def _answer(standings: Sequence[Standing]) -> Answer:
     rest = [one for one in standings if one.state != "done"]
     return Answer(
         [_as_json(one) for one in standings],
-        (f"{done} of {len(standings)} partitions have the replicas asked for.",),
+        (f"{done} of {counted(len(standings), 'partition has', 'partitions have')} the replicas asked for.",),
         _tables(rest),
         code,
     )

@@ -26,6 +26,7 @@ from cli.render import note
 from cli.running import finish
 from cli.topics_pause_deletions import demand_done
 from cli.zookeeper_access import selection, with_session
+from protocol.counting import counted, plural
 from protocol.journal import JsonValue
 from protocol.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
 from protocol.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
@@ -198,7 +199,7 @@ def _moves(views: PartitionViews, targets: dict[TopicPartition, tuple[int, ...]]
                 problems.append(problem)
     distinct = list(dict.fromkeys(problems))
     if distinct:
-        more = f" (and {len(distinct) - 5} problems more)" if len(distinct) > 5 else ""
+        more = f" (and {counted(len(distinct) - 5, 'problem')} more)" if len(distinct) > 5 else ""
         raise Refusal("; ".join(distinct[:5]) + more, data={"problems": [*distinct]})
     return moves
 
@@ -211,11 +212,17 @@ async def _carry_out(session: ZooKeeperSession, views: PartitionViews, moves: li
     copied = sum(sizes.get(move.partition, 0) * len(move.adding) for move in moves)
     unknown = sum(bool(move.adding) and move.partition not in sizes for move in moves)
     if any(move.adding for move in moves):
-        plan.append(f"Bytes to copy: {copied:,}" + (f", and {unknown} partitions of unknown size" if unknown else ""))
+        plan.append(
+            f"Bytes to copy: {copied:,}" + (f", and {counted(unknown, 'partition')} of unknown size" if unknown else "")
+        )
     if doing.dry_run:
         return Answer(_as_json(moves, sizes, requested=False), ("Would move:", *plan))
     acting = await acting_controller(session)
-    demand_agreement(plan, f"Move the replicas of these {len(moves)} partitions?", doing.confirm)
+    demand_agreement(
+        plan,
+        f"Move the replicas of {plural(len(moves), 'this', 'these')} {counted(len(moves), 'partition')}?",
+        doing.confirm,
+    )
     targets = {move.partition: move.target for move in moves}
     try:
         outcome = await request_reassignment(session, targets, may_merge=doing.may_merge or acting.is_lethe)
@@ -232,7 +239,10 @@ async def _carry_out(session: ZooKeeperSession, views: PartitionViews, moves: li
         note("note: no controller is active; replicas move when there is one")
     if outcome.was_done and not acting.is_lethe:
         note("WARNING: it was added to the request that was there: Kafka's controller acts on it after the next change")
-    lines = (*plan, f"Requested for {len(moves)} partitions. For a way back, keep the assignment from before:")
+    lines = (
+        *plan,
+        f"Requested for {counted(len(moves), 'partition')}. For a way back, keep the assignment from before:",
+    )
     rollback = reassignment_text({move.partition: move.now.origin for move in moves})
     if doing.wait_ms is None:
         return Answer(_as_json(moves, sizes, requested=True), (*lines, rollback))
@@ -250,7 +260,7 @@ def _line(move: Move, sizes: dict[TopicPartition, int]) -> str:
     if move.now.is_being_reassigned:
         parts.append(f"instead of the reassignment to {_ids(move.now.target)} in progress")
     if move.adding and move.partition in sizes:
-        parts.append(f"{sizes[move.partition]:,} bytes each")
+        parts.append(f"{counted(sizes[move.partition], 'byte')} each")
     return ", ".join(parts)
 
 

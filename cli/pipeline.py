@@ -31,6 +31,7 @@ from cli.render import note
 from cli.running import finish_sync
 from cli.spark_log import spark_log
 from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
+from protocol.counting import counted
 from protocol.shell_words import option
 
 if TYPE_CHECKING:
@@ -228,17 +229,18 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
     if report.refused:
         shown = tuple((one.path, one.why) for one in report.refused[:SHOWN_REFUSALS])
         tables.append(Table(("survey", "why"), shown, f"Surveys that were left out: {len(report.refused)}"))
-    span = f"{report.days[0]} to {report.days[-1]}, {len(report.days)} days" if report.days else "none"
+    span = f"{report.days[0]} to {report.days[-1]}, {counted(len(report.days), 'day')}" if report.days else "none"
     lines = [f"Lake {lake}: days made anew: {span}; {took_s:.1f} s"]
     if report.rules is not None:
         stale = report.rules.stale
         kept = f", never {', '.join(stale.protected)}" if stale.protected else ""
         lines.append(
-            f"Unused is what was not written to for {stale.unwritten_days:g} days{kept}; stuck is what has waited for "
+            f"Unused is what was not written to for {counted(stale.unwritten_days, 'day')}{kept}; "
+            "stuck is what has waited for "
             f"{report.rules.stuck_after_ms / 1000:g} s"
         )
     if report.errors or report.warnings:
-        found = f"{report.errors:,} errors, {report.warnings:,} warnings"
+        found = f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}"
         lines.append(f"The audit found {found}: lethe pipeline show violations {option('--lake', lake)}")
     data: dict[str, JsonValue] = {
         "batch_id": report.batch_id,
@@ -290,7 +292,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
         "total": total,
         "rows": [{column: plain(value) for column, value in row.items()} for row in rows],
     }
-    line = f"{name}: {len(rows):,} of {total:,} rows"
+    line = f"{name}: {len(rows):,} of {counted(total, 'row')}"
     return Answer(data, (line,), (Table(tuple(table.schema.names), cells),) if rows else ())
 
 

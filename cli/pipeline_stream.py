@@ -20,6 +20,7 @@ from cli.render import note
 from cli.running import finish_sync
 from cli.spark_log import spark_log
 from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
+from protocol.counting import counted
 from protocol.journal import DEFAULT_TOPIC
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
         finally:
             spark.stop()
     data: JsonValue = {"batches": batches, "stopped": stopping.is_set()}
-    return Answer(data, (f"Ended after {batches} batches; the same command goes on here.",))
+    return Answer(data, (f"Ended after {counted(batches, 'batch', 'batches')}; the same command goes on here.",))
 
 
 def as_data(progress: Progress) -> dict[str, JsonValue]:

@@ -14,6 +14,7 @@ from cli.answer import Answer, Exit, Refusal
 from cli.lake_options import MadeLake, day, the_extra
 from cli.options import AsJson
 from cli.running import finish_sync
+from protocol.counting import counted
 
 if TYPE_CHECKING:
     from pipeline.report.values import Report
@@ -92,4 +93,4 @@ def _answer(report: Report, out: Path, size_bytes: int) -> Answer:
         "violations": report.violations.total,
         "quarantined_lines": sum(report.bad_by_reason.values()),
     }
-    return Answer(data, (said.sentence, f"{out.absolute()} ({size_bytes:,} bytes)"))
+    return Answer(data, (said.sentence, f"{out.absolute()} ({counted(size_bytes, 'byte')})"))

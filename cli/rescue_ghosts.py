@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from adapters.zookeeper.interface import ZooKeeperSession
 from controller.core.context import Context
+from protocol.counting import counted, plural
 from protocol.findings import Place as FindingPlace
 from protocol.findings import Reason
 from protocol.journal import JsonValue
@@ -147,7 +148,10 @@ def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
             continue
         hidden = [name for name in in_service if name not in (answer.cache or {})]
         if hidden:
-            yield answer.broker, f"it does not show {len(hidden)} topics in service ({hidden[0]}), nor perhaps others"
+            yield (
+                answer.broker,
+                f"it does not show {counted(len(hidden), 'topic')} in service ({hidden[0]}), nor perhaps others",
+            )
 
 
 # --- what the controller of the rescue says -----------------------------------------------------------------------
@@ -197,8 +201,8 @@ def unseen_lines(caches: Caches) -> list[str]:
     for broker, why in caches.unseen:
         groups.setdefault(why, []).append(broker)
     return [
-        f"Whether the metadata cache{'s' if len(brokers) > 1 else ''} of broker{'s' if len(brokers) > 1 else ''} "
-        f"{', '.join(map(str, brokers))} {'show' if len(brokers) > 1 else 'shows'} deleted topics is not known: {why}."
+        f"Whether the {plural(len(brokers), 'metadata cache')} of {plural(len(brokers), 'broker')} "
+        f"{', '.join(map(str, brokers))} {plural(len(brokers), 'shows', 'show')} deleted topics is not known: {why}."
         for why, brokers in groups.items()
     ]
 
@@ -231,4 +235,4 @@ def _topics(names: list[str]) -> str:
     if len(names) == 1:
         return f"topic {names[0]}"
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"{len(names)} topics ({', '.join(names[:MAX_NAMES])}{more})"
+    return f"{counted(len(names), 'topic')} ({', '.join(names[:MAX_NAMES])}{more})"

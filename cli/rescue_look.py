@@ -12,6 +12,7 @@ from adapters.broker_settings import BrokerSettings, ask_settings
 from adapters.topic_admin import ActiveController, NoCluster, active_controller, list_topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.rescue_ghosts import MUTE, Caches, compare
+from protocol.counting import counted, plural
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Data, GetData
@@ -39,7 +40,7 @@ class Turns(NamedTuple):
         return self.elections >= MANY_TURNS
 
     def __str__(self) -> str:
-        return f"{self.elections} times in {self.within_ms / 1000:.1f} s"
+        return f"{counted(self.elections, 'time')} in {self.within_ms / 1000:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,5 +172,5 @@ def _with_switch(seen: Look) -> Evidence:
     evidence, disabled = seen.evidence, seen.disabled_on
     if not disabled or evidence.holds.delete_topic_enable is not None or evidence.told.is_known:
         return evidence
-    where = f"the configuration of broker{'s' if len(disabled) > 1 else ''} {', '.join(map(str, disabled))}"
+    where = f"the configuration of {plural(len(disabled), 'broker')} {', '.join(map(str, disabled))}"
     return replace(evidence, holds=replace(evidence.holds, delete_topic_enable=Setting(False, where)))

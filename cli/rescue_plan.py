@@ -121,7 +121,7 @@ class Progress:
         return quiet_ms >= (min(self.settled_ms, self.patience_ms) if hopeless else self.patience_ms)
 
 
-def counted(outlooks: Iterable[Outlook]) -> dict[Outlook, int]:
+def outlook_counts(outlooks: Iterable[Outlook]) -> dict[Outlook, int]:
     """How many topics have each outlook; those that none has are left out."""
     found: dict[Outlook, int] = {}
     for each in outlooks:

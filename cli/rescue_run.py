@@ -29,6 +29,7 @@ from cli.rescue_show import Control, ended
 from cli.zookeeper_access import DIGEST_VARIABLE
 from controller.core.context import NOTHING_LEFT
 from protocol.causes import CauseKind
+from protocol.counting import counted
 from protocol.kafka.versions import LATEST, InterBrokerProtocol
 from protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
 from survey.evidence import Told
@@ -249,7 +250,7 @@ def _said(progress: Progress, told: Told, unreached: Mapping[int, CauseKind]) ->
                 where = "" if row.broker is None else f" (broker {row.broker})"
                 waits[what + where] = waits.get(what + where, 0) + 1
     shown = ", ".join(f"{count} × {what}" for what, count in sorted(waits.items(), key=lambda item: -item[1])[:4])
-    return f"{left} topic{'' if left == 1 else 's'} left: {shown or 'about to begin'}."
+    return f"{counted(left, 'topic')} left: {shown or 'about to begin'}."
 
 
 async def _successor(session: ZooKeeperSession, ours: BrokerId, *, is_awaited: bool) -> BrokerId | None:

@@ -9,9 +9,10 @@ from typing import Final
 from cli.answer import Answer, Exit
 from cli.rescue_ghosts import Caches, ended_lines, found_lines
 from cli.rescue_look import Look, Turns
-from cli.rescue_plan import Outlook, counted, outlook
+from cli.rescue_plan import Outlook, outlook, outlook_counts
 from controller.core.context import NOTHING_LEFT, LeftBehind
 from controller.runtime.left_behind import as_json, left_words
+from protocol.counting import counted, plural
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId
 from survey.causes import age_text, sentence, unblock
@@ -43,7 +44,7 @@ def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
         lines.append(f"{_names(group)}: {_age(group, now_ms)}{expected[group[0].topic].value}.")
         lines += [f"    {line}" for line in causes(group[0], now_ms)]
     if len(groups) > MAX_ROWS:
-        lines.append(f"… and {sum(map(len, groups[MAX_ROWS:]))} more topics (--json has all).")
+        lines.append(f"… and {counted(sum(map(len, groups[MAX_ROWS:])), 'more topic')} (--json has all).")
     lines += found_lines(seen.caches)
     if seen.zombies:
         names = ", ".join(str(partition) for partition in seen.zombies[:5])
@@ -65,7 +66,7 @@ def causes(each: Explanation, now_ms: int) -> list[str]:
     """Why the topic is not gone, a line for each cause."""
     said = [f"{sentence(c, '', now_ms).strip()} -> {unblock(c, each.topic)}" for c in each.causes[:MAX_CAUSES]]
     more = len(each.causes) - len(said)
-    return [*said, *([f"… and {more} more causes"] if more > 0 else [])]
+    return [*said, *([f"… and {counted(more, 'more cause')}"] if more > 0 else [])]
 
 
 def _together(found: Iterable[Explanation], alike: Callable[[Explanation], object]) -> list[list[Explanation]]:
@@ -81,7 +82,7 @@ def _names(group: Sequence[Explanation]) -> str:
     if len(group) == 1:
         return group[0].topic
     more = f" and {len(group) - MAX_NAMES} more" if len(group) > MAX_NAMES else ""
-    return f"{len(group)} topics ({', '.join(each.topic for each in group[:MAX_NAMES])}{more})"
+    return f"{counted(len(group), 'topic')} ({', '.join(each.topic for each in group[:MAX_NAMES])}{more})"
 
 
 def _age(group: Sequence[Explanation], now_ms: int) -> str:
@@ -127,7 +128,7 @@ def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
     outlooks = [outlook(each, even_if_disabled=even_if_disabled) for each in seen.found]
     stuck = any(each is not Outlook.DONE for each in outlooks) or bool(seen.zombies) or seen.turns.are_too_many
     stuck = stuck or not seen.caches.are_clean
-    summary = ", ".join(f"{count} {each.value}" for each, count in counted(outlooks).items())
+    summary = ", ".join(f"{count} {each.value}" for each, count in outlook_counts(outlooks).items())
     data = data_of(seen, even_if_disabled=even_if_disabled, dry_run=True)
     return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=Exit.NO if stuck else Exit.OK)
 
@@ -149,13 +150,13 @@ def ended(
     remaining = [each for each in last.found if not _is_gone(each)]
     finished = [each for each in last.found if _is_gone(each)]
     gone = sum(each.verdict is not Verdict.LEFT_OVER for each in finished)
-    lines = [f"{gone} of {len(last.found)} topics are gone. {control.line}"]
+    lines = [f"{gone} of {counted(len(last.found), 'topic is', 'topics are')} gone. {control.line}"]
     lines += [
-        f"{_names(group)} {'is' if len(group) == 1 else 'are'} gone: {_where(last, group[0])}."
+        f"{_names(group)} {plural(len(group), 'is', 'are')} gone: {_where(last, group[0])}."
         for group in _together(finished, lambda each: _where(last, each))[:MAX_ROWS]
     ]
     for group in _together(remaining, lambda each: each.verdict)[:MAX_ROWS]:
-        verb = "remains" if len(group) == 1 else "remain"
+        verb = plural(len(group), "remains", "remain")
         lines += [f"{_names(group)} {verb}:", *(f"    {line}" for line in causes(group[0], now_ms))]
     lines += ended_lines(caches)
     if control.turns.are_too_many:

@@ -23,6 +23,7 @@ from cli.log_dirs import (
 from cli.options import AsJson, ZooKeeper
 from cli.running import finish
 from cli.zookeeper_access import with_session
+from protocol.counting import counted
 from protocol.journal import JsonValue
 
 if TYPE_CHECKING:
@@ -162,11 +163,15 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
     size = sum(d.size_bytes for view in taken.log_dirs for d in view.directories)
     answered = sum(answer.cache is not None for answer in taken.answers)
     controller = "no controller" if tree.controller is None else f"controller {tree.controller.broker_id}"
-    topics = f"{len(tree.topics)} topics with {partitions} partitions, {len(tree.marked)} marked for deletion"
+    topics = (
+        f"{counted(len(tree.topics), 'topic')} with {counted(partitions, 'partition')}, "
+        f"{len(tree.marked)} marked for deletion"
+    )
+    log_dirs = counted(len(taken.log_dirs), "log directory", "log directories")
     lines = [
         f"ZooKeeper: {topics}, {controller}",
-        f"Caches:    {answered} of {len(tree.brokers)} brokers answered",
-        f"Disks:     {len(taken.log_dirs)} log directories with {size:,} bytes{_told(taken)}",
+        f"Caches:    {answered} of {counted(len(tree.brokers), 'broker')} answered",
+        f"Disks:     {log_dirs} with {counted(size, 'byte')}{_told(taken)}",
     ]
     if taken.in_motion:
         lines.append(f"Changing meanwhile, so nothing is said of them: {', '.join(taken.in_motion)}")
@@ -174,8 +179,8 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
         lines.append(nothing(taken))
     elif all(finding.within_delay for finding in findings):
         size = sum(finding.size_bytes for finding in findings)
-        what = "1 directory" if len(findings) == 1 else f"{len(findings)} directories"
-        lines.append(f"{nothing(taken)} {what} with {size:,} bytes will be removed within the brokers' delay.")
+        what = counted(len(findings), "directory", "directories")
+        lines.append(f"{nothing(taken)} {what} with {counted(size, 'byte')} will be removed within the brokers' delay.")
     return lines
 
 
@@ -186,7 +191,11 @@ def nothing(taken: Survey) -> str:
     read, known = taken.read_log_dirs, len(taken.log_dirs)
     if read == known:
         return "Nothing is left over."
-    where = f"on the {read} of {known} log directories that were read" if read else "on disks as far as brokers tell"
+    where = (
+        f"on the {read} of {counted(known, 'log directory', 'log directories')} that were read"
+        if read
+        else "on disks as far as brokers tell"
+    )
     others = "; brokers told of the others" if read else ""
     return f"Nothing is left over in ZooKeeper, in the caches and {where}{others}."
 

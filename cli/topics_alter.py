@@ -23,6 +23,7 @@ from cli.render import note
 from cli.running import finish
 from cli.zookeeper_access import with_session
 from controller.core.placement import BrokerRack, PlacementError, place_replicas
+from protocol.counting import counted
 from protocol.journal import JsonValue
 from protocol.topic_changes import assignment_problem, changed_config, expansion_problem
 from protocol.topic_config import parse_topic_config, topic_config_problem
@@ -133,7 +134,9 @@ def wanted_change(
     if assignment and len(distinct) > 1:
         raise ValueError(f"--replica-assignment is for one topic, not for {len(distinct)}")
     if assignment and partitions not in (None, len(assignment)):
-        raise ValueError(f"--replica-assignment lists {len(assignment)} partitions, but --partitions is {partitions}")
+        raise ValueError(
+            f"--replica-assignment lists {counted(len(assignment), 'partition')}, but --partitions is {partitions}"
+        )
     if not (settings or deleted or assignment or partitions is not None):
         raise ValueError("nothing to change: give --partitions, --replica-assignment, --config or --delete-config")
     return Wanted(

@@ -31,6 +31,7 @@ from cli.running import finish
 from cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidates_deletion
 from cli.topics_delete_unreadable import unreadable_deletion
 from cli.zookeeper_access import with_session
+from protocol.counting import counted, plural
 from protocol.topic_names import demand_expression, topics_matching, unknown_topic
 from protocol.topic_plans import deletion_problem
 from survey.brokers import AskAbout, kept_connections
@@ -274,8 +275,8 @@ def _ask_user(names: Sequence[str]) -> bool:
         note(f"  {name}")
     if not sys.stdin.isatty():
         raise Refusal(
-            f"the expression means {len(names)} topics (above): give --yes to delete them",
+            f"the expression means {counted(len(names), 'topic')} (above): give --yes to delete them",
             Exit.USAGE,
             {"matched": [*names]},
         )
-    return typer.confirm(f"Delete these {len(names)} topics?", err=True)
+    return typer.confirm(f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}?", err=True)

@@ -29,6 +29,7 @@ from cli.candidates_look import Now, look_now
 from cli.candidates_read import CandidatesTable
 from cli.paced_marking import Pace, PacedMarking
 from cli.render import note
+from protocol.counting import counted, plural
 from protocol.journal import JsonValue, time_to_text
 from protocol.vocabulary import Broker, TopicPartition
 from survey.zookeeper import read_cluster_id as cluster_here
@@ -81,7 +82,12 @@ async def candidates_deletion(
     _show(plan)
     for line in _summary(plan):
         note(line)
-    demand_agreement((), f"Delete these {len(plan.chosen)} topics for good?", confirm, data)
+    demand_agreement(
+        (),
+        f"Delete {plural(len(plan.chosen), 'this', 'these')} {counted(len(plan.chosen), 'topic')} for good?",
+        confirm,
+        data,
+    )
     if (await acting_controller(session)).broker_id is None:
         note("note: no controller is active; deletions begin when there is one")
     marking = await _mark(session, plan, wanted)
@@ -154,7 +160,7 @@ def _ended(marking: PacedMarking) -> str:
     """What was done when somebody ended it in the middle: nobody is there any more for the answer."""
     settled = {*marking.deleted, *marking.left_out, *marking.failed}
     begun = [name for name in marking.czxids if name not in settled and name not in marking.pending]
-    words = f"{len(marking.deleted)} topics deleted, {len(marking.pending)} not begun: those stay"
+    words = f"{counted(len(marking.deleted), 'topic')} deleted, {len(marking.pending)} not begun: those stay"
     if not begun:
         return words
     more = f" and {len(begun) - SHOWN_PROBLEMS} more" if len(begun) > SHOWN_PROBLEMS else ""
@@ -167,9 +173,8 @@ def _ended(marking: PacedMarking) -> str:
 def _summary(plan: Plan) -> list[str]:
     size = sum(each.candidate.size_bytes for each in plan.chosen)
     partitions = sum(each.candidate.partitions for each in plan.chosen)
-    lines = [
-        f"{len(plan.chosen)} topics with {partitions} partitions and {size:,} bytes, {len(plan.left_out)} left out"
-    ]
+    chosen = f"{counted(len(plan.chosen), 'topic')} with {counted(partitions, 'partition')} and {counted(size, 'byte')}"
+    lines = [f"{chosen}, {len(plan.left_out)} left out"]
     lines += _warnings(plan)
     if not plan.chosen:
         lines.append("Nothing to delete.")
@@ -212,7 +217,7 @@ def _cells(each: Chosen) -> tuple[str, ...]:
         str(found.partitions),
         f"{found.size_bytes:,}",
         last,
-        f"{found.unwritten_days} days",
+        counted(found.unwritten_days, "day"),
         found.evidence,
         "; ".join((*notice, *each.notes)),
     )
@@ -273,6 +278,6 @@ def _answer(plan: Plan, data: dict[str, JsonValue], marking: PacedMarking, is_se
     later = [LeftOut(name, why) for name, why in marking.left_out.items()]
     left_out = replace(plan, left_out=(*plan.left_out, *later), chosen=())
     code = Exit.NO if marking.failed else Exit.OK if is_settled else Exit.TIMED_OUT
-    line = f"{len(marking.deleted)} of {len(plan.chosen)} topics deleted"
+    line = f"{len(marking.deleted)} of {counted(len(plan.chosen), 'topic')} deleted"
     tables = (Table(("topic", "state", "why"), rows), *plan_tables(left_out))
     return Answer({**data, "topics": topics}, (line, *_warnings(plan)), tables, code)

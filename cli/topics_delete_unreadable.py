@@ -15,6 +15,7 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cli.acting_controller import acting_controller
 from cli.answer import Answer, Exit, Refusal
 from cli.asking import Confirm, demand_agreement
+from protocol.counting import counted, plural
 from protocol.journal import JsonValue
 from protocol.topic_names import unknown_topic
 from protocol.vocabulary import INTERNAL_TOPICS
@@ -47,7 +48,12 @@ async def unreadable_deletion(
     plan = [line for seen in chosen for line in _plan(seen)]
     if dry_run:
         return Answer([_as_json(seen, ordered=seen.is_ordered) for seen in chosen], tuple(plan))
-    demand_agreement(plan, f"Delete these {len(chosen)} topics?", confirm, {"topics": [seen.name for seen in chosen]})
+    demand_agreement(
+        plan,
+        f"Delete {plural(len(chosen), 'this', 'these')} {counted(len(chosen), 'topic')}?",
+        confirm,
+        {"topics": [seen.name for seen in chosen]},
+    )
     outcomes = await order_unreadable(session, [seen.name for seen in chosen])
     lines = [
         outcome.problem or f"Topic {outcome.name} is {'already ' if outcome.was_done else ''}marked for deletion."
@@ -68,7 +74,7 @@ async def unreadable_deletion(
 
 
 def _plan(seen: Unreadable) -> list[str]:
-    known = f"state znodes of {len(seen.partitions)} partitions" if seen.partitions else "no partition"
+    known = f"state znodes of {counted(len(seen.partitions), 'partition')}" if seen.partitions else "no partition"
     return [
         f"Topic {seen.name}: {seen.problem}",
         f"\t{known} below it; which brokers have its replicas is not known"

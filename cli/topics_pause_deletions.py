@@ -19,6 +19,7 @@ from cli.answer import Answer, Exit, Refusal
 from cli.options import AsJson, DryRun, ZooKeeper
 from cli.running import finish
 from cli.zookeeper_access import with_session
+from protocol.counting import counted
 from protocol.journal import JsonValue
 from protocol.zookeeper.znodes import DeletionsPaused
 
@@ -90,4 +91,4 @@ def _since(paused: DeletionsPaused) -> str:
 
 
 def _held(marked: int) -> str:
-    return f"{marked} topics are marked for deletion." if marked != 1 else "1 topic is marked for deletion."
+    return f"{counted(marked, 'topic is', 'topics are')} marked for deletion."

@@ -13,6 +13,7 @@ from cli.options import AsJson, DryRun, ZooKeeper
 from cli.running import finish
 from cli.topics_pause_deletions import demand_done
 from cli.zookeeper_access import with_session
+from protocol.counting import counted
 from survey.explain_json import cause_to_json
 
 
@@ -30,12 +31,13 @@ async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answe
         demand_done(outcome)
     held = await held_back(session)
     goes_on = not held.causes and held.unasked is None
+    count = counted(len(marked), "topic is marked", "topics are marked")
     if before is None:
         line = "Nobody has paused deletions."
     elif dry_run:
-        line = f"Would resume deletions; {_marked(len(marked))}: {', '.join(marked[:20]) or 'none'}"
+        line = f"Would resume deletions; {count}: {', '.join(marked[:20]) or 'none'}"
     else:
-        line = f"{'Deletions go on' if goes_on else 'The pause is ended'}: {_marked(len(marked))}."
+        line = f"{'Deletions go on' if goes_on else 'The pause is ended'}: {count}."
     now_ms = time.time_ns() // 1_000_000
     return Answer(
         {
@@ -48,7 +50,3 @@ async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answe
         (line, *held.lines()),
         exit=Exit.WAITS if held.causes else Exit.OK if held.unasked is None else Exit.UNREACHABLE,
     )
-
-
-def _marked(count: int) -> str:
-    return "1 topic is marked" if count == 1 else f"{count} topics are marked"

@@ -25,6 +25,7 @@ from cluster.demo_waits import WaitLog
 from cluster.demo_watch import Bar, Watcher
 from cluster.kafka_fetch import KafkaDistribution
 from cluster.local import ClusterSettings, LocalCluster
+from protocol.counting import counted
 from protocol.findings import Standing
 from protocol.topic_plans import TopicPlan
 from survey.leftovers import leftovers
@@ -128,11 +129,12 @@ async def run_demo(
     """
     began = time.monotonic()
     cluster = LocalCluster(cluster_settings(options, kafka))
-    brokers = "agents" if kafka is None else f"brokers of Kafka {kafka.version}"
+    of = "" if kafka is None else f" of Kafka {kafka.version}"
+    brokers = f"{counted(options.brokers, 'agent' if kafka is None else 'broker')}{of}"
     standing_by = max(options.controllers - 1, 0)
     watcher.stage("Starting")
     watcher.note(
-        f"a ZooKeeper, {options.controllers} controllers ({standing_by} to stand by) and {options.brokers} {brokers}, "
+        f"a ZooKeeper, {counted(options.controllers, 'controller')} ({standing_by} to stand by) and {brokers}, "
         f"in {cluster.work_dir}"
     )
     async with cluster, cluster.session() as session:
@@ -190,8 +192,10 @@ async def create(story: Story) -> None:
     story.created_s = time.monotonic() - began
     size = sum(_sizes(survey).values())
     watcher.note(
-        f"{options.topics} topics with {options.topics * options.partitions} partitions and {options.replicas} "
-        f"replicas, {size / 1e6:.1f} MB in {len(survey.log_dirs)} log directories, after {story.created_s:.1f} s"
+        f"{counted(options.topics, 'topic')} with {counted(options.topics * options.partitions, 'partition')} and "
+        f"{counted(options.replicas, 'replica')}, "
+        f"{size / 1e6:.1f} MB in {counted(len(survey.log_dirs), 'log directory', 'log directories')}, "
+        f"after {story.created_s:.1f} s"
     )
 
 
@@ -230,7 +234,7 @@ async def delete(story: Story, chapter: Chapter | None) -> None:
     for outcome in await topic_admin.mark_for_deletion(story.session, story.names):
         if outcome.problem is not None:
             raise DemoFailed(outcome.problem)
-    watcher.note(f"{options.topics} topics are marked for deletion")
+    watcher.note(f"{counted(options.topics, 'topic is', 'topics are')} marked for deletion")
     if chapter is not None:
         await chapter.during(story)
     limit = time.monotonic() + options.limit_s

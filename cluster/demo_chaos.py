@@ -17,6 +17,7 @@ from cluster.demo import Story, note_waits, until
 from cluster.demo_ledger import Happening
 from cluster.demo_waits import Cause, WaitLog
 from protocol.causes import CauseKind
+from protocol.counting import counted
 
 GONE = CauseKind.BROKER_TO_RETURN.name
 UNANSWERED = CauseKind.ANSWER.name
@@ -43,7 +44,10 @@ class Chaos:
         story.untouched = len(others)
         await _until_half_done(story, victim, concerned, others)
         await victim.kill()
-        counts = f"{len(others)} topics are acknowledged, {len(concerned)} wait for its answer"
+        counts = (
+            f"{counted(len(others), 'topic is', 'topics are')} acknowledged, "
+            f"{counted(len(concerned), 'waits', 'wait')} for its answer"
+        )
         _tell(story, f"kill -9 of {victim.name}: {counts}")
 
         active = await _until_told(story, victim.id, concerned)
@@ -81,7 +85,11 @@ async def _until_told(story: Story, victim: int, topics: Sequence[str]) -> Contr
         return all(each is not None and teller[0].id in each.told_by for each in seen)
 
     await until(story, told, f"a controller says that topics wait for broker {victim}")
-    _tell(story, f"{teller[0].name} says of {len(topics)} topics that they wait for broker {victim} to return")
+    _tell(
+        story,
+        f"{teller[0].name} says that {counted(len(topics), 'topic waits', 'topics wait')} "
+        f"for broker {victim} to return",
+    )
     return teller[0]
 
 
@@ -90,7 +98,7 @@ async def _until_removed(story: Story, topics: Sequence[str]) -> None:
         await note_waits(story)
         return len(story.ledger.reached("removed", topics)) == len(topics)
 
-    await until(story, removed, f"the {len(topics)} other topics are gone")
+    await until(story, removed, f"the other {counted(len(topics), 'topic is', 'topics are')} gone")
 
 
 def _topics_on(story: Story, broker: int) -> list[str]:

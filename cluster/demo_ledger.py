@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from protocol.counting import counted
 from protocol.journal import Entry, Fact, FactType, JsonValue, Unreadable, decode_lines, partitions_in
 
 PHASES: Final = ("queued", "started", "tombstoned", "acknowledged", "removed")
@@ -116,7 +117,7 @@ class Ledger:
         if fact.type is FactType.BROKER:
             text = f"{who} sees that {fact.subject.replace('/', ' ')} has {what}"
         elif what == "active":
-            text = f"{who} is active, with {fact.data.get('deletions')} deletions to go on with"
+            text = f"{who} is active, with {counted(_number(fact, 'deletions'), 'deletion')} to go on with"
         else:
             text = f"{who} is {what}" if what == "elected" else f"{who} has {what}: {fact.data.get('reason')}"
         self.happenings.append(Happening(entry.time_ms, text))

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 from cluster.java import java_executable, pyspark_jars
 from cluster.process import tied_to_us
+from protocol.counting import counted
 
 CACHE_VARIABLE: Final = "LETHE_KAFKA_CACHE"
 SETTINGS_VARIABLE: Final = "LETHE_IVY_SETTINGS"
@@ -133,7 +134,7 @@ def _fetch(wanted: Wanted, final: Path, tell: Progress, environment: Mapping[str
             raise NotFetched(output)
         found = [jar.stat().st_size for jar in jars.iterdir()]
         os.rename(jars, final)
-        tell(f"fetched {len(found)} jars, {sum(found) / 1e6:.0f} MB, in {time.monotonic() - began:.0f} s")
+        tell(f"fetched {counted(len(found), 'jar')}, {sum(found) / 1e6:.0f} MB, in {time.monotonic() - began:.0f} s")
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from protocol.counting import counted
 from protocol.vocabulary import TopicPartition, topic_name_problem
 
 INT32_MAX = 2**31 - 1
@@ -63,7 +64,7 @@ def selected(selectors: Iterable[Selector], partitions: Mapping[str, Iterable[in
             raise ValueError(f"topic {topic!r} does not exist")
         known = list(partitions[topic])
         if partition is not None and partition not in known:
-            raise ValueError(f"topic {topic} has no partition {partition}: it has {len(known)} partitions")
+            raise ValueError(f"topic {topic} has no partition {partition}: it has {counted(len(known), 'partition')}")
         found.update(dict.fromkeys(TopicPartition(topic, p) for p in (known if partition is None else [partition])))
     return list(found)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from protocol.counting import counted
 from protocol.topic_config import topic_config_problem
 from protocol.vocabulary import INTERNAL_TOPICS
 from protocol.zookeeper import paths
@@ -38,7 +39,10 @@ def expansion_problem(topic: str, znode: TopicZnode, partitions: int) -> str | N
             "see `lethe partitions reassign --list`, and try again when they are done"
         )
     if partitions <= existing:
-        return f"topic {topic} has {existing} partitions already: their number can only grow, not become {partitions}"
+        return (
+            f"topic {topic} has {counted(existing, 'partition')} already: "
+            f"their number can only grow, not become {partitions}"
+        )
     return None
 
 
@@ -59,7 +63,7 @@ def assignment_problem(
     for partition, wanted in enumerate(new, start=len(znode.assignments)):
         if len(wanted) != factor:
             return (
-                f"--replica-assignment gives partition {partition} of topic {topic} {len(wanted)} replicas, "
+                f"--replica-assignment gives partition {partition} of topic {topic} {counted(len(wanted), 'replica')}, "
                 f"but the topic's replication factor is {factor}"
             )
     absent = sorted({broker for wanted in new for broker in wanted}.difference(live))

@@ -12,6 +12,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
+from protocol.counting import counted
 from protocol.vocabulary import INTERNAL_TOPICS, topic_name_problem
 
 
@@ -85,7 +86,7 @@ def parse_replica_assignment(text: str) -> tuple[tuple[int, ...], ...]:
             raise ValueError(f"replica assignment of partition {partition} names a broker twice: {part!r}")
         if assignment and len(replicas) != len(assignment[0]):
             raise ValueError(
-                f"replica assignment of partition {partition} has {len(replicas)} replicas, "
+                f"replica assignment of partition {partition} has {counted(len(replicas), 'replica')}, "
                 f"that of partition 0 has {len(assignment[0])}"
             )
         assignment.append(replicas)

@@ -14,6 +14,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, NewType
 
+from protocol.counting import counted
+
 BrokerId = NewType("BrokerId", int)
 """`broker.id` of a Kafka broker, or of a controller that is none. -1 means "none"."""
 
@@ -188,7 +190,7 @@ def topic_id_from_text(text: str) -> TopicId:
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ValueError(f"topic id {text!r} is not URL-safe base64: {error}") from error
     if len(raw) != 16:
-        raise ValueError(f"topic id {text!r} has {len(raw)} bytes instead of 16")
+        raise ValueError(f"topic id {text!r} has {counted(len(raw), 'byte')} instead of 16")
     return TopicId(uuid.UUID(bytes=raw))
 
 

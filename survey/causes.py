@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from protocol import causes
 from protocol.causes import CauseKind
+from protocol.counting import counted, plural
 from protocol.vocabulary import BrokerId
 
 
@@ -52,7 +53,7 @@ def partitions_text(numbers: tuple[int, ...]) -> str:
     """`partition 3`, `partitions 0-4, 7`; `its partitions` where they are not known."""
     if not numbers:
         return causes.ITS_PARTITIONS
-    return f"partition{'s' if len(numbers) > 1 else ''} {ranges(numbers)}"
+    return f"{plural(len(numbers), 'partition')} {ranges(numbers)}"
 
 
 def ranges(numbers: tuple[int, ...]) -> str:
@@ -79,4 +80,4 @@ def age_text(age_ms: int) -> str:
     for unit_ms, name, upto in ((1000, "s", 120), (60_000, "min", 120), (3_600_000, "h", 48)):
         if age_ms < upto * unit_ms:
             return f"{age_ms // unit_ms} {name}"
-    return f"{age_ms // 86_400_000} days"
+    return counted(age_ms // 86_400_000, "day")

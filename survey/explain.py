@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from protocol.causes import CauseKind
+from protocol.counting import counted, plural
 from protocol.findings import Reason
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
@@ -73,7 +74,7 @@ def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
     owing = tuple(
         cause.broker for cause in causes if cause.kind is CauseKind.TOMBSTONE_OWED and cause.broker is not None
     )
-    caches = [f"broker{'s' if len(owing) > 1 else ''} {ranges(owing)} may still tell clients of it"] if owing else []
+    caches = [f"{plural(len(owing), 'broker')} {ranges(owing)} may still tell clients of it"] if owing else []
     return f"ZooKeeper is clean, but {'; '.join([*missing, *away, *caches])}"
 
 
@@ -342,7 +343,7 @@ def _left(evidence: Evidence, topic: str) -> Iterator[Cause]:
         if finding.topic != topic and not may_be_cut(finding.topic, topic):
             continue
         partitions = () if finding.partition is None else (finding.partition,)
-        detail = finding.detail or (f"{finding.size_bytes:,} bytes" if finding.size_bytes else None)
+        detail = finding.detail or (counted(finding.size_bytes, "byte") if finding.size_bytes else None)
         match finding.reason:
             case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION:
                 yield Cause(CauseKind.CACHED, finding.broker, detail=detail)

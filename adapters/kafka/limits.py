@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from protocol.counting import counted
 from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES
 
 CHUNK_BYTES: Final = 128 * 1024
@@ -65,7 +66,7 @@ class ServerLoad:
         while limit is not None and self.queued_bytes > limit:
             oldest = next(iter(self._held))
             reason = (
-                f"unfinished requests hold {self.queued_bytes} bytes, {limit} are the limit "
+                f"unfinished requests hold {counted(self.queued_bytes, 'byte')}, {limit:,} are the limit "
                 f"(queued.max.request.bytes), and its own has been unfinished for longest"
             )
             self.queued_bytes -= self._held.pop(oldest)

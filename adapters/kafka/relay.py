@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from adapters.kafka.client import ClientError, ConnectionFailed, KafkaConnection
+from protocol.counting import counted
 from protocol.kafka.control import ApiKey
 from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
 from protocol.kafka.passing import merged_versions
@@ -122,7 +123,7 @@ class Relay:
     def check_answer(self, size: int) -> None:
         """Raises ProtocolError where a broker's answer is no frame, or a larger one than is accepted."""
         if not 4 <= size <= self._max_answer_bytes:
-            raise ProtocolError(f"an answer of {size} bytes")
+            raise ProtocolError(f"an answer of {counted(size, 'byte')}")
 
     # --- choosing -------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
 from adapters.kafka.passage import Passage
 from adapters.kafka.relay import CHUNK_BYTES as RELAYED_BYTES
 from adapters.kafka.relay import NobodyThere, Relay
+from protocol.counting import counted
 from protocol.kafka.codec import Decoded, RequestHeader
 from protocol.kafka.connection import Buffers, ServerConnection
 from protocol.kafka.control import ApiKey
@@ -220,7 +221,7 @@ class KafkaServer:
             if not connection.busy:
                 connection.abort()
         if closed:
-            _LOG.info("%s: closed %d connections: %s", self._name, len(closed), reason)
+            _LOG.info("%s: closed %s: %s", self._name, counted(len(closed), "connection"), reason)
         return len(closed)
 
     def _accept(self, listener: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -328,7 +329,9 @@ class KafkaServer:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            arrived = f"{protocol.pending_bytes} bytes of a request arrived within {limit_ms} ms, and not the rest"
+            arrived = (
+                f"{counted(protocol.pending_bytes, 'byte')} of a request arrived within {limit_ms} ms, and not the rest"
+            )
             raise _Unfinished(f"{arrived} (lethe.request.receive.timeout.ms)") from None
         self.load.hold(connection, protocol.pending_bytes)
 

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
 from adapters.zookeeper.watches import Arming
 from adapters.zookeeper.wire import Found
+from protocol.counting import counted
 from protocol.zookeeper.operations import Children, Data, Exists, GetData, Read, ReadFailed, ReadOutcome, ZkError
 
 logger = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ class ReadQueue:
         """In the order of the reads, when there is no job any more. Raises ValueError while some are missing."""
         found = [outcome for outcome in self._outcomes if outcome is not None]
         if len(found) != len(self.reads):
-            raise ValueError(f"{len(self.reads) - len(found)} reads have no outcome yet")
+            raise ValueError(f"{counted(len(self.reads) - len(found), 'read has', 'reads have')} no outcome yet")
         return found
 
     def next_job(self) -> Job | None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
 from adapters.zookeeper import wire
+from protocol.counting import counted
 from protocol.zookeeper.operations import ZkError
 
 _LENGTH: Final = struct.Struct("!i")
@@ -185,7 +186,7 @@ class Connection(asyncio.Protocol):
         while len(buffer) - at >= 4 and not self.closed.done():
             (size,) = _LENGTH.unpack_from(buffer, at)
             if not 0 <= size <= _ABSURD_BYTES:
-                raise ValueError(f"a frame of {size} bytes")
+                raise ValueError(f"a frame of {counted(size, 'byte')}")
             if size > self._max_reply_bytes:
                 if len(buffer) - at < 4 + wire.HEADER.size:
                     self._wanted = 4 + wire.HEADER.size
@@ -228,7 +229,7 @@ class Connection(asyncio.Protocol):
     def _skip(self, size: int, header: bytes) -> None:
         self.last_received_at = self._loop.time()
         if not self._handshake.done():
-            raise ValueError(f"an answer of {size} bytes to the connect request")
+            raise ValueError(f"an answer of {counted(size, 'byte')} to the connect request")
         xid, _, _ = wire.HEADER.unpack(header)
         _end(self._answered(xid), Skipped(size))
 

@@ -21,6 +21,7 @@ from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
 from adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
 from adapters.zookeeper.link import Link
 from adapters.zookeeper.watches import Arming
+from protocol.counting import counted
 from protocol.zookeeper.operations import (
     Acl,
     Children,
@@ -210,7 +211,8 @@ class Session:
         size = len(request.payload) + 4
         if size > self._config.jute_max_buffer_bytes:
             raise ValueError(
-                f"a multi of {len(operations)} operations, the first on {operations[0].path}, takes {size} bytes; "
+                f"a multi of {counted(len(operations), 'operation')}, the first on {operations[0].path}, takes "
+                f"{counted(size, 'byte')}; "
                 f"ZooKeeper's jute.maxbuffer allows {self._config.jute_max_buffer_bytes}"
             )
         return await self._send(request)
@@ -299,7 +301,7 @@ def _multi_outcome(ending: Ending) -> MultiOutcome:
         case Answer(error=error):
             return MultiFailed(-1, error or ZkError.OTHER)
         case Skipped(size):
-            return MultiUnknown(f"the answer of {size} bytes was refused")
+            return MultiUnknown(f"the answer of {counted(size, 'byte')} was refused")
         case Dropped(reason):
             return MultiUnknown(reason)
 

@@ -21,6 +21,7 @@ from aiozk.protocol.connect import ConnectRequest, ConnectResponse
 from aiozk.protocol.ping import PING_XID, PingRequest
 from aiozk.protocol.watches import WATCH_XID
 
+from protocol.counting import counted
 from protocol.zookeeper.operations import (
     Acl,
     Check,
@@ -210,7 +211,7 @@ def _parse_text(body: bytes, at: int) -> tuple[str, int]:
     (length,) = _INT.unpack_from(body, at)
     end = at + 4 + length
     if length < 0 or end > len(body):
-        raise ValueError(f"a text of {length} bytes at {at} of {len(body)}")
+        raise ValueError(f"a text of {counted(length, 'byte')} at {at} of {len(body)}")
     return body[at + 4 : end].decode(), end
 
 
@@ -273,7 +274,7 @@ def _parse_names(body: bytes, at: int) -> tuple[tuple[str, ...], int]:
     (count,) = _INT.unpack_from(body, at)
     at += 4
     if count > (len(body) - at) // 4:
-        raise ValueError(f"a list of {count} names in {len(body) - at} bytes")
+        raise ValueError(f"a list of {counted(count, 'name')} in {counted(len(body) - at, 'byte')}")
     names = []
     for _ in range(count):
         name, at = _parse_text(body, at)
@@ -297,7 +298,7 @@ def pack_read(chroot: str, read: Read) -> Request:
 def _parse_data(body: bytes, _: int) -> Data:
     (length,) = _INT.unpack_from(body, 0)
     if len(body) != 4 + max(length, 0) + 68:
-        raise ValueError(f"data of {length} bytes in an answer of {len(body)}")
+        raise ValueError(f"data of {counted(length, 'byte')} in an answer of {len(body)}")
     data = None if length < 0 else body[4 : 4 + length]
     return Data(data, Stat._make(_STAT.unpack_from(body, len(body) - 68)))
 
@@ -311,7 +312,7 @@ def _parse_children(body: bytes, _: int) -> Children:
 
 def _parse_present(body: bytes, _: int) -> Present:
     if len(body) != 68:
-        raise ValueError(f"a stat of {len(body)} bytes")
+        raise ValueError(f"a stat of {counted(len(body), 'byte')}")
     return Present(Stat._make(_STAT.unpack(body)), *_TIMES.unpack(body))
 
 
@@ -343,7 +344,9 @@ def parse_connect(frame: bytes) -> Granted:
     """The answer to a connect request."""
     response: Any = ConnectResponse.deserialize(frame)
     if response.session_id and (response.timeout <= 0 or not response.password):
-        raise ValueError(f"a session with timeout {response.timeout} and password of {len(response.password)} bytes")
+        raise ValueError(
+            f"a session with timeout {response.timeout} and password of {counted(len(response.password), 'byte')}"
+        )
     return Granted(response.session_id, response.password, response.timeout)
 
 

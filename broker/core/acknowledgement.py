@@ -11,6 +11,7 @@ from broker.core.effects import Effect, Halt, Reply
 from broker.core.inputs import ControlReceived
 from broker.core.records import record_answers
 from broker.core.state import AgentState
+from protocol.counting import counted
 from protocol.kafka.control import (
     ControlRequest,
     ControlResponse,
@@ -41,7 +42,8 @@ def refuse_replicas(state: AgentState) -> list[Effect]:
     state.halted = True
     return [
         Halt(
-            f"the log directories hold {len(state.replicas)} replicas, and lethe.acknowledge.only=true would have "
+            f"the log directories hold {counted(len(state.replicas), 'replica')}, and "
+            "lethe.acknowledge.only=true would have "
             "their deletion acknowledged and not done; name empty directories in log.dirs, or leave that setting out"
         )
     ]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from protocol.counting import counted
 from protocol.vocabulary import TopicId, TopicPartition, topic_id_from_text, topic_id_to_text
 
 META_PROPERTIES: Final = "meta.properties"
@@ -106,7 +107,9 @@ def decode_checkpoint(data: bytes) -> dict[TopicPartition, int]:
     expected = lines[1].strip() if len(lines) > 1 else ""
     entries = [line for line in lines[2:] if line.strip()]
     if not _NATURAL.match(expected) or int(expected) != len(entries):
-        raise ValueError(f"line 2 promises {expected[:40]!r} entries, {len(entries)} follow")
+        raise ValueError(
+            f"line 2 promises {expected[:40]!r} as the number of entries, {counted(len(entries), 'follows', 'follow')}"
+        )
     found: dict[TopicPartition, int] = {}
     for number, line in enumerate(entries, 3):
         words = line.split()

@@ -21,6 +21,7 @@ from adapters.kafka.client import ClientError, ProtocolError
 from broker.core.isr import controller_endpoint
 from broker.core.state import AgentState
 from broker.runtime.controller_connection import ControllerConnection
+from protocol.counting import counted
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
 from protocol.kafka.versions import control_versions
@@ -57,7 +58,7 @@ async def leave_in_order(
                 logger.info("the controller has let this broker go")
                 return True
             left = config.max_retries - attempt
-            logger.warning("controlled shutdown: %s; %d tries are left", problem, left)
+            logger.warning("controlled shutdown: %s; %s left", problem, counted(left, "try is", "tries are"))
             if left:
                 await pause(config.retry_backoff_ms / 1000)
     finally:
@@ -81,4 +82,4 @@ async def _ask(connection: ControllerConnection, controller: Endpoint, state: Ag
         return None
     some = ", ".join(f"{topic}-{partition}" for topic, partition in answer.remaining[:SHOWN])
     more = " and others" if len(answer.remaining) > SHOWN else ""
-    return f"{len(answer.remaining)} partitions have no other leader yet: {some}{more}"
+    return f"{counted(len(answer.remaining), 'partition has', 'partitions have')} no other leader yet: {some}{more}"

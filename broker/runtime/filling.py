@@ -14,6 +14,7 @@ from broker.core.formats import (
 from broker.core.inputs import DiskOutcome
 from broker.runtime.disk import Disk, Refused
 from broker.runtime.inventory import count_stored, read_topic_id
+from protocol.counting import counted
 from protocol.vocabulary import TopicId
 
 
@@ -27,7 +28,7 @@ def demand_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> No
     with disk.directory(fd, name) as inside:
         stored = count_stored(disk.entries(inside))
     if stored:
-        raise Refused(f"{name} was to be filled, but it holds {stored} files already")
+        raise Refused(f"{name} was to be filled, but it holds {counted(stored, 'file')} already")
 
 
 def demand_nothing_stored(disk: Disk, fd: int, name: str) -> None:
@@ -36,7 +37,7 @@ def demand_nothing_stored(disk: Disk, fd: int, name: str) -> None:
     with disk.directory(fd, name) as inside:
         stored = count_stored(disk.entries(inside))
     if stored:
-        raise Refused(f"{name} exists already and holds {stored} files")
+        raise Refused(f"{name} exists already and holds {counted(stored, 'file')}")
 
 
 def fill_with_segments(disk: Disk, inside: int, segments: Sequence[int], made: list[str]) -> DiskOutcome:

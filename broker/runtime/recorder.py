@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from adapters.logs import fields
+from protocol.counting import counted
 from protocol.journal import Fact, FactType
 
 logger = logging.getLogger(__name__)
@@ -63,7 +64,9 @@ class Recorder:
         now_s = time.monotonic()
         if now_s - self._began_s >= _BURST_S:
             if self._lines > _BURST:
-                logger.warning("%d more refusals in the minute before; the journal has them", self._lines - _BURST)
+                logger.warning(
+                    "%s in the minute before; the journal has them", counted(self._lines - _BURST, "more refusal")
+                )
             self._began_s, self._lines = now_s, 0
         self._lines += 1
         return self._lines <= _BURST

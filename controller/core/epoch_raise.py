@@ -31,6 +31,7 @@ from controller.core.power import refusing_epoch
 from controller.core.resigning import resign
 from controller.core.turn import Turn
 from protocol.back_off import BackOff
+from protocol.counting import counted
 from protocol.vocabulary import BrokerId, ControllerEpoch
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import Check, SetData
@@ -69,7 +70,8 @@ def _problem(context: Context, brokers: tuple[BrokerId, ...], now_ms: int) -> st
     named = ", ".join(map(str, brokers))
     if 2 * len(brokers) <= len(context.brokers):
         return (
-            f"only {len(brokers)} of {len(context.brokers)} registered brokers refuse epoch {context.epoch} as stale: "
+            f"only {len(brokers)} of {counted(len(context.brokers), 'registered broker')} refuse epoch {context.epoch} "
+            f"as stale: "
             f"restart broker {named}, which then takes the epoch that ZooKeeper says"
         )
     if context.epoch >= HIGHEST:

@@ -61,11 +61,11 @@ def _counts(context: Context) -> Iterator[str]:
                 imbalanced += 1
     reassigning = any(partition.assignment.is_being_reassigned for _, partition in context.all_partitions())
     if offline != context.offline_partitions:
-        yield f"{context.offline_partitions} offline partitions are counted, there are {offline}"
+        yield f"offline partitions: {context.offline_partitions} counted, there are {offline}"
     if led != context.partitions_with_leadership:
-        yield f"{context.partitions_with_leadership} partitions with leadership are counted, there are {led}"
+        yield f"partitions with leadership: {context.partitions_with_leadership} counted, there are {led}"
     if not reassigning and imbalanced != context.preferred_imbalance:
-        yield f"{context.preferred_imbalance} imbalanced partitions are counted, there are {imbalanced}"
+        yield f"imbalanced partitions: {context.preferred_imbalance} counted, there are {imbalanced}"
 
 
 def _totals(context: Context) -> Iterator[str]:

@@ -19,6 +19,7 @@ from controller.core.context import Context
 from controller.core.waiting import Wait, marked_topics, waits
 from protocol import causes
 from protocol.causes import CauseKind
+from protocol.counting import counted
 from protocol.vocabulary import BrokerId
 
 logger = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class BlockerLog:
 def warning(blocker: Blocker, blocked: Blocked) -> str:
     """`900 topics (a, b, c, …): each waits for broker 3, which …: start broker 3 …`."""
     names = ", ".join(blocked.names) + (", …" if blocked.topics > len(blocked.names) else "")
-    which = f"topic {names}" if blocked.topics == 1 else f"{blocked.topics} topics ({names}): each"
+    which = f"topic {names}" if blocked.topics == 1 else f"{counted(blocked.topics, 'topic')} ({names}): each"
     remedy = causes.remedy(blocker.kind, blocked.names[0], broker=blocker.broker)
     return f"{which} {_sentence(blocker, blocked)}{': ' if remedy else ''}{remedy}"
 

@@ -49,6 +49,7 @@ from controller.core.waiting import Wait, all_rows, marked_since_ms, marked_topi
 from controller.runtime.brokers import ChannelProblem
 from protocol import causes
 from protocol.causes import CauseKind
+from protocol.counting import counted
 from protocol.journal import JsonValue, partition_ranges
 from protocol.vocabulary import BrokerId, PartitionReplica
 
@@ -216,7 +217,7 @@ def _sharpened(wait: Wait, problems: Problems, now_ms: int) -> Wait:
     problem = problems.get(wait.broker)
     if problem is not None:
         lasts_s = problem.lasts_ms // 1000
-        said.append(f"{problem.what} ({problem.reason}; {problem.attempts} attempts in {lasts_s} s)")
+        said.append(f"{problem.what} ({problem.reason}; {counted(problem.attempts, 'attempt')} in {lasts_s} s)")
     elif not said:
         said.append(f"the broker has not answered for {_seconds(wait.since_ms, now_ms)} s")
     return replace(wait, last_error="; since then: ".join(said))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.core.context import LeftBehind
+from protocol.counting import counted, plural
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId
 
@@ -18,7 +19,7 @@ def waiting_words(left: LeftBehind, grace_ms: int) -> str:
     topics = {name for names in (*left.gone.values(), *left.marked.values()) for name in names}
     return (
         f"waiting up to {grace_ms / 1000:g} s for {_brokers(brokers)} to confirm that the metadata cache has dropped "
-        f"{_count(len(topics))}"
+        f"{counted(len(topics), 'topic')}"
     )
 
 
@@ -39,16 +40,12 @@ def left_words(left: LeftBehind) -> Iterator[str]:
 
 
 def _brokers(ids: Sequence[BrokerId]) -> str:
-    return f"broker{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
-
-
-def _count(number: int) -> str:
-    return f"{number} topic{'' if number == 1 else 's'}"
+    return f"{plural(len(ids), 'broker')} {', '.join(map(str, ids))}"
 
 
 def _names(names: Sequence[str]) -> str:
     more = len(names) - MAX_NAMES
-    return f"{_count(len(names))} ({', '.join(names[:MAX_NAMES])}{f' and {more} more' if more > 0 else ''})"
+    return f"{counted(len(names), 'topic')} ({', '.join(names[:MAX_NAMES])}{f' and {more} more' if more > 0 else ''})"
 
 
 def as_json(left: LeftBehind) -> dict[str, JsonValue]:

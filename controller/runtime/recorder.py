@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from adapters.logs import FieldValue, fields
+from protocol.counting import counted
 from protocol.journal import Fact, FactType, JsonValue
 
 logger = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class Recorder:
         began_s, count = self._bursts.get(kind, (now_s, 0))
         if now_s - began_s >= _BURST_S:
             if count > _BURST:
-                logger.warning("%d more refusals of this kind: %s", count - _BURST, kind)
+                logger.warning("%s of this kind: %s", counted(count - _BURST, "more refusal"), kind)
             began_s, count = now_s, 0
         if len(self._bursts) > 1000:
             self._bursts.clear()

@@ -37,6 +37,7 @@ from pipeline.tables import Table
 from pipeline.transforms import bronze_surveys
 from pipeline.transforms.bronze_events import KEPT
 from pipeline.transforms.contract import to_schema
+from protocol.counting import counted
 from protocol.journal import JsonValue, time_from_text
 from protocol.survey_records import DIRECTORIES, FILES, METADATA, ROW_FILES, ZNODES, File
 
@@ -198,7 +199,10 @@ def _looked_through(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> tuple
     for path, (survey, file) in files.items():
         rows, checksum = found.get(quoted(path), (0, 0))
         if rows != survey.rows(file):
-            why = f"{file.name} has {rows} rows and its manifest says {survey.rows(file)}: copy the survey whole"
+            why = (
+                f"{file.name} has {counted(rows, 'row')} "
+                f"and its manifest says {survey.rows(file)}: copy the survey whole"
+            )
             missing.setdefault(survey.path, why)
         elif survey.checksum(file) not in (None, checksum):
             why = f"{file.name} has been changed since it was kept, by its checksum: copy the survey anew"
@@ -266,7 +270,7 @@ def _stage_file(
         taken_at = time_from_text(str(survey.manifest["taken_at"]))
         if unread or path in wrong:
             many, detail = wrong.get(path, (unread, None))
-            spoilt[survey.path] = _spoilt(f"{many} of {survey.rows(file)} rows", file, detail)
+            spoilt[survey.path] = _spoilt(f"{many} of {counted(survey.rows(file), 'row')}", file, detail)
         elif row is not None and (row["surveys"], row["times"]) != ([survey.survey_id], [taken_at]):
             spoilt[survey.path] = _spoilt("rows", file, "they are of another survey")
     return _File(file, to_do, staged, aside, spoilt, usable, sum(many for many, _ in wrong.values()))

@@ -27,6 +27,7 @@ from pipeline.literals import day_value
 from pipeline.outcomes import DONE, OPEN, VANISHED
 from pipeline.quality.evidence import Digest, Evidence, gaps, line_name, rare_facts, skew, unasked
 from pipeline.quality.ranges import are_sane, numbers_in
+from pipeline.transforms.counting import plural_of
 from protocol.journal import FactType
 
 _ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", StringType())])
@@ -70,10 +71,11 @@ def _after_done(spans: DataFrame) -> DataFrame:
         F.format_string("topic/%s", "topic").alias("subject"),
         F.col("last_at").alias("time"),
         F.format_string(
-            "it was deleted at %s, and went on until %s; it was done %d times",
+            "it was deleted at %s, and went on until %s; it was done %d %s",
             F.col("done_at").cast("string"),
             F.col("last_at").cast("string"),
             "dones",
+            plural_of(F.col("dones"), "time"),
         ).alias("detail"),
         F.array_distinct(F.array("done_line", "last_line")).alias("event_ids"),
     )
@@ -164,7 +166,7 @@ def missing_acks(evidence: Evidence, digest: Digest) -> DataFrame:
         .select(
             F.format_string("topic/%s", "topic").alias("subject"),
             F.col("done_at").alias("time"),
-            F.format_string("%d of %d replicas acknowledged", acked, wanted).alias("detail"),
+            F.format_string("%d of %d %s acknowledged", acked, wanted, plural_of(wanted, "replica")).alias("detail"),
             F.array().cast("array<string>").alias("event_ids"),
         )
     )

@@ -20,6 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from broker.core.naming import NEVER_CUT
 from pipeline.quality.evidence import Digest, Evidence, facts, is_next_day, line_name
+from pipeline.transforms.counting import plural_of
 from protocol.journal import FactType
 
 TOLERANCE: Final = 0.01
@@ -86,10 +87,12 @@ def freed(evidence: Evidence) -> DataFrame:
             F.format_string("topic/%s on %d", "topic", "broker").alias("subject"),
             F.col("next_at").alias("time"),
             F.format_string(
-                "%d bytes freed in %s, where %d directories held %d",
+                "%d %s freed in %s, where %d %s held %d",
                 "freed_bytes",
+                plural_of(F.col("freed_bytes"), "byte"),
                 "log_dir",
                 "vanished",
+                plural_of(F.col("vanished"), "directory", "directories"),
                 "vanished_bytes",
             ).alias("detail"),
             "event_ids",

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from pipeline.report.html_table import Cell
 from pipeline.report.markup import Child, Markup, el, join
-from pipeline.report.words import MS_PER_DAY, cut, duration, instant, number, size
+from pipeline.report.words import MS_PER_DAY, count, cut, duration, instant, number, size
 
 TOPIC_FITS: Final = 12
 """Characters of a topic's name that are never cut for want of room."""
@@ -84,7 +84,7 @@ def after(ms: int | None, start: int | None) -> Cell:
 
 
 def bytes_cell(value: int | None) -> Cell:
-    return Cell(None if value is None else size(value), value, None if value is None else f"{number(value)} bytes")
+    return Cell(None if value is None else size(value), value, None if value is None else count(value, "byte"))
 
 
 def amount(value: float | None) -> Cell:

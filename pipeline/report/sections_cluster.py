@@ -13,6 +13,7 @@ from pipeline.report.parts import Section, amount, calm, code, labelled, more, s
 from pipeline.report.values import BadLine, Report, SlowBroker, Tenure, Violation
 from pipeline.report.verdict import audited, is_audited
 from pipeline.report.words import count, cut, day, duration, number
+from protocol.counting import plural
 
 SLOW: Final = 2.0
 """Times the median of all brokers: from there on a broker is called slow."""
@@ -45,7 +46,7 @@ def brokers(report: Report) -> Section:
         is_long=True,
     )
     slow_ones = ", ".join(f"broker {row.broker}" for row in slow[:5]) + (" and more" if len(slow) > 5 else "")
-    verb = "takes" if len(slow) == 1 else "take"
+    verb = plural(len(slow), "takes", "take")
     lead = "How long brokers took to acknowledge the deletion of a replica, from the last time of asking."
     if slow:
         lead += f" {slow_ones[0].upper() + slow_ones[1:]} {verb} {SLOW:g} times as long as the others, or longer."

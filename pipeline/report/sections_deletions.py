@@ -123,7 +123,7 @@ def timelines(report: Report) -> Section:
         el("p", notes, class_="left-out"),
         _vanished(report),
         more(
-            f"All times of {'this deletion' if len(spans) == 1 else f'these {number(len(spans))} deletions'}",
+            "All times of " + ("this deletion" if len(spans) == 1 else f"these {count(len(spans), 'deletion')}"),
             _times(ordered),
         ),
     )
@@ -138,7 +138,7 @@ def _vanished(report: Report) -> Markup | None:
     many, last = report.deletions.vanished, report.deletions.last_vanished_at
     if not many:
         return None
-    ended = "1 deletion has" if many == 1 else f"{number(many)} deletions have"
+    ended = count(many, "deletion has", "deletions have")
     if is_surveyed_since(report, last):
         where: Markup = join(
             ("What the newest survey found of that is under ", el("a", "Left over", href="#leftovers"), ".")

@@ -10,6 +10,7 @@ from pipeline.outcomes import LET_GO, VANISHED
 from pipeline.report.values import Disks, Latency, Report
 from pipeline.report.words import NONE, count, duration, number, size
 from protocol.clocks import CLOCKS_DIFFER_MS
+from protocol.counting import plural
 from protocol.findings import Standing
 
 FINDINGS: Final = {
@@ -99,7 +100,7 @@ def figures(report: Report) -> tuple[Figure, ...]:
 def _audit_figure(report: Report, errors: int, warnings: int) -> Figure:
     if not (report.audited_days or report.violations.total):
         return Figure("Audit", NONE, "not audited", "audit")
-    note = f"{'error' if errors == 1 else 'errors'}, {count(warnings, 'warning')}"
+    note = f"{plural(errors, 'error')}, {count(warnings, 'warning')}"
     note += "" if is_audited(report) else f"; {audited(report)}"
     return Figure("Audit", number(errors), note, "audit")
 
@@ -277,7 +278,7 @@ def _brokers_to_blame(report: Report) -> str:
     if not brokers:
         return "for other reasons than a broker"
     shown = ", ".join(map(str, brokers[:4])) + (" and more" if len(brokers) > 4 else "")
-    return f"{'broker' if len(brokers) == 1 else 'brokers'} {shown}"
+    return f"{plural(len(brokers), 'broker')} {shown}"
 
 
 def _latency_figure(report: Report, measure: str, name: str) -> Figure:

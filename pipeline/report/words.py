@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Final
 
+from protocol.counting import plural
+
 NONE: Final = "–"
 _BYTES: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 MS_PER_DAY: Final = 86_400_000
@@ -17,7 +19,7 @@ def number(value: float | None) -> str:
 
 def count(value: int, one: str, many: str | None = None) -> str:
     """`1 topic`, `2 topics`."""
-    return f"{number(value)} {one if value == 1 else many or one + 's'}"
+    return f"{number(value)} {plural(value, one, many)}"
 
 
 def size(value: float | None) -> str:

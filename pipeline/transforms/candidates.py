@@ -43,6 +43,7 @@ from pipeline.literals import day_value
 from pipeline.transforms.contract import to_schema
 from pipeline.transforms.directories import LOCAL
 from pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
+from protocol.counting import counted
 from protocol.findings import Reason
 from protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
 from protocol.vocabulary import INTERNAL_TOPICS
@@ -66,10 +67,10 @@ class StaleRule:
 
     def __post_init__(self) -> None:
         if not 0 <= self.unwritten_days <= MAX_UNWRITTEN_DAYS:
-            raise ValueError(f"unwritten for {self.unwritten_days:g} days: give 0 to {MAX_UNWRITTEN_DAYS:,}")
+            raise ValueError(f"unwritten for {counted(self.unwritten_days, 'day')}: give 0 to {MAX_UNWRITTEN_DAYS:,}")
         if self.unwritten_days < MIN_UNWRITTEN_DAYS and not self.force:
             raise ValueError(
-                f"unwritten for {self.unwritten_days:g} days is too little to call a topic unused: give "
+                f"unwritten for {counted(self.unwritten_days, 'day')} is too little to call a topic unused: give "
                 f"{MIN_UNWRITTEN_DAYS} or more, or force it"
             )
 

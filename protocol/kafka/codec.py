@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from protocol.counting import counted
 from protocol.kafka import codec_control, codec_queries, codec_to_controller
 from protocol.kafka.codec_control import Binding
 from protocol.kafka.codec_layout import compile_layout, fixed_offset
@@ -170,11 +171,11 @@ class _Message:
         try:
             value, end = self.layout.read(payload, offset)
         except (struct.error, IndexError) as error:
-            raise Malformed(f"{self.name} is truncated: it has only {len(payload)} bytes") from error
+            raise Malformed(f"{self.name} is truncated: it has only {counted(len(payload), 'byte')}") from error
         except Malformed as error:
             raise Malformed(f"{self.name}: {error}") from error
         if end != len(payload) and not self.ignores_the_rest:
-            raise Malformed(f"{self.name} has {len(payload) - end} bytes behind its end at offset {end}")
+            raise Malformed(f"{self.name} has {counted(len(payload) - end, 'byte')} behind its end at offset {end}")
         return value
 
 
@@ -238,7 +239,7 @@ def _request_header(header_version: int, header: RequestHeader) -> bytes:
         else:
             client_id = header.client_id.encode()
             if len(client_id) > 32_767:
-                raise Unencodable(f"a client id of {len(client_id)} bytes: at most 32767 fit")
+                raise Unencodable(f"a client id of {counted(len(client_id), 'byte')}: at most 32767 fit")
             out += _I16.pack(len(client_id)) + client_id
     return out + b"\0" if header_version >= 2 else out
 
@@ -249,7 +250,7 @@ def _read_client_id(payload: bytes, offset: int) -> tuple[str | None, int]:
     if size < 0:
         return None, start
     if start + size > len(payload):
-        raise Malformed(f"client id of {size} bytes in a request of {len(payload)} bytes")
+        raise Malformed(f"client id of {counted(size, 'byte')} in a request of {counted(len(payload), 'byte')}")
     try:
         return payload[start : start + size].decode(), start + size
     except UnicodeDecodeError as error:
@@ -318,7 +319,7 @@ def decode_request(payload: bytes, served: Mapping[ApiKey, VersionRange] = SPOKE
     try:
         api_key, version, correlation_id = _KEYS.unpack_from(payload)
     except struct.error as error:
-        raise Malformed(f"a request of {len(payload)} bytes has no complete header") from error
+        raise Malformed(f"a request of {counted(len(payload), 'byte')} has no complete header") from error
     if api_key not in _BINDINGS or api_key not in served:
         raise UnknownApi(api_key, version, correlation_id)
     api = ApiKey(api_key)
@@ -352,7 +353,7 @@ def response_correlation_id(payload: bytes) -> int:
     try:
         (correlation_id,) = _I32.unpack_from(payload)
     except struct.error as error:
-        raise Malformed(f"a response of {len(payload)} bytes has no correlation id") from error
+        raise Malformed(f"a response of {counted(len(payload), 'byte')} has no correlation id") from error
     return int(correlation_id)
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from protocol.counting import counted
 from protocol.kafka.codec_primitives import (
     FIXED,
     TOPIC_ID,
@@ -244,7 +245,9 @@ def _read_tags(buffer: bytes, offset: int, columns: Mapping[int, tuple[int, Read
             column, read = columns[tag]
             values[column], stopped = read(buffer, offset)
             if stopped != end:
-                raise Malformed(f"tagged field {tag} at offset {offset} takes {stopped - offset} bytes of {size}")
+                raise Malformed(
+                    f"tagged field {tag} at offset {offset} takes {counted(stopped - offset, 'byte')} of {size}"
+                )
         offset = end
     return offset
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from protocol.counting import counted
 from protocol.kafka.framing import ProtocolError
 from protocol.vocabulary import ZERO_TOPIC_ID
 
@@ -100,7 +101,7 @@ def skip_tagged_fields(buffer: bytes, offset: int) -> int:
 def end_of(buffer: bytes, offset: int, size: int) -> int:
     end = offset + size
     if size < 0 or end > len(buffer):
-        raise Malformed(f"{size} bytes announced at offset {offset}, {len(buffer) - offset} are there")
+        raise Malformed(f"{counted(size, 'byte')} announced at offset {offset}, {len(buffer) - offset} are there")
     return end
 
 
@@ -157,7 +158,7 @@ def encode_string(value: str, flexible: bool) -> bytes:
     """A string with its length in front. Raises Unencodable beyond 32,767 bytes."""
     data = value.encode()
     if len(data) > 32_767:
-        raise Unencodable(f"a text of {len(data)} bytes: Kafka's strings have at most 32767")
+        raise Unencodable(f"a text of {counted(len(data), 'byte')}: Kafka's strings have at most 32767")
     return (encode_uvarint(len(data) + 1) if flexible else _I16.pack(len(data))) + data
 
 
@@ -176,8 +177,8 @@ def read_length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) -> 
         offset += 4
     if length < -1 or length * item_bytes > len(buffer) - offset:
         raise Malformed(
-            f"an array of {length} items of at least {item_bytes} bytes is announced at offset {offset}, "
-            f"{len(buffer) - offset} bytes are there"
+            f"an array of {length} items of at least {counted(item_bytes, 'byte')} is announced at offset {offset}, "
+            f"{counted(len(buffer) - offset, 'byte is', 'bytes are')} there"
         )
     return length, offset
 

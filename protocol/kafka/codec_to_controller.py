@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Final
 
+from protocol.counting import counted
 from protocol.kafka.codec_control import Binding, row
 from protocol.kafka.codec_layout import Shape
 from protocol.kafka.codec_primitives import Unencodable
@@ -118,7 +119,7 @@ def _to_members(state: AlterPartition) -> tuple[Any, ...]:
     partition, leader_epoch, new_isr, recovery_state, partition_epoch, isr_epochs = state
     epochs = isr_epochs or (NO_EPOCH,) * len(new_isr)
     if len(epochs) != len(new_isr):
-        raise Unencodable(f"partition {partition}: {len(epochs)} broker epochs for an ISR of {len(new_isr)}")
+        raise Unencodable(f"partition {partition}: {counted(len(epochs), 'broker epoch')} for an ISR of {len(new_isr)}")
     return partition, leader_epoch, tuple(zip(new_isr, epochs, strict=True)), recovery_state, partition_epoch
 
 

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from protocol.counting import counted
+
 DEFAULT_MAX_FRAME_BYTES: Final = 104_857_600
 """Kafka's default for `socket.request.max.bytes`."""
 
@@ -29,7 +31,9 @@ def frame_size(payload_bytes: int) -> bytes:
     try:
         return _SIZE.pack(payload_bytes)
     except struct.error as error:
-        raise ValueError(f"a frame of {payload_bytes} bytes cannot be sent: the largest has {2**31 - 1}") from error
+        raise ValueError(
+            f"a frame of {counted(payload_bytes, 'byte')} cannot be sent: the largest has {2**31 - 1}"
+        ) from error
 
 
 class FrameDecoder:
@@ -51,7 +55,7 @@ class FrameDecoder:
             raise FrameError(f"frame size {size} is negative: the peer does not speak Kafka's protocol")
         if size > self._max_bytes:
             raise FrameError(
-                f"frame of {size} bytes exceeds the limit of {self._max_bytes} bytes; "
+                f"frame of {counted(size, 'byte')} exceeds the limit of {counted(self._max_bytes, 'byte')}; "
                 f"if the peer is a Kafka peer, raise {self._limit_name}"
             )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from protocol.counting import counted
 from protocol.kafka.codec_primitives import Malformed, read_uvarint
 from protocol.kafka.control import ApiKey
 from protocol.kafka.queries import ApiVersion, ApiVersionsResponse, Request
@@ -48,7 +49,7 @@ def request_head(start: bytes) -> RequestHead:
     """Of a frame's first HEAD_BYTES. Raises Malformed where the frame is too short to have them all."""
     head = RequestHead(*_HEAD.unpack_from(start))
     if head.size < HEAD_BYTES - 4:
-        raise Malformed(f"a request of {head.size} bytes has no complete header")
+        raise Malformed(f"a request of {counted(head.size, 'byte')} has no complete header")
     return head
 
 
@@ -68,7 +69,7 @@ def gets_answer(start: bytes, head: RequestHead) -> bool:
         return _acks(start, head.version) != 0
     except (struct.error, IndexError):
         if len(start) >= head.size + 4:
-            raise Malformed(f"a Produce v{head.version} of {head.size} bytes is truncated") from None
+            raise Malformed(f"a Produce v{head.version} of {counted(head.size, 'byte')} is truncated") from None
         raise MoreBytesNeeded from None
 
 

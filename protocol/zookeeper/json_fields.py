@@ -10,6 +10,8 @@ from typing import Final, NoReturn
 
 import orjson
 
+from protocol.counting import counted
+
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 INT32_MAX: Final = 0x7FFFFFFF
@@ -35,7 +37,7 @@ def malformed(path: str, reason: str) -> NoReturn:
 def shown(data: bytes) -> str:
     """The data as it can be put into a message: printable and short."""
     text = ascii(data[:_SHOWN_BYTES])[1:]
-    return text if len(data) <= _SHOWN_BYTES else f"{text}… ({len(data)} bytes)"
+    return text if len(data) <= _SHOWN_BYTES else f"{text}… ({counted(len(data), 'byte')})"
 
 
 def dump(value: object) -> bytes:

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from protocol.counting import counted
 from protocol.zookeeper.operations import (
     Check,
     Create,
@@ -137,7 +138,10 @@ class MultiPlan:
         """One per group, in the groups' order. Raises ValueError before the plan is done."""
         found = tuple(outcome for outcome in self._outcomes if outcome is not None)
         if len(found) != len(self.groups):
-            raise ValueError(f"{len(self.groups) - len(found)} of {len(self.groups)} groups have no outcome yet")
+            raise ValueError(
+                f"{len(self.groups) - len(found)} of "
+                f"{counted(len(self.groups), 'group has', 'groups have')} no outcome yet"
+            )
         return found
 
     def next_multi(self) -> PlannedMulti | None:
@@ -255,7 +259,8 @@ def _checked_size(number: int, group: Group, limit_bytes: int) -> int:
     size = sum(map(operation_bytes, group))
     if size > limit_bytes:
         raise ValueError(
-            f"group {number}, which begins with {type(group[0]).__name__} {group[0].path}, takes {size} bytes in "
-            f"{len(group)} operations; one request holds {limit_bytes}"
+            f"group {number}, which begins with {type(group[0]).__name__} {group[0].path}, "
+            f"takes {counted(size, 'byte')} in "
+            f"{counted(len(group), 'operation')}; one request holds {limit_bytes}"
         )
     return size

@@ -343,7 +343,7 @@ def test_surveys_are_taken_in_once_or_refused_with_the_reason(spark: SparkSessio
     why = " ".join(refused.why for refused in report.refused)
     assert len(report.refused) == 8
     for words in (
-        *("of the cluster another, the lake of c1", "survey.json is not JSON", "znodes.jsonl has 1 rows"),
+        *("of the cluster another, the lake of c1", "survey.json is not JSON", "znodes.jsonl has 1 row"),
         "1 of 3 rows of directories.jsonl cannot be used",
         "1 of 3 rows of znodes.jsonl cannot be used ('created_at' is not RFC 3339",
         "1 of 3 rows of znodes.jsonl cannot be used ('topic' is missing",

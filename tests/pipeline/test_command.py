@@ -50,4 +50,4 @@ def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Pa
     shown = pipeline.show("deletion_spans", str(tmp_path / "lake"), 5, None, None)
     assert isinstance(shown.data, dict)
     assert [row["topic"] for row in shown.data["rows"]] == ["orders"]  # type: ignore[index,union-attr,call-overload]
-    assert pipeline.show("quarantine", str(tmp_path / "lake"), 5, None, None).lines == ("quarantine: 1 of 1 rows",)
+    assert pipeline.show("quarantine", str(tmp_path / "lake"), 5, None, None).lines == ("quarantine: 1 of 1 row",)

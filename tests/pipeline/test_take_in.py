@@ -77,7 +77,7 @@ def test_only_what_is_taken_in_says_whose_the_lake_is(spark: SparkSession, tmp_p
     assert lake.cluster_id == CLUSTER
     by_name = {Path(one.path).name: one.why for one in refused}
     assert sorted(by_name) == [one.name for one in (copied, spoilt, without, empty, torn, walled)]
-    assert "znodes.jsonl has 1 rows" in by_name[copied.name]
+    assert "znodes.jsonl has 1 row" in by_name[copied.name]
     assert "1 of 2 rows of metadata.jsonl cannot be used" in by_name[spoilt.name]
     assert "does not say how many rows znodes.jsonl has" in by_name[without.name]
     assert "znodes.jsonl has 3 rows and its manifest says 0" in by_name[empty.name]

@@ -71,7 +71,7 @@ async def test_replicas_keep_it_from_starting(tmp_path: Path, caplog: pytest.Log
     config = agent_config(tmp_path, lethe_acknowledge_only="true")
     with caplog.at_level(logging.CRITICAL):
         assert await AgentApp(config, FakeZooKeeper().open_session).run() == ExitCode.CANNOT_START
-    assert "hold 1 replicas" in caplog.text
+    assert "hold 1 replica" in caplog.text
     assert "log.dirs" in caplog.text
     assert (tmp_path / "a" / "orders-0").is_dir()
 

@@ -366,7 +366,7 @@ def test_a_directory_that_holds_something_is_never_taken_over(opened: Opener, tm
     log_dirs = loaded(opened)
     (tmp_path / "a" / "t-0").mkdir()
     (tmp_path / "a" / "t-0" / "00000000000000000000.log").write_text("x")
-    assert "holds 1 files" in (one(log_dirs, CreateReplica(str(tmp_path / "a"), T0, X)) or "")
+    assert "holds 1 file" in (one(log_dirs, CreateReplica(str(tmp_path / "a"), T0, X)) or "")
     assert not (tmp_path / "a" / "t-0" / "partition.metadata").exists()
 
 

@@ -46,11 +46,11 @@ def test_a_clean_demo_says_so_and_exits_with_0() -> None:
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"findings": (GHOST,)}, "1 findings"),
+        ({"findings": (GHOST,)}, "1 finding"),
         ({"limit_passed": "not within 5 s"}, "not within 5 s"),
         (
             {"survey": dataclasses.replace(SEEN, zookeeper=ZooKeeperTree(problems=(Problem("broker 1", "silent"),)))},
-            "1 places could not be seen",
+            "1 place could not be seen",
         ),
     ],
 )

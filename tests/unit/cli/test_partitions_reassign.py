@@ -204,7 +204,7 @@ async def test_sizes_are_the_leaders(cluster: FakeSession) -> None:
 
     answer = await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}, Doing(ask=ask, dry_run=True))
     assert [move["size_bytes"] for move in _data(answer)["moves"]] == [100, None]
-    assert answer.lines[-1] == "Bytes to copy: 100, and 1 partitions of unknown size"
+    assert answer.lines[-1] == "Bytes to copy: 100, and 1 partition of unknown size"
 
 
 async def test_waiting_sees_the_end(cluster: FakeSession) -> None:

@@ -109,7 +109,7 @@ def test_what_a_run_did_is_told_and_decides_the_exit_code() -> None:
     refused = (Refused("/surveys/x", "it is of another cluster"),)
     told = pipeline.answer(RunReport("b", taken, refused, (DAY,), {"stuck_now": 3}), "/lake", 1.25)
     assert told.exit is Exit.OK
-    assert told.lines == ("Lake /lake: days made anew: 2026-01-05 to 2026-01-05, 1 days; 1.2 s",)
+    assert told.lines == ("Lake /lake: days made anew: 2026-01-05 to 2026-01-05, 1 day; 1.2 s",)
     assert told.tables[0].rows == (("controller_events", "1,005", "1,000", "4", "2", "1"),)
     assert told.tables[2].rows == (("/surveys/x", "it is of another cluster"),)
     assert isinstance(told.data, dict)

@@ -56,7 +56,7 @@ def test_a_broker_that_does_not_tell_is_unseen_and_never_clean(failure: Failure)
 def test_a_broker_that_hides_a_living_topic_is_unseen_and_what_it_shows_is_a_ghost() -> None:
     found = seen({"gone": CachedTopic(None, (0,))})
     assert [each.topic for each in found.ghosts] == ["gone"]
-    assert found.unseen == ((TWO, "it does not show 1 topics in service (orders), nor perhaps others"),)
+    assert found.unseen == ((TWO, "it does not show 1 topic in service (orders), nor perhaps others"),)
     assert not seen({}).are_clean
 
 

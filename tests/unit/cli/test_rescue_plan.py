@@ -7,7 +7,7 @@ import pytest
 from adapters.broker_settings import BrokerSettings, common_protocol, newest_understood
 from cli.answer import Exit, Refusal
 from cli.rescue_control import FIRST_ID, free_id
-from cli.rescue_plan import Outlook, Progress, counted, outlook, to_mark
+from cli.rescue_plan import Outlook, Progress, outlook, outlook_counts, to_mark
 from protocol.causes import CauseKind
 from protocol.kafka.control import ApiKey
 from protocol.kafka.versions import InterBrokerProtocol, VersionRange
@@ -62,7 +62,7 @@ def test_only_what_is_switched_off_is_marked_by_a_rescue() -> None:
 
 
 def test_outlooks_are_counted_in_the_order_of_their_hope() -> None:
-    assert [*counted([Outlook.WAITS, Outlook.FINISHES, Outlook.WAITS]).items()] == [
+    assert [*outlook_counts([Outlook.WAITS, Outlook.FINISHES, Outlook.WAITS]).items()] == [
         (Outlook.FINISHES, 1),
         (Outlook.WAITS, 2),
     ]

@@ -241,7 +241,7 @@ async def test_log_directories_that_a_broker_does_not_tell_are_not_clean(cluster
     assert answer.exit is Exit.UNREACHABLE
     assert answer.lines == (
         answer.lines[0],
-        "1 topic gone from ZooKeeper, but not every cache and log directory could be seen",
+        "1 topic is gone from ZooKeeper, but not every cache and log directory could be seen",
     )
     states, causes = answer.tables
     assert states.rows[0][:2] == ("orders", "gone, as far as could be seen")

@@ -137,7 +137,7 @@ async def test_a_dry_run_shows_the_plan_and_changes_nothing(
         {"topic": "bills", "why": "it had 200 bytes and has 201 now"},
         {"topic": "visits", "why": "it is protected by vis*"},
     ]
-    assert answer.lines[0] == "1 topics with 1 partitions and 220 bytes, 2 left out"
+    assert answer.lines[0] == "1 topic with 1 partition and 220 bytes, 2 left out"
     assert answer.lines[1:] == (
         "WARNING: could not be asked: aiokafka is not installed: pip install it",
         "WARNING: topics concerned go none the less, as --allow-unasked says.",

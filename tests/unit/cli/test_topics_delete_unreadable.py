@@ -39,8 +39,8 @@ async def test_the_order_is_given_when_agreed_to(cluster: FakeSession, capsys: p
 
     with pytest.raises(Refusal, match="nothing was done"):
         await unreadable_deletion(cluster, ["poison"], confirm=say_no)
-    assert asked == ["Delete these 1 topics?"]
-    assert "state znodes of 1 partitions" in capsys.readouterr().err
+    assert asked == ["Delete this 1 topic?"]
+    assert "state znodes of 1 partition" in capsys.readouterr().err
     assert await _is_ordered(cluster, "poison") is None
     answer = await unreadable_deletion(cluster, ["poison"], confirm=lambda _: True)
     assert answer.exit is Exit.OK

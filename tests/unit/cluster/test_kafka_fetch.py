@@ -119,7 +119,7 @@ def test_a_version_is_fetched_once(ivy: Path, tmp_path: Path) -> None:
     assert [jar.name for jar in kafka.jars.iterdir()] == ["kafka_2.13-3.9.1.jar"]
     assert "fetching Kafka 3.9.1" in told[0]
     assert told[1] == "  kafka_2.13"
-    assert told[2].startswith("fetched 1 jars")
+    assert told[2].startswith("fetched 1 jar")
     assert fetch_kafka(V391, told.append) == kafka
     assert (len(told), runs(ivy)) == (3, 1)
 

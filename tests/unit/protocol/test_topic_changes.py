@@ -42,7 +42,7 @@ def test_new_replicas_have_the_factor_of_the_first_partition() -> None:
     assert assignment_problem("t", _topic((1, 2)), ((1, 2), (2, 1)), [1, 2]) is None
     problem = assignment_problem("t", _topic((1, 2)), ((1, 2), (2,)), [1, 2])
     assert problem is not None
-    assert "partition 1 of topic t 1 replicas" in problem
+    assert "partition 1 of topic t 1 replica," in problem
 
 
 def test_settings() -> None:

@@ -51,7 +51,7 @@ def test_assignment() -> None:
         ("1:2,x", "partition 1 is 'x'"),
         ("", "partition 0 is ''"),
         ("1:2,3:3", "partition 1 names a broker twice"),
-        ("1:2,3", "partition 1 has 1 replicas, that of partition 0 has 2"),
+        ("1:2,3", "partition 1 has 1 replica, that of partition 0 has 2"),
         ("1:-2", "partition 0 names broker -2"),
     ],
 )

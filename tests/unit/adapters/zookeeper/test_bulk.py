@@ -200,7 +200,7 @@ def test_a_server_without_multi_read_is_asked_one_by_one_from_then_on() -> None:
 
 
 def test_outcomes_are_asked_for_at_the_end() -> None:
-    with pytest.raises(ValueError, match="1 reads have no outcome"):
+    with pytest.raises(ValueError, match="1 read has no outcome"):
         _ = ReadQueue([GetData("/a")], Experience(1_000)).outcomes
 
 

@@ -38,7 +38,7 @@ def test_a_cause_is_told_once_and_its_end_once(caplog: pytest.LogCaptureFixture)
     (warned,) = caplog.records
     assert warned.levelno == logging.WARNING
     assert warned.getMessage().startswith(
-        "1500 topics (t-0, t-1, t-2, …): each waits for broker 3, which is not registered in ZooKeeper: start broker 3"
+        "1,500 topics (t-0, t-1, t-2, …): each waits for broker 3, which is not registered in ZooKeeper: start broker 3"
     )
     log.tell({})
     log.tell({})

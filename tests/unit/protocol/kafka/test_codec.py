@@ -330,9 +330,9 @@ def test_a_value_beyond_its_field_is_refused() -> None:
     wide = StopReplicaRequest(BrokerId(2**31), ControllerEpoch(1), ())
     with pytest.raises(Unencodable, match="StopReplicaRequest v4 cannot be encoded"):
         encode_control_body(wide, 4)
-    with pytest.raises(Unencodable, match="40000 bytes"):
+    with pytest.raises(Unencodable, match="40,000 bytes"):
         encode_request(ApiVersionsRequest("x" * 40000, "1"), 3, 7, "9")
-    with pytest.raises(Unencodable, match="client id of 40000 bytes"):
+    with pytest.raises(Unencodable, match="client id of 40,000 bytes"):
         encode_request(DescribeLogDirsRequest(), 4, 7, "x" * 40000)
 
 

@@ -43,7 +43,7 @@ def test_a_frame_at_the_limit_passes_and_one_byte_more_is_refused() -> None:
 def test_too_large_a_size_is_refused_before_its_bytes_arrive() -> None:
     decoder = FrameDecoder()
     decoder.feed(struct.pack(">i", DEFAULT_MAX_FRAME_BYTES + 1))
-    with pytest.raises(FrameError, match="104857601 bytes exceeds the limit of 104857600"):
+    with pytest.raises(FrameError, match="104,857,601 bytes exceeds the limit of 104,857,600"):
         decoder.next_frame()
 
 
@@ -77,5 +77,5 @@ def test_an_end_inside_a_frame_is_told() -> None:
 
 
 def test_a_payload_beyond_four_bytes_of_size_cannot_be_framed() -> None:
-    with pytest.raises(ValueError, match="2147483648 bytes cannot be sent"):
+    with pytest.raises(ValueError, match="2,147,483,648 bytes cannot be sent"):
         frame_size(2**31)

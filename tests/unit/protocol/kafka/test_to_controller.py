@@ -109,7 +109,7 @@ def test_epochs_that_a_leader_does_not_know_are_none_at_all() -> None:
 
 def test_an_epoch_per_member_or_none() -> None:
     lacking = AlterPartitionTopic(None, ID, (WANTED._replace(isr_epochs=(EPOCH,)),))
-    with pytest.raises(Unencodable, match="partition 3: 1 broker epochs for an ISR of 2"):
+    with pytest.raises(Unencodable, match="partition 3: 1 broker epoch for an ISR of 2"):
         encode_request(AlterPartitionRequest(BrokerId(1), EPOCH, (lacking,)), 3, 7, "9")
 
 

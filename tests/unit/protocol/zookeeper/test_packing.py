@@ -174,7 +174,7 @@ def test_an_abandoned_plan_ends_when_what_was_sent_has_settled() -> None:
 
 def test_misuse_is_refused() -> None:
     plan = MultiPlan(deletes(1), FENCE)
-    with pytest.raises(ValueError, match="1 of 1 groups have no outcome"):
+    with pytest.raises(ValueError, match="1 of 1 group has no outcome"):
         _ = plan.outcomes
     (multi,) = drain(plan)
     with pytest.raises(ValueError, match="cannot have failed"):
