@@ -129,12 +129,13 @@ class Daemon(Member):
         self.journal_dir: Final = directory / "journal"
         self.config_file: Final = directory / "server.properties"
         self._http_url: str | None = None
-        self._properties = {
+        self.properties: dict[str, str] = {
             "broker.id": str(number),
             "lethe.http.port": "0",
             "lethe.journal.dir": str(self.journal_dir),
             **properties,
         }
+        """What it is started with the next time."""
         process = ChildProcess(
             f"{self.kind} {number}",
             [sys.executable, "-m", "cli", self.kind, str(self.config_file)],
@@ -146,7 +147,7 @@ class Daemon(Member):
     # --- life -----------------------------------------------------------------------------------------------------
 
     def write_configuration(self) -> None:
-        write_properties(self.config_file, self._properties)
+        write_properties(self.config_file, self.properties)
         self._http_url = None
 
     async def is_ready(self) -> bool:

@@ -25,7 +25,7 @@ class MakeCluster(Protocol):
     """Makes a cluster of real brokers, to be entered with `async with`. Their ids follow those of the agents.
 
     Without controllers one of the real brokers takes control. Controllers are guests unless they are `listed`. It has a
-    ZooKeeper of its own; logs and data stay in pytest's temporary directory for a look afterwards.
+    ZooKeeper of its own unless one is given; logs and data stay in pytest's temporary directory for a look afterwards.
     """
 
     def __call__(
@@ -43,6 +43,7 @@ class MakeCluster(Protocol):
         agent_properties: Mapping[str, str] | None = None,
         controller_properties: Mapping[str, str] | None = None,
         own_properties: Mapping[int, Mapping[str, str]] | None = None,
+        zookeeper_connect: str | None = None,
     ) -> LocalCluster: ...
 
 
@@ -70,6 +71,7 @@ def kafka_cluster(tmp_path: Path) -> MakeCluster:
         agent_properties: Mapping[str, str] | None = None,
         controller_properties: Mapping[str, str] | None = None,
         own_properties: Mapping[int, Mapping[str, str]] | None = None,
+        zookeeper_connect: str | None = None,
     ) -> LocalCluster:
         nonlocal made
         made += 1
@@ -89,6 +91,7 @@ def kafka_cluster(tmp_path: Path) -> MakeCluster:
                 # A client that still asks for a topic must not bring it back.
                 kafka_properties={"auto.create.topics.enable": "false", **(properties or {})},
                 own_properties=own_properties or {},
+                zookeeper_connect=zookeeper_connect,
                 start_limit_s=START_LIMIT_S,
             )
         )
