@@ -93,14 +93,14 @@ async def test_what_a_broker_refuses_to_tell_is_unseen(
 
 async def test_a_broker_that_hangs_up_is_unseen(zookeeper_chroot: str) -> None:
     async with cluster(zookeeper_chroot, AnsweringBroker(hangs_up=True)) as session:
-        ran = await deleted(session, Lethe(zookeeper_chroot), 3_000)
+        ran = await deleted(session, Lethe(zookeeper_chroot), 8_000)
     assert ran.code == 3, ran
     assert {each["broker"] for each in ran.data[0]["unseen"]} == {1}
 
 
 async def test_no_registered_broker_is_unseen_too(zookeeper_chroot: str) -> None:
     async with cluster(zookeeper_chroot, None) as session:
-        ran = await deleted(session, Lethe(zookeeper_chroot), 3_000)
+        ran = await deleted(session, Lethe(zookeeper_chroot), 8_000)
     assert ran.code == 3, ran
     (topic,) = ran.data
     assert (topic["deleted"], topic["caches_clean_after_ms"], topic["logs_clean_after_ms"]) == (False, None, None)

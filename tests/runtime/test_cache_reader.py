@@ -135,7 +135,11 @@ async def test_a_silent_broker_is_given_up_and_the_next_one_is_read() -> None:
         answer = await world.read()
         assert answer == CacheRead(1, BrokerId(1), None, "its metadata cache could not be read within 300 ms")
         handler.holds = False
-        assert (await world.read()).topics == {"gone": (TOPIC_ID, (0, 3))}
+        # On a busy machine an answer may come too late as well.
+        async with asyncio.timeout(60):
+            while (answer := await world.read()).topics is None:
+                pass
+        assert answer.topics == {"gone": (TOPIC_ID, (0, 3))}
     assert world.faults == []
 
 
