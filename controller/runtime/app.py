@@ -20,18 +20,15 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from adapters.clock import Clock, SystemClock
 from adapters.config_controller import ControllerConfig
-from adapters.descriptors import connections_that_fit
 from adapters.http import AddressUnavailable, HttpServer, serve_http
 from adapters.journal import Journal
 from adapters.journal_open import open_journal
-from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from adapters.kafka.limits import ServerLimits
 from adapters.kafka.server import ListenFailed
 from adapters.logs import fields
 from adapters.registration import ensure_roots
@@ -40,19 +37,18 @@ from adapters.signals import stop_on_signals
 from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from adapters.zookeeper.interface import OpenSession
 from adapters.zookeeper.session import open_session
-from controller.core.config import CoreConfig
 from controller.core.context import NOTHING_LEFT, Context, LeftBehind
 from controller.core.controller import after_fault, step
-from controller.core.events import External, ResignationRequested, SessionLost
+from controller.core.events import ResignationRequested, SessionLost
 from controller.core.leaving import left_behind
 from controller.runtime.admin import AdminPages
 from controller.runtime.blockers import log_blockers
 from controller.runtime.board.board import Board, BoardMemory
 from controller.runtime.brokers import ChannelProblem, Channels, ChannelSettings, Connect
 from controller.runtime.caches import CacheReader, ConnectToAsk
+from controller.runtime.configured import connector, core_config, listener_for
 from controller.runtime.instance import ControllerIdTaken, Instance
 from controller.runtime.left_behind import left_words, waiting_words
-from controller.runtime.listener import BrokerListener, relay_for
 from controller.runtime.loop import ControllerLoop
 from controller.runtime.metrics import ControllerMetrics
 from controller.runtime.perform import Performer
@@ -64,7 +60,7 @@ from controller.runtime.sessions import SessionKeeper
 from controller.runtime.sources import sources
 from controller.runtime.timers import Timers
 from protocol.journal import Fact, FactType
-from protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol
+from protocol.vocabulary import BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -96,26 +92,6 @@ class ExitCode(enum.IntEnum):
     CANNOT_START = 2
     LEFT_BEHIND = 4
     """It was asked to stop, and brokers owed answers to tombstones when it gave control up; the log names them."""
-
-
-def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) -> CoreConfig:
-    """What of the configuration concerns the core; `endpoints` is where brokers reach it, with real ports."""
-    return CoreConfig(
-        controller_id=config.controller_id,
-        ibp=config.inter_broker_protocol,
-        delete_topic_enable=config.delete_topic_enable,
-        unclean_leader_election_enable=config.unclean_leader_election,
-        auto_leader_rebalance_enable=config.auto_leader_rebalance,
-        leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,
-        leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
-        control_listener=config.control_plane_listener or config.inter_broker_listener,
-        endpoints=endpoints,
-        takeover=config.takeover,
-        takeover_grace_ms=config.takeover_grace_ms,
-        takeover_interval_ms=config.takeover_interval_ms,
-        takeover_interval_max_ms=config.takeover_interval_max_ms,
-        tombstone_timeout_ms=config.tombstone_timeout_ms,
-    )
 
 
 def reachable_url(http: HttpServer) -> str:
@@ -216,7 +192,7 @@ class ControllerApp:
         recorder = Recorder(journal, metrics, memory)
         queue = EventQueue()
         timers = Timers(self._clock, queue.post)
-        listener = self._listener(queue.post, metrics)
+        listener = listener_for(self._config, queue.post, metrics)
 
         def session_lost(event: SessionLost) -> None:
             if listener is not None:
@@ -298,32 +274,6 @@ class ControllerApp:
                     await listener.stop(LISTENER_GRACE_MS)
             self._announce(recorder, "process stopping")
 
-    def _listener(self, post: Callable[[External], None], metrics: ControllerMetrics) -> BrokerListener | None:
-        """Where brokers ask; None for a guest."""
-        if not self._config.listeners:
-            return None
-        config = self._config
-        relay = relay_for(
-            str(config.controller_id),
-            connect_timeout_ms=config.relay_connect_timeout_ms,
-            max_answer_bytes=config.max_frame_bytes,
-        )
-        limits = ServerLimits(
-            config.max_frame_bytes,
-            connections_that_fit(config.max_connections),
-            config.max_idle_ms,
-            config.max_queued_bytes,
-            config.max_receive_ms,
-        )
-        return BrokerListener(
-            post,
-            metrics,
-            controller_id=config.controller_id,
-            relay=relay,
-            max_wait_ms=config.request_timeout_ms,
-            limits=limits,
-        )
-
     async def _step_down(self, loop: ControllerLoop) -> None:
         logger.info("stopping: %s", self._stop_reason)
         grace_ms = self._config.stop_grace_ms
@@ -370,27 +320,6 @@ class ControllerApp:
     def _open_journal(self) -> Journal | None:
         config = self._config
         return open_journal("controller", config.controller_id, config.journal, config.journal_topic, self._clock)
-
-
-def connector(config: ControllerConfig) -> Callable[[Endpoint], Awaitable[KafkaConnection]]:
-    """How connections to brokers are opened; raises ConnectionFailed, also for what is not PLAINTEXT."""
-
-    async def connect(endpoint: Endpoint) -> KafkaConnection:
-        if endpoint.protocol is not SecurityProtocol.PLAINTEXT:
-            raise ConnectionFailed(
-                f"listener {endpoint.listener} speaks {endpoint.protocol.name}, and Lethe only PLAINTEXT; "
-                "name another one in control.plane.listener.name or inter.broker.listener.name"
-            )
-        return await KafkaConnection.open(
-            endpoint.host,
-            endpoint.port,
-            str(config.controller_id),
-            connect_timeout_ms=config.controller_socket_timeout_ms,
-            request_timeout_ms=config.controller_socket_timeout_ms,
-            max_response_bytes=config.max_frame_bytes,
-        )
-
-    return connect
 
 
 def application(

@@ -9,7 +9,7 @@ import pytest
 from adapters.config_controller import ControllerConfig, load_controller_config
 from adapters.properties import ConfigError
 from controller.core.config import Takeover
-from controller.runtime.app import core_config
+from controller.runtime.configured import core_config
 
 
 def load(lines: str, tmp_path: Path) -> ControllerConfig:

@@ -1,0 +1,84 @@
+"""Parts of a controller, made from its configuration: settings of the core, connections to brokers, the listener."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from adapters.config_controller import ControllerConfig
+from adapters.descriptors import connections_that_fit
+from adapters.kafka.client import ConnectionFailed, KafkaConnection
+from adapters.kafka.limits import ServerLimits
+from controller.core.config import CoreConfig
+from controller.core.events import External
+from controller.runtime.listener import BrokerListener, relay_for
+from controller.runtime.metrics import ControllerMetrics
+from protocol.vocabulary import Endpoint, SecurityProtocol
+
+
+def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) -> CoreConfig:
+    """What of the configuration concerns the core; `endpoints` is where brokers reach it, with real ports."""
+    return CoreConfig(
+        controller_id=config.controller_id,
+        ibp=config.inter_broker_protocol,
+        delete_topic_enable=config.delete_topic_enable,
+        unclean_leader_election_enable=config.unclean_leader_election,
+        auto_leader_rebalance_enable=config.auto_leader_rebalance,
+        leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,
+        leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
+        control_listener=config.control_plane_listener or config.inter_broker_listener,
+        endpoints=endpoints,
+        takeover=config.takeover,
+        takeover_grace_ms=config.takeover_grace_ms,
+        takeover_interval_ms=config.takeover_interval_ms,
+        takeover_interval_max_ms=config.takeover_interval_max_ms,
+        tombstone_timeout_ms=config.tombstone_timeout_ms,
+    )
+
+
+def connector(config: ControllerConfig) -> Callable[[Endpoint], Awaitable[KafkaConnection]]:
+    """How connections to brokers are opened; raises ConnectionFailed, also for what is not PLAINTEXT."""
+
+    async def connect(endpoint: Endpoint) -> KafkaConnection:
+        if endpoint.protocol is not SecurityProtocol.PLAINTEXT:
+            raise ConnectionFailed(
+                f"listener {endpoint.listener} speaks {endpoint.protocol.name}, and Lethe only PLAINTEXT; "
+                "name another one in control.plane.listener.name or inter.broker.listener.name"
+            )
+        return await KafkaConnection.open(
+            endpoint.host,
+            endpoint.port,
+            str(config.controller_id),
+            connect_timeout_ms=config.controller_socket_timeout_ms,
+            request_timeout_ms=config.controller_socket_timeout_ms,
+            max_response_bytes=config.max_frame_bytes,
+        )
+
+    return connect
+
+
+def listener_for(
+    config: ControllerConfig, post: Callable[[External], None], metrics: ControllerMetrics
+) -> BrokerListener | None:
+    """The listener on which brokers ask, not listening yet; None for a guest."""
+    if not config.listeners:
+        return None
+    relay = relay_for(
+        str(config.controller_id),
+        connect_timeout_ms=config.relay_connect_timeout_ms,
+        max_answer_bytes=config.max_frame_bytes,
+    )
+    limits = ServerLimits(
+        config.max_frame_bytes,
+        connections_that_fit(config.max_connections),
+        config.max_idle_ms,
+        config.max_queued_bytes,
+        config.max_receive_ms,
+    )
+    return BrokerListener(
+        post,
+        metrics,
+        controller_id=config.controller_id,
+        relay=relay,
+        max_wait_ms=config.request_timeout_ms,
+        limits=limits,
+    )
