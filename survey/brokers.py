@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
+from protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, undecided_topics
 from protocol.kafka.connection import highest_common_version
 from protocol.kafka.control import ApiKey
 from protocol.kafka.errors import ErrorCode, error_name
@@ -39,11 +40,10 @@ from protocol.kafka.queries import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from protocol.vocabulary import ZERO_TOPIC_ID, Broker, BrokerEpoch, BrokerId, TopicPartition
+from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
 from survey.directories import FUTURE_SUFFIX
 from survey.views import (
     BrokerAnswers,
-    CachedTopic,
     Directory,
     DirectoryKind,
     Failure,
@@ -60,11 +60,6 @@ CLIENT_ID: Final = "lethe-survey"
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
 MAX_AT_ONCE: Final = 16
 """Brokers that are asked at the same time."""
-REPLICA_NOT_AVAILABLE: Final = 9
-FIRST_WITHOUT_CREATION: Final = 4
-"""The first Metadata version with `allow_auto_topic_creation`."""
-_CACHED: Final = (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, REPLICA_NOT_AVAILABLE)
-"""Errors with which a broker describes a topic that its metadata cache holds."""
 _REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -176,7 +171,7 @@ async def _ask(connection: KafkaConnection, broker: BrokerId, scope: Scope) -> B
         unseen.append(Unseen(_failure(error), str(error), None if metadata is None else Place.LOGS))
     return BrokerAnswers(
         broker,
-        None if metadata is None else _cache(metadata),
+        None if metadata is None else cached_topics(metadata.topics),
         None if metadata is None else metadata.controller_id,
         log_dirs,
         tuple(unseen),
@@ -203,27 +198,14 @@ async def _metadata(connection: KafkaConnection, topics: Collection[str] | None)
         await connection.request(MetadataRequest(named, allow_auto_topic_creation=False), version),
     )
     if topics is not None:
-        known = (t for t in answer.topics if t.name in topics and t.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        answer = replace(answer, topics=tuple(known))
-    for topic in answer.topics:
+        answer = replace(answer, topics=tuple(topic for topic in answer.topics if topic.name in topics))
+    for topic in undecided_topics(answer.topics):
         if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # A client that may not describe a topic is told of all topics but this one, unless it names the topic.
             why = f"Metadata: it does not let this client ask about topic {topic.name}, nor perhaps others"
             return Unseen(Failure.REFUSED, why, Place.CACHE)
-        if topic.error not in _CACHED:
-            return Unseen(Failure.ERROR, f"Metadata: {error_name(topic.error)} for topic {topic.name}", Place.CACHE)
+        return Unseen(Failure.ERROR, f"Metadata: {error_name(topic.error)} for topic {topic.name}", Place.CACHE)
     return answer
-
-
-def _cache(metadata: MetadataResponse) -> dict[str, CachedTopic]:
-    return {
-        topic.name: CachedTopic(
-            None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id,
-            tuple(sorted(p.partition for p in topic.partitions)),
-        )
-        for topic in sorted(metadata.topics, key=lambda topic: topic.name or "")
-        if topic.name is not None
-    }
 
 
 async def _log_dirs(connection: KafkaConnection, broker: BrokerId, scope: Scope) -> tuple[LogDirView, ...] | Unseen:

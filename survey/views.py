@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.znodes import ControllerZnode
@@ -85,13 +86,6 @@ class ZooKeeperTree:
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
-
-
-class CachedTopic(NamedTuple):
-    """A topic as a broker's metadata cache has it."""
-
-    topic_id: TopicId | None
-    partitions: tuple[int, ...]
 
 
 class Failure(enum.Enum):

@@ -16,7 +16,7 @@ from typing import Final, cast
 from adapters.kafka.client import ClientError, KafkaConnection
 from controller.core.effects import ReadCache
 from controller.core.events import CacheRead
-from protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, refused_topics
+from protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, undecided_topics
 from protocol.kafka.connection import highest_common_version
 from protocol.kafka.control import ApiKey
 from protocol.kafka.framing import ProtocolError
@@ -113,8 +113,10 @@ async def _asked(connection: KafkaConnection, effect: ReadCache) -> CacheRead:
     named = None if names is None else tuple(MetadataRequestTopic(name) for name in names)
     request = MetadataRequest(named, allow_auto_topic_creation=False)
     answer = cast(MetadataResponse, await connection.request(request, version))
-    if refused := refused_topics(answer.topics):
-        return CacheRead(effect.id, effect.broker, None, f"it does not tell whether it has the topic {refused[0]}")
+    if undecided := undecided_topics(answer.topics):
+        return CacheRead(
+            effect.id, effect.broker, None, f"it does not tell whether it has the topic {undecided[0].name}"
+        )
     shown = cached_topics(answer.topics)
     if effect.topics is not None:
         shown = {name: shown[name] for name in effect.topics if name in shown}

@@ -38,7 +38,7 @@ def cached_topics(answered: Iterable[MetadataTopic]) -> dict[str, CachedTopic]:
     }
 
 
-def refused_topics(answered: Iterable[MetadataTopic]) -> tuple[str, ...]:
-    """Return the names of topics about which the broker answers neither yes nor no."""
-    known = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return tuple(topic.name or "" for topic in answered if not topic.partitions and topic.error not in known)
+def undecided_topics(answered: Iterable[MetadataTopic]) -> tuple[MetadataTopic, ...]:
+    """Return the topics about which the broker answers neither that it has them nor that they are unknown to it."""
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return tuple(topic for topic in answered if not topic.partitions and topic.error != unknown)

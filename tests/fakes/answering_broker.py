@@ -21,6 +21,7 @@ from protocol.kafka.queries import (
     LogDir,
     LogDirPartition,
     LogDirTopic,
+    MetadataPartition,
     MetadataRequest,
     MetadataResponse,
     MetadataTopic,
@@ -72,7 +73,8 @@ class AnsweringBroker:
             return MetadataTopic(self.metadata_error, name, None, False, ())
         if name not in self.cached:
             return MetadataTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, None, False, ())
-        return MetadataTopic(ErrorCode.LEADER_NOT_AVAILABLE, name, self.cached[name], False, ())
+        row = MetadataPartition(ErrorCode.LEADER_NOT_AVAILABLE, 0, -1, 0, (1,), (1,))
+        return MetadataTopic(ErrorCode.NONE, name, self.cached[name], False, (row,))
 
     def _log_dirs(self) -> DescribeLogDirsResponse:
         if self.log_dirs_error or self.names_no_log_dir:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from protocol.causes import CauseKind
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from protocol.zookeeper.znodes import ControllerZnode
 from survey.evidence import Evidence, Holds, Told, ToldReplica, ToldTopic
 from survey.explain import Explanation
 from survey.views import (
     BrokerAnswers,
-    CachedTopic,
     Directory,
     DirectoryKind,
     Failure,

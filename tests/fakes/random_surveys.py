@@ -7,6 +7,7 @@ import uuid
 from typing import Final
 
 from broker.core.naming import NEVER_CUT
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -20,7 +21,6 @@ from protocol.vocabulary import (
 from protocol.zookeeper import paths
 from survey.views import (
     BrokerAnswers,
-    CachedTopic,
     Directory,
     DirectoryKind,
     Failure,

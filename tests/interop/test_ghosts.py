@@ -14,6 +14,7 @@ from adapters import topic_admin
 from adapters.kafka.client import KafkaConnection
 from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.local import LocalCluster
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.kafka.codec import encode_control_body
 from protocol.kafka.connection import highest_common_version
 from protocol.kafka.control import (
@@ -25,7 +26,6 @@ from protocol.kafka.control import (
 )
 from protocol.vocabulary import BrokerId, ControllerEpoch
 from survey.brokers import ask_all, broker_asker
-from survey.views import CachedTopic
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import create, is_known_to_all, is_whole, kafka_leads, plan, until

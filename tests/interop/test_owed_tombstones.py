@@ -18,9 +18,9 @@ from cluster.daemons import ControllerDaemon
 from cluster.kafka import KafkaBroker
 from cluster.local import LocalCluster
 from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Exists, Present
-from survey.views import CachedTopic
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import bootstrap, produce, read_all, value
 from tests.interop.conditions import (

@@ -91,6 +91,13 @@ async def test_log_directories_that_have_failed_are_told() -> None:
             Failure.ERROR,
             "Metadata: UNKNOWN_SERVER_ERROR for topic orders",
         ),
+        (
+            # What a broker says of a topic that is being created; it describes no partition.
+            AnsweringBroker(metadata_error=ErrorCode.LEADER_NOT_AVAILABLE),
+            Place.CACHE,
+            Failure.ERROR,
+            "Metadata: LEADER_NOT_AVAILABLE for topic orders",
+        ),
     ],
 )
 async def test_an_error_or_a_refusal_is_unseen_and_the_other_place_is_seen(

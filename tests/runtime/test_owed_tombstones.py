@@ -65,9 +65,7 @@ async def acknowledged(one: Running) -> None:
 
     def is_so() -> bool:
         deletion = one.context.deletions.get("orders")
-        return (
-            deletion is not None and deletion.acknowledged_at_ms is not None and set(deletion.owing_tombstone) == {2}
-        )
+        return deletion is not None and deletion.acknowledged_at_ms is not None and set(deletion.owing_tombstone) == {2}
 
     await reach(is_so)
 

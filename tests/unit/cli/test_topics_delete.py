@@ -15,6 +15,7 @@ from cli.deletion_wait import wait_until_gone
 from cli.topics_create import Wanted, creation
 from cli.topics_delete import deletion, selected
 from protocol.causes import CauseKind, remedy, sentence
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.vocabulary import Broker, BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
@@ -22,7 +23,6 @@ from survey.brokers import AskBroker, Scope
 from survey.deletion_progress import targets
 from survey.views import (
     BrokerAnswers,
-    CachedTopic,
     Directory,
     DirectoryKind,
     Failure,

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from adapters import topic_admin
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId, TopicPartition
 from protocol.zookeeper import paths
@@ -18,7 +19,6 @@ from survey.brokers import AskBroker, Scope
 from survey.deletion_progress import FailedLogDir, Progress, Target, UnseenPlace, look, targets
 from survey.views import (
     BrokerAnswers,
-    CachedTopic,
     Directory,
     DirectoryKind,
     Failure,

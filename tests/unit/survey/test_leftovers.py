@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from protocol.findings import Place, Reason, Standing
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -24,7 +25,6 @@ from survey.leftovers import Leftover, is_clean, leftovers
 from survey.views import (
     NOT_SEEN,
     BrokerAnswers,
-    CachedTopic,
     Directory,
     DirectoryKind,
     Failure,

@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from protocol.findings import Standing
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -30,7 +31,6 @@ from protocol.zookeeper import paths
 from survey.leftovers import is_clean, leftovers
 from survey.views import (
     BrokerAnswers,
-    CachedTopic,
     Directory,
     DirectoryKind,
     Failure,

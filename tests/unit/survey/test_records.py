@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.survey_records import DIRECTORIES, KINDS, MANIFEST, METADATA, ROW_FILES, ZNODES, File, row_problems
 from protocol.vocabulary import (
     Broker,
@@ -22,7 +23,6 @@ from survey.records import Row, manifest, rows_of
 from survey.views import (
     NOT_SEEN,
     BrokerAnswers,
-    CachedTopic,
     Directory,
     DirectoryKind,
     Failure,

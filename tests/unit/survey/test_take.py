@@ -13,6 +13,7 @@ import pytest
 
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.findings import Reason
+from protocol.kafka.cached_topics import CachedTopic
 from protocol.survey_records import ZNODES, survey_id
 from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from protocol.vocabulary import Broker, BrokerId, TopicId
@@ -31,7 +32,7 @@ from protocol.zookeeper.znodes import encode_cluster_id
 from survey.leftovers import leftovers
 from survey.records import rows_of
 from survey.take import take
-from survey.views import BrokerAnswers, CachedTopic, Failure, LogDirView, Source, Unseen
+from survey.views import BrokerAnswers, Failure, LogDirView, Source, Unseen
 from survey.zookeeper import read_tree
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare
