@@ -23,7 +23,7 @@ from pathlib import Path
 from controller.core import controller, events
 from controller.core.config import CoreConfig
 from controller.core.context import Context
-from controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
+from controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
 from controller.core.events import Event
 from protocol.kafka.control import (
     LeaderAndIsrRequest,
@@ -168,6 +168,9 @@ class World:
                 self._events.appendleft(events.ZnodesRead(effect.id, outcomes))
             elif isinstance(effect, WriteZnodes):
                 self._events.appendleft(self.zookeeper.write(effect))
+            elif isinstance(effect, ProbeBrokers):
+                accepted = tuple(events.ProbeOutcome(each.broker, 0, None) for each in effect.targets)
+                self._events.appendleft(events.ProbesAnswered(effect.id, accepted))
             elif isinstance(effect, Send) and self.answering:
                 self._events.append(_answer(effect))
 

@@ -245,6 +245,33 @@ def test_a_broker_that_answers_with_an_error_owes_too_and_is_asked_with_growing_
     assert told_of(world, 4, "orders") == [LEADER_DURING_DELETE, 1]
 
 
+def test_an_answer_for_one_topic_keeps_the_time_at_which_another_one_is_sent_again() -> None:
+    world = with_topic(with_topic(world_with(1, 2, 3, 4), "orders", (1, 2)), "bills", (1, 2))
+    kept: list[Send] = []
+
+    def keeping(send: Send) -> Answer | None:
+        if send.broker != 4 or not isinstance(send.request, UpdateMetadataRequest):
+            return consent(send)
+        kept.append(send)
+        return None
+
+    world.answer = keeping
+    world.mark("orders")
+    world.run()
+    world.mark("bills")
+    world.run()
+    world.advance(LIMIT_MS)
+    assert owed(world) == {4: ["orders", "bills"]}
+    first, second = kept
+    world.feed(UpdateMetadataAnswered(*first[:3], UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR)))
+    world.feed(consent(second))
+    world.run()
+    assert owed(world) == {4: ["orders"]}
+    world.answer = consent
+    world.advance(60_000)
+    assert owed(world) == {}
+
+
 def test_a_silent_broker_that_wakes_with_an_error_is_sent_the_tombstone_again() -> None:
     world = delete_without_answer_of_4()
     world.advance(LIMIT_MS)
