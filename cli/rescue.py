@@ -84,9 +84,9 @@ def rescue(
 
     Brokers are also asked whether their metadata caches show topics that ZooKeeper does not have; these are dropped.
 
-    Exit code 0 where nothing is stuck any more; 1 where something remains (or, with --dry-run, is stuck), or a
-    registered broker does not show its metadata cache, with the reason; 4 where deletions were still going on when the
-    time was over; 130 where it was interrupted. Control is handed back in every case.
+    Exit code 0 where nothing is stuck any more; 1 where something remains (or, with --dry-run, is stuck), a registered
+    broker does not show its metadata cache, or there was no trace of a named topic, with the reason; 4 where deletions
+    were still going on when the time was over; 130 where it was interrupted. Control is handed back in every case.
     """
     import logging
 
@@ -135,12 +135,13 @@ async def rescued(
     """Looks, asks (None: it is agreed to), does what was checked. Raises Refusal for what must not be, NoCluster,
     SessionLost."""
     from cli import rescue_show
-    from cli.rescue_look import look, with_caches
+    from cli.rescue_look import look, with_caches, with_similar
     from cli.rescue_plan import Outlook, outlook
     from cli.rescue_run import carry_out
 
     seen = await look(session, wish.topics or None, wish.broker_timeout_ms)
     seen = await with_caches(session, seen, wish.topics, wish.broker_timeout_ms)
+    seen = await with_similar(session, seen, wish.broker_timeout_ms)
     lines = rescue_show.before(seen, even_if_disabled=wish.even_if_disabled)
     answer = rescue_show.plan(seen, even_if_disabled=wish.even_if_disabled, lines=lines)
     data = rescue_show.data_of(seen, even_if_disabled=wish.even_if_disabled, dry_run=False)

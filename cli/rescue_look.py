@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -12,6 +12,7 @@ from adapters.broker_settings import BrokerSettings, ask_settings
 from adapters.topic_admin import ActiveController, NoCluster, active_controller, list_topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.rescue_ghosts import MUTE, Caches, compare
+from cli.rescue_plan import is_without_trace
 from protocol.counting import counted, plural
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
@@ -20,6 +21,7 @@ from protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
 from survey.evidence import Evidence, Setting, Told
 from survey.examine import asker, examine
 from survey.explain import Explanation, explain_all
+from survey.similar import similar_names
 from survey.views import Failure
 
 FIRST_ID: Final = BrokerId(1000)
@@ -58,6 +60,8 @@ class Look:
     turns: Turns
     caches: Caches = field(default_factory=Caches)
     """Of the registered brokers, where they were looked at."""
+    similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of the topics that were asked about and of which there is no trace: names that may have been meant."""
 
     @property
     def disabled_on(self) -> tuple[BrokerId, ...]:
@@ -144,6 +148,13 @@ async def with_caches(session: ZooKeeperSession, seen: Look, topics: Collection[
     """The same look, and all metadata caches; with topics, what of them concerns these. Raises SessionLost."""
     found = await compare(session, [a for a in seen.evidence.survey.answers if a.failure in MUTE], timeout_ms)
     return replace(seen, caches=found.of(topics) if topics else found)
+
+
+async def with_similar(session: ZooKeeperSession, seen: Look, timeout_ms: int) -> Look:
+    """The same look, and what may have been meant by names of which there is no trace. Raises SessionLost."""
+    survey, ask = seen.evidence.survey, asker(timeout_ms)
+    missing = [each.topic for each in seen.found if is_without_trace(each)]
+    return replace(seen, similar={name: await similar_names(session, name, survey, ask) for name in missing})
 
 
 async def turns_within(session: ZooKeeperSession, limit_ms: int) -> Turns:

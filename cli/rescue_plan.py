@@ -57,6 +57,11 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
     return Outlook.WAITS if any(kind in _IN_THE_WAY for kind in kinds) else Outlook.FINISHES
 
 
+def is_without_trace(found: Explanation) -> bool:
+    """Whether nothing of the topic was seen anywhere: it was deleted, or never was."""
+    return found.verdict in (Verdict.GONE, Verdict.UNSEEN) and not found.causes
+
+
 def to_mark(found: Iterable[Explanation]) -> tuple[str, ...]:
     """Topics whose markers a controller would drop because deletion is switched off. Of others that have none, nobody
     has asked for their deletion."""

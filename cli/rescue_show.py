@@ -14,6 +14,7 @@ from controller.core.context import NOTHING_LEFT, LeftBehind
 from controller.runtime.left_behind import as_json, left_words
 from protocol.counting import counted, plural
 from protocol.journal import JsonValue
+from protocol.topic_names import suggestion
 from protocol.vocabulary import BrokerId
 from survey.causes import age_text, sentence, unblock
 from survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
@@ -39,7 +40,9 @@ def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
     if not seen.found:
         lines.append("No topic is marked for deletion.")
     expected = {each.topic: outlook(each, even_if_disabled=even_if_disabled) for each in seen.found}
-    groups = _together(seen.found, lambda each: expected[each.topic])
+    there = [each for each in seen.found if each.topic not in seen.similar]
+    lines += [_without_trace(seen, each) for each in seen.found if each.topic in seen.similar]
+    groups = _together(there, lambda each: expected[each.topic])
     for group in groups[:MAX_ROWS]:
         lines.append(f"{_names(group)}: {_age(group, now_ms)}{expected[group[0].topic].value}.")
         lines += [f"    {line}" for line in causes(group[0], now_ms)]
@@ -69,11 +72,20 @@ def causes(each: Explanation, now_ms: int) -> list[str]:
     return [*said, *([f"… and {counted(more, 'more cause')}"] if more > 0 else [])]
 
 
+def _without_trace(seen: Look, each: Explanation) -> str:
+    unseen = "" if each.verdict is Verdict.GONE else f" as far as could be seen: {unseen_words(seen.evidence.survey)}"
+    return f"There is no topic {each.topic}, and no trace of one{unseen}{suggestion(seen.similar[each.topic]) or '.'}"
+
+
 def _together(found: Iterable[Explanation], alike: Callable[[Explanation], object]) -> list[list[Explanation]]:
     """Topics that wait for the same, in the order of the first of each."""
+    return _alike(found, lambda each: (alike(each), tuple(cause.group for cause in each.causes)))
+
+
+def _alike(found: Iterable[Explanation], key: Callable[[Explanation], object]) -> list[list[Explanation]]:
     groups: dict[object, list[Explanation]] = {}
     for each in found:
-        groups.setdefault((alike(each), tuple(cause.group for cause in each.causes)), []).append(each)
+        groups.setdefault(key(each), []).append(each)
     return list(groups.values())
 
 
@@ -127,7 +139,7 @@ def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
     """The answer to `--dry-run`, and where nothing is to be done."""
     outlooks = [outlook(each, even_if_disabled=even_if_disabled) for each in seen.found]
     stuck = any(each is not Outlook.DONE for each in outlooks) or bool(seen.zombies) or seen.turns.are_too_many
-    stuck = stuck or not seen.caches.are_clean
+    stuck = stuck or not seen.caches.are_clean or bool(seen.similar)
     summary = ", ".join(f"{count} {each.value}" for each, count in outlook_counts(outlooks).items())
     data = data_of(seen, even_if_disabled=even_if_disabled, dry_run=True)
     return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=Exit.NO if stuck else Exit.OK)
@@ -150,10 +162,11 @@ def ended(
     remaining = [each for each in last.found if not _is_gone(each)]
     finished = [each for each in last.found if _is_gone(each)]
     gone = sum(each.verdict is not Verdict.LEFT_OVER for each in finished)
+    by_place = _alike(finished, lambda each: _where(last, each))
     lines = [f"{gone} of {counted(len(last.found), 'topic is', 'topics are')} gone. {control.line}"]
     lines += [
         f"{_names(group)} {plural(len(group), 'is', 'are')} gone: {_where(last, group[0])}."
-        for group in _together(finished, lambda each: _where(last, each))[:MAX_ROWS]
+        for group in by_place[:MAX_ROWS]
     ]
     for group in _together(remaining, lambda each: each.verdict)[:MAX_ROWS]:
         verb = plural(len(group), "remains", "remain")
@@ -188,7 +201,11 @@ def ended(
         code = Exit.INTERRUPTED
     elif timed_out and (remaining or caches.unfinished):
         code = Exit.TIMED_OUT
-    elif remaining or not (caches.are_clean and left.is_nothing) or gone < len(finished) or control.turns.are_too_many:
+    elif (
+        bool(remaining or first.similar or control.turns.are_too_many)
+        or not (caches.are_clean and left.is_nothing)
+        or gone < len(finished)
+    ):
         code = Exit.NO
     return Answer(data, tuple(lines), exit=code)
 
@@ -227,6 +244,7 @@ def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, J
         "beyond_command": [*seen.beyond_command],
         "deletion_disabled_on": [*seen.disabled_on],
         "outlook": {each.topic: outlook(each, even_if_disabled=even_if_disabled).name.lower() for each in seen.found},
+        "did_you_mean": {topic: [*close] for topic, close in seen.similar.items()},
         "metadata_caches_before": seen.caches.as_json(),
         "reassignments_of_nothing": [str(partition) for partition in seen.zombies],
         "before": explanations_to_json(seen.evidence, seen.found, replicas=False),

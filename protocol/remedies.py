@@ -15,9 +15,13 @@ BRING_BACK: Final = (
 """For a broker that is away. An empty broker answers for deleted replicas, having none; but of a living partition whose
 last copy in sync was on that id it is elected leader, with nothing, and the other replicas are cut down to that."""
 
-CLEAR_CACHE: Final = "restart broker {broker}: then it forgets the topic, which no change of controller brings about"
+CLEAR_CACHE: Final = (
+    "restart broker {broker}: then it forgets the topic, which no change of Kafka's controllers brings about; or, "
+    "without a restart, lethe rescue has it dropped"
+)
 """For a topic that exists only in a broker's metadata cache. Brokers in ZooKeeper mode merge what a controller tells
-them: what it does not name stays, and a controller cannot name what it does not know."""
+them: what it does not name stays, and Kafka's controller cannot name what it does not know. Lethe's asks brokers for
+what they show when it takes over."""
 
 CLEAR_OLD_INCARNATION: Final = (
     "restart broker {broker}: then it knows the topic that there is now and no other; a change of controller tells it "

@@ -38,7 +38,14 @@ from typing import Final, assert_never
 from broker.core import catch_up, isr, leader_and_isr, roles, stop_replica
 from broker.core.acknowledgement import acknowledge, refuse_replicas
 from broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
-from broker.core.epochs import await_confirmation, check_epochs, is_unconfirmed, on_controller_epoch_answered, refusal
+from broker.core.epochs import (
+    await_confirmation,
+    check_epochs,
+    is_probe,
+    is_unconfirmed,
+    on_controller_epoch_answered,
+    refusal,
+)
 from broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswered,
@@ -133,6 +140,8 @@ def _take(state: AgentState, received: ControlReceived) -> list[Effect]:
         api = api_of(request).name
         ours = state.broker_epoch if error is ErrorCode.STALE_BROKER_EPOCH else state.controller_epoch
         theirs = received.addressed.broker_epoch if error is ErrorCode.STALE_BROKER_EPOCH else request.controller_epoch
+        if is_probe(received.addressed):
+            return [Reply(received.token, refusal(request, error))]
         details = {"controller": int(request.controller_id), "epoch": int(theirs), "known_epoch": int(ours)}
         return [Reply(received.token, refusal(request, error)), record_refusal(state, api, error.name, details)]
     if state.settings.acknowledge_only:

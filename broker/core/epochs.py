@@ -42,6 +42,7 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
     api_of,
+    probe_request,
 )
 from protocol.kafka.errors import ErrorCode
 from protocol.vocabulary import NO_EPOCH
@@ -58,6 +59,12 @@ def check_epochs(state: AgentState, addressed: Addressed) -> ErrorCode:
         return ErrorCode.STALE_CONTROLLER_EPOCH
     state.controller_epoch = addressed.request.controller_epoch
     return ErrorCode.NONE
+
+
+def is_probe(addressed: Addressed) -> bool:
+    """Whether a controller only asks whether it would be heard: with no epoch, about nothing. The error is the answer
+    that it hopes for, and nothing was refused to anybody."""
+    return addressed.request == probe_request(addressed.request.controller_id)
 
 
 def is_unconfirmed(state: AgentState, addressed: Addressed) -> bool:

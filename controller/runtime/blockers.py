@@ -12,11 +12,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 from adapters.clock import Clock
 from controller.core.context import Context
 from controller.core.waiting import Wait, marked_topics, waits
+from controller.runtime.explanation import path_of
 from protocol import causes
 from protocol.causes import CauseKind
 from protocol.counting import counted
@@ -46,6 +48,8 @@ class Blocked:
     topics: int = 0
     names: list[str] = field(default_factory=list)
     last_error: str | None = None
+    path: str | None = None
+    """Of the znode that has to be repaired, where there is one."""
 
     def add(self, wait: Wait) -> None:
         """Count the topic of a row once; rows of one topic follow each other."""
@@ -65,6 +69,16 @@ def collect(found: dict[Blocker, Blocked], rows: Iterable[Wait], now_ms: int) ->
         found.setdefault(blocker, Blocked()).add(row)
 
 
+def collect_owed(found: dict[Blocker, Blocked], context: Context) -> None:
+    """Add the registered brokers that owe tombstones. Nothing waits for these any more, and they may tell clients of
+    topics that are gone."""
+    for broker, debtor in context.owed.items():
+        if broker in context.brokers and debtor.topics:
+            names = list(islice(debtor.topics, _SHOWN_NAMES))
+            error = None if debtor.problem is None else debtor.problem.what
+            found[Blocker(CauseKind.TOMBSTONE_OWED, broker)] = Blocked(len(debtor.topics), names, error)
+
+
 class BlockerLog:
     """Remembers which causes were told."""
 
@@ -79,7 +93,7 @@ class BlockerLog:
                 self._told[blocker] = _sentence(blocker, blocked)
                 logger.warning("%s", warning(blocker, blocked))
         for blocker in [each for each in self._told if each not in found]:
-            logger.info("ended: no topic %s any more", self._told.pop(blocker))
+            logger.info("%s", _end(blocker, self._told.pop(blocker)))
 
     def forget(self) -> None:
         """Another controller tells from now on."""
@@ -90,12 +104,19 @@ def warning(blocker: Blocker, blocked: Blocked) -> str:
     """`900 topics (a, b, c, …): each waits for broker 3, which …: start broker 3 …`."""
     names = ", ".join(blocked.names) + (", …" if blocked.topics > len(blocked.names) else "")
     which = f"topic {names}" if blocked.topics == 1 else f"{counted(blocked.topics, 'topic')} ({names}): each"
-    remedy = causes.remedy(blocker.kind, blocked.names[0], broker=blocker.broker)
+    remedy = causes.remedy(blocker.kind, blocked.names[0], broker=blocker.broker, path=blocked.path)
     return f"{which} {_sentence(blocker, blocked)}{': ' if remedy else ''}{remedy}"
 
 
 def _sentence(blocker: Blocker, blocked: Blocked) -> str:
-    return causes.sentence(blocker.kind, blocked.names[0], broker=blocker.broker, detail=blocked.last_error)
+    name, path = blocked.names[0], blocked.path
+    return causes.sentence(blocker.kind, name, broker=blocker.broker, path=path, detail=blocked.last_error)
+
+
+def _end(blocker: Blocker, told: str) -> str:
+    if blocker.kind is CauseKind.TOMBSTONE_OWED:
+        return f"ended: broker {blocker.broker} has confirmed what it owed, or is no longer registered"
+    return f"ended: no topic {told} any more"
 
 
 async def log_blockers(context: Context, is_stepping: Callable[[], bool], clock: Clock) -> None:
@@ -111,6 +132,9 @@ async def log_blockers(context: Context, is_stepping: Callable[[], bool], clock:
                 collect(found, waits(context, topic), clock.now_ms())
             await asyncio.sleep(0)
         if context.is_leading:
+            collect_owed(found, context)
+            for blocker, blocked in found.items():
+                blocked.path = path_of(context, blocker.kind)
             log.tell(found)
         else:
             log.forget()

@@ -16,9 +16,9 @@ from broker.core.inputs import (
     ControlReceived,
 )
 from protocol.journal import FactType
-from protocol.kafka.control import Addressed, ControlRequest, LeaderAndIsrResponse, StopReplicaResponse
+from protocol.kafka.control import Addressed, ControlRequest, LeaderAndIsrResponse, StopReplicaResponse, probe_request
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerEpoch, ControllerEpoch, TopicPartition
+from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 from tests.unit.broker.driver import EPOCH, Driver, become, metadata, stop
 
 REQUESTS = pytest.mark.parametrize(
@@ -58,6 +58,16 @@ def test_a_stale_broker_epoch_lists_partitions_for_leader_and_isr_only(request_:
             assert rows == ()
         case other:
             assert other.error == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_probe_is_answered_and_is_no_refusal() -> None:
+    """A controller that begins probes every broker: a warning about a stale epoch would send people after nothing."""
+    driver = Driver()
+    answer = driver.stop(probe_request(BrokerId(9)), -1)
+    assert answer.error == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert driver.facts(FactType.REFUSAL) == []
+    assert driver.stop(stop(controller_epoch=-1), -1).error == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert len(driver.facts(FactType.REFUSAL)) == 1, "an order without an epoch is refused"
 
 
 FORGED = 2_147_483_647

@@ -136,3 +136,29 @@ def test_what_cannot_be_understood_is_named() -> None:
 def test_deletion_that_is_switched_off_is_seen_in_the_brokers_own_words() -> None:
     settings = (BrokerSettings(BrokerId(1), False), BrokerSettings(BrokerId(2), True), BrokerSettings(BrokerId(3)))
     assert look(settings=settings).disabled_on == (1,)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.GONE, Verdict.UNSEEN])
+def test_a_name_of_which_there_is_no_trace_is_no_success(verdict: Verdict) -> None:
+    seen = look(replace(GONE, topic="ordes", verdict=verdict), similar={"ordes": ("orders",)})
+    said = before(seen, even_if_disabled=False)
+    assert said[1].startswith("There is no topic ordes, and no trace of one"), said
+    assert said[1].endswith("; did you mean orders?")
+    assert ("as far as could be seen" in said[1]) is (verdict is Verdict.UNSEEN)
+    answer = plan(seen, even_if_disabled=False, lines=said)
+    assert answer.exit is Exit.NO
+    assert isinstance(answer.data, dict)
+    assert answer.data["did_you_mean"] == {"ordes": ["orders"]}
+    control = Control(BrokerId(1000), BrokerId(2), BrokerId(3), 1_300, CALM)
+    done = ended(seen, seen, control, set_aside=(), even_if_disabled=False, interrupted=False, timed_out=False)
+    assert done.exit is Exit.NO
+
+
+def test_topics_whose_bytes_are_on_their_way_are_one_line() -> None:
+    causes = [Cause(CauseKind.RECLAIMING, BrokerId(1), path=f"/data/t{number}-0.x-delete") for number in range(80)]
+    found = [Explanation(f"t{number}", Verdict.RECLAIMING, (cause,)) for number, cause in enumerate(causes)]
+    lines = end(*found).lines
+    assert lines[0].startswith("80 of 80 topics are gone.")
+    (said,) = [line for line in lines[1:] if "gone" in line]
+    clean = "ZooKeeper and caches are clean, brokers have yet to remove the bytes"
+    assert said == f"80 topics (t0, t1, t2 and 77 more) are gone: {clean}."

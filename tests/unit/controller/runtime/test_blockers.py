@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from controller.core.waiting import Wait, waits
-from controller.runtime.blockers import LASTS_MS, Blocked, Blocker, BlockerLog, collect
+from controller.runtime.blockers import LASTS_MS, Blocked, Blocker, BlockerLog, collect, collect_owed
 from controller.runtime.recorder import LEVELS
 from protocol.causes import CauseKind
 from protocol.journal import FactType
@@ -82,3 +82,27 @@ def test_another_controller_tells_from_its_election_on(caplog: pytest.LogCapture
 
 def test_phases_of_each_topic_are_for_debugging() -> None:
     assert LEVELS[FactType.DELETION_PHASE] == logging.DEBUG
+
+
+def test_the_znode_that_has_to_be_repaired_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    found = {Blocker(CauseKind.CONFIGURATION, None): Blocked(1, ["a"], "not JSON", "/config/brokers/<default>")}
+    BlockerLog().tell(found)
+    assert caplog.records[0].getMessage().count("/config/brokers/<default>") == 2
+
+
+def test_a_broker_that_still_owes_is_told_when_its_topics_no_longer_wait(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = with_topic(cluster(), "t", (1,))
+    world.silent[2] = None
+    world.mark("t")
+    world.run()
+    world.advance(world.context.config.tombstone_timeout_ms)
+    found: dict[Blocker, Blocked] = {}
+    collect_owed(found, world.context)
+    log = BlockerLog()
+    log.tell({Blocker(CauseKind.TOMBSTONE_ANSWER, BrokerId(2)): Blocked(1, ["t"])})
+    log.tell(found)
+    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert warned[1].startswith("topic t is gone from ZooKeeper, but broker 2 has not confirmed"), warned
+    log.tell({})
+    assert caplog.records[-1].getMessage() == "ended: broker 2 has confirmed what it owed, or is no longer registered"
