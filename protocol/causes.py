@@ -197,6 +197,7 @@ class CauseKind(enum.Enum):
         "is being deleted: nothing that could be seen is wrong, the controller has not finished{detail}",
         "nothing; if it lasts, see the controller's log",
     )
+    NOT_RECORDED = Words("is being deleted, and the journal does not say what it waits for", "lethe explain {topic}")
     IN_MOTION = Words("has changed while it was looked at", "ask again")
     NOT_MARKED = Words(
         "is not marked for deletion: nobody has asked for it, or a controller with delete.topic.enable=false has "

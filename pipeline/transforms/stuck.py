@@ -89,7 +89,7 @@ def stuck_now(
     causes = F.array_sort(
         F.when(F.size("causes") > 0, F.array_distinct("causes")).otherwise(
             F.when(F.col("seen_in") == "survey", F.array(cause(CauseKind.MARKED))).otherwise(
-                F.array(cause(CauseKind.IN_PROGRESS))
+                F.array(cause(CauseKind.NOT_RECORDED))
             )
         )
     )

@@ -57,7 +57,8 @@ async def test_replicas_move_and_the_preferred_leader_leads(cluster: LocalCluste
 
     elected = await lethe("partitions", "elect", "--preferred", "--all", "--json", "--timeout-ms", "90000")
     assert elected.code == 0, elected
-    assert [(one["leader_before"], one["leader"]) for one in elected.data] == [(1, 3)]
+    # A session of broker 1 that ends on a busy machine makes broker 3 lead before it is asked to.
+    assert [(one["leader_before"] in (1, 3), one["leader"]) for one in elected.data] == [(True, 3)]
 
 
 async def test_an_unclean_election_gives_a_leader_and_the_setting_back(cluster: LocalCluster) -> None:

@@ -148,4 +148,9 @@ async def test_resigning(lethe: Lethe, session: ZooKeeperSession) -> None:
     await elect(session, 2)
     alone = await lethe("controller-resign", "--timeout-ms", "1", "--json")
     assert alone.code == 4
-    assert alone.data == {"resigned": {"controller": 2, "epoch": 3}, "successor": None}
+    assert alone.data == {
+        "resigned": {"controller": 2, "epoch": 3},
+        "successor": None,
+        "unconfirmed": {"gone": [], "marked": []},
+        "unseen": None,
+    }

@@ -58,7 +58,7 @@ def reached(*phases: str) -> Write:
 
 HISTORIES: Mapping[CauseKind, tuple[Write, CauseKind, str | None]] = {
     **{kind: (held(kind.held_code), kind, None) for kind in FROM_CONTROLLER if kind.held_code is not None},
-    CauseKind.HALF_DELETED: (begun, CauseKind.IN_PROGRESS, None),
+    CauseKind.HALF_DELETED: (begun, CauseKind.NOT_RECORDED, None),
     CauseKind.BROKER_TO_RETURN: (lost("failed"), CauseKind.BROKER_TO_RETURN, None),
     CauseKind.LOG_DIRECTORY: (lost("log directory failed"), CauseKind.LOG_DIRECTORY, None),
     CauseKind.BROKER_ERROR: (answered("KAFKA_STORAGE_ERROR"), CauseKind.BROKER_ERROR, "KAFKA_STORAGE_ERROR"),
@@ -78,7 +78,7 @@ HISTORIES: Mapping[CauseKind, tuple[Write, CauseKind, str | None]] = {
     CauseKind.BROKER_TO_FINISH_SHUTDOWN: (asked, CauseKind.ANSWER, None),
     CauseKind.ANSWER: (asked, CauseKind.ANSWER, None),
     CauseKind.OTHER_REPLICAS: (asked, CauseKind.ANSWER, None),
-    CauseKind.TURN: (begun, CauseKind.IN_PROGRESS, None),
+    CauseKind.TURN: (begun, CauseKind.NOT_RECORDED, None),
     CauseKind.TOMBSTONE_ANSWER: (reached("acknowledged"), CauseKind.TOMBSTONE_OF_SOME_BROKER, None),
     CauseKind.ZNODES: (reached("tombstoned", "acknowledged"), CauseKind.ZNODES, None),
 }

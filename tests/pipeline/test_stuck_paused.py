@@ -21,7 +21,7 @@ NOW: Final = datetime.datetime.fromtimestamp((START + 3_600_000) / 1000, datetim
 PAUSED: Final = "waits for deletions to be resumed: they are paused"
 ASKED: Final = "waits for broker 2, which has been asked and has not answered"
 TOMBSTONE: Final = "waits for a broker to confirm that its metadata cache has dropped the topic"
-IN_PROGRESS: Final = "is being deleted: nothing that could be seen is wrong, the controller has not finished"
+NOT_RECORDED: Final = "is being deleted, and the journal does not say what it waits for"
 ZNODES: Final = "waits for the controller to remove its znodes"
 RESUME: Final = "lethe topics resume-deletions"
 
@@ -67,7 +67,7 @@ def test_a_pause_holds_what_was_queued_before_it(spark: SparkSession) -> None:
         "held": (PAUSED, RESUME),
     }
     going_on = {
-        "begun": (IN_PROGRESS, remedy(CauseKind.IN_PROGRESS, "begun")),
+        "begun": (NOT_RECORDED, remedy(CauseKind.NOT_RECORDED, "begun")),
         "asked": (ASKED, remedy(CauseKind.ANSWER, "asked")),
         "tombstone": (TOMBSTONE, "lethe explain tombstone"),
         "znodes": (ZNODES, remedy(CauseKind.ZNODES, "znodes")),
