@@ -116,9 +116,13 @@ def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
 
 def _oldest_topic(context: Context) -> str | None:
     """After a failover topics are queued in the order of their names, and one that was held is queued late."""
-    ages = [(_marked_since_ms(context, name, mark), name) for name, mark in context.marks.items()]
-    ages += [(deletion.marked_at_ms, name) for name, deletion in context.deletions.items()]
-    return min(ages)[1] if ages else None
+    deletions, marks = context.deletions, context.marks
+    queued = min(deletions, key=lambda name: deletions[name].marked_at_ms, default=None)
+    held = min(marks, key=lambda name: _marked_since_ms(context, name, marks[name]), default=None)
+    if held is None or queued is None:
+        return queued if held is None else held
+    is_held_longer = _marked_since_ms(context, held, marks[held]) < deletions[queued].marked_at_ms
+    return held if is_held_longer else queued
 
 
 def _troubled(context: Context, topic: str, deletion: Deletion, at_most: int) -> Iterator[Wait]:
