@@ -17,6 +17,8 @@ KAFKA ?= 3.9.1 2.5.1
 INTEROP ?= interop
 SLOW ?= slow and not interop
 export PYTHON
+# Tests start hundreds of processes; without cached bytecode each compiles all of Lethe anew, which doubles its start.
+unexport PYTHONDONTWRITEBYTECODE
 DEMO ?=
 REPORT ?=
 BENCH ?=

@@ -24,7 +24,7 @@ HERE = Endpoint("PLAINTEXT", "127.0.0.1", 9092, SecurityProtocol.PLAINTEXT)
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instance, "PATIENCE_AFTER_S", -10.0)
+    monkeypatch.setattr(instance, "PATIENCE_AFTER_S", -1_000.0)
     monkeypatch.setattr(instance, "POLL_S", 0.01)
 
 
