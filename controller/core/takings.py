@@ -23,5 +23,7 @@ class Takings:
     """Of `/controller_epoch`, as it was when that was removed."""
     raising: int | None = None
     """The version from which we have tried to raise it."""
+    raised_to: int = 0
+    """The epoch that we have tried to write. Somebody else's write after `raising` leaves another one."""
     due_ms: int = 0
     """When it is raised."""

@@ -183,17 +183,25 @@ def _finish_taking(turn: Turn, epoch: ReadOutcome, migration: ReadOutcome) -> No
         step_back(turn, _IN_MIGRATION)
     elif not isinstance(epoch, Data):
         step_back(turn, f"{paths.controller()} is ours, and {paths.controller_epoch()} is gone")
-    elif takings.raising is not None and epoch.stat.version == takings.raising + 1:
+    elif _have_raised(turn, epoch):
         _find_own_election(turn, epoch)
     elif turn.now_ms < takings.due_ms:
         takeover.wait(turn)
     elif (number := _next_epoch(turn, epoch)) is not None:
-        takings.raising = epoch.stat.version
+        takings.raising, takings.raised_to = epoch.stat.version, number
         data = znodes.encode_controller_epoch(number)
         group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, epoch.stat.version))
         turn.write([group], ElectionWritten(number), fenced=False)
     else:
         step_back(turn, f"{paths.controller()} is ours, and {paths.controller_epoch()} cannot be raised")
+
+
+def _have_raised(turn: Turn, epoch: Data) -> bool:
+    """Our write of the epoch was applied, whatever became of its reply: its version and its number are there."""
+    takings = turn.context.takings
+    if takings.raising is None or epoch.stat.version != takings.raising + 1:
+        return False
+    return _readable_epoch(turn, epoch) == takings.raised_to
 
 
 def _find_own_election(turn: Turn, epoch: ReadOutcome) -> None:

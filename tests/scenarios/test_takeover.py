@@ -301,6 +301,26 @@ def test_epoch_written_by_hand_meanwhile_is_raised_from_what_it_says_now() -> No
     assert world.context.epoch == 41
 
 
+@pytest.mark.parametrize("loss", [None, Loss.NOT_APPLIED])
+def test_epoch_rewritten_just_before_it_is_raised_begins_no_second_term_of_that_epoch(loss: Loss | None) -> None:
+    """Brokers would take the orders of the former holder for ours: both would carry epoch 1."""
+    world = taking()
+    found = world.read(paths.controller_epoch())
+    assert found is not None
+    before_first_write(world, lambda: world.write(SetData(paths.controller_epoch(), found.data, ANY_VERSION)))
+    lost: list[WriteZnodes] = []
+
+    def lose(effect: WriteZnodes) -> Loss | None:
+        lost.append(effect)
+        return loss if len(lost) == 1 else None
+
+    world.losing = lose
+    world.advance(GRACE_MS)
+    assert role(world) is Role.ACTIVE
+    assert epoch_of(world) == (2, 3)
+    assert elections(world) == [(2, 7)]
+
+
 def test_migration_that_begins_meanwhile_ends_the_taking() -> None:
     world = taking()
     world.write(Create(paths.migration(), b"{}"))
