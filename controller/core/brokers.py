@@ -183,8 +183,9 @@ def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
 
 
 def _may_go_online(context: Context, replica: PartitionReplica) -> bool:
-    """A replica that has confirmed its deletion stays deleted: its broker must not be told to host it again."""
-    return context.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
+    """A replica that has confirmed its deletion stays deleted: its broker must not be told to host it again. One that a
+    reassignment adds and could not announce yet is announced with the reassignment."""
+    return context.replica_state(replica) not in (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT)
 
 
 def failed(turn: Turn, task: BrokersFailed) -> None:

@@ -45,8 +45,11 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
     for topic_partition, leadership in _concerned(context, leaving):
         if leadership.leader == leaving:
             led.append(topic_partition)
-        else:
-            followed.append(PartitionReplica(topic_partition.topic, topic_partition.partition, leaving))
+            continue
+        replica = PartitionReplica(*topic_partition, leaving)
+        # One that a reassignment adds and could not announce yet is on no disk.
+        if context.replica_state(replica) is not ReplicaState.NON_EXISTENT:
+            followed.append(replica)
     replicas = tuple(followed)
     turn.do(
         ElectLeaders(tuple(led), strategy=Strategy.CONTROLLED_SHUTDOWN),

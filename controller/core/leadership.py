@@ -275,6 +275,7 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
             refuse_write(turn, topic_partition, "replicas to OFFLINE", outcome)
             if is_removed(outcome):
                 # Somebody removed the state: there is no ISR to leave, and nothing that would change that.
+                drop_strangers_unwritten(turn.context, topic_partition)
                 offline.extend(replicas)
     if offline:
         replica_machine.finish_offline(turn, tuple(offline))
@@ -300,12 +301,16 @@ def read_again(
 def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> None:
     """Take in the states that were written by somebody else, and repeat the task for those that can go on."""
     going_on: dict[TopicPartition, None] = {}
+    removed: dict[TopicPartition, None] = {}
     for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
         problem = take_in_state(turn.context, topic_partition, outcome)
         if problem is None:
             going_on[topic_partition] = None
         else:
             turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
+            if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
+                drop_strangers_unwritten(turn.context, topic_partition)
+                removed[topic_partition] = None
     after = (DropStrangers(tuple(going_on)),)
     moving = tuple(topic_partition for topic_partition in going_on if topic_partition in turn.context.reassignments)
     if moving:
@@ -320,6 +325,8 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
         case LeadTargets(partitions=partitions):
             turn.do(LeadTargets(tuple(p for p in partitions if p in going_on)))
         case ShrinkIsr(replicas=replicas):
+            # As in `isr_shrunk`: where the state was removed there is no ISR to leave.
+            replica_machine.finish_offline(turn, tuple(r for r in replicas if r.topic_partition in removed))
             turn.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)), *after)
 
 
@@ -356,6 +363,20 @@ def set_state(topic_partition: TopicPartition, state: LeaderAndIsr) -> tuple[Ope
 def with_next_version(state: LeaderAndIsr) -> LeaderAndIsr:
     """ZooKeeper raises a znode's version by one for each write."""
     return state._replace(partition_epoch=state.partition_epoch + 1)
+
+
+def drop_strangers_unwritten(context: Context, topic_partition: TopicPartition) -> None:
+    """Remove strangers from the ISR in memory, under the next leader epoch, where the state znode was removed by hand.
+
+    No write can remove them there. Brokers would be told of an ISR with a replica whose log is deleted, and a leader
+    cannot shrink its ISR without the state: producers with acks=all would wait until another controller is elected.
+    """
+    partition = context.partition(topic_partition)
+    if partition is None or partition.leadership is None:
+        return
+    known = election.without_strangers(partition.assignment, partition.leadership)
+    if known is not partition.leadership:
+        set_leadership(context, topic_partition, election.raised(known, context.epoch))
 
 
 def is_stale(outcome: GroupOutcome) -> bool:

@@ -7,6 +7,8 @@ reassignment would be done at once, and an election could choose it. So wherever
 (at a takeover, after a notification, after a conflict) it is written without them under the next leader epoch, and its
 replicas are told; where a stranger led, another leader is elected (a controller may have died between giving up a
 target and replacing its leader). Where nobody else is in sync the state stays: only strangers have every record then.
+Where somebody has removed the state znode by hand, no write is possible before another controller makes it anew; the
+replicas are told of the ISR without strangers all the same.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from controller.core.agenda_partitions import BringOnline, MovePartitions
 from controller.core.agenda_requests import DropStrangers, RefreshStates, StrangersDropped
 from controller.core.context import Context
 from controller.core.election import raised, without_strangers
-from controller.core.leadership import is_stale, refuse_write, set_state, with_next_version
+from controller.core.leadership import (
+    drop_strangers_unwritten,
+    is_removed,
+    is_stale,
+    refuse_write,
+    set_state,
+    with_next_version,
+)
 from controller.core.mutation import set_leadership
 from controller.core.transitions import PartitionState
 from controller.core.turn import Turn
@@ -63,15 +72,19 @@ def dropped(turn: Turn, task: StrangersDropped, outcomes: Sequence[GroupOutcome]
         partition = context.partition(topic_partition)
         if partition is None:
             continue
+        if is_stale(outcome):
+            stale.append(topic_partition)
+            continue
         if isinstance(outcome, GroupDone):
             set_leadership(context, topic_partition, with_next_version(state))
-            batch.add_leader_and_isr(partition.assignment.replicas, topic_partition, is_new=False)
-            if state.leader == LEADER_NONE:
-                leaderless.append(topic_partition)
-        elif is_stale(outcome):
-            stale.append(topic_partition)
         else:
             refuse_write(turn, topic_partition, "taking strangers out of the ISR", outcome)
+            if not is_removed(outcome):
+                continue
+            drop_strangers_unwritten(context, topic_partition)
+        batch.add_leader_and_isr(partition.assignment.replicas, topic_partition, is_new=False)
+        if state.leader == LEADER_NONE:
+            leaderless.append(topic_partition)
     turn.flush(batch)
     turn.do(
         MovePartitions(tuple(leaderless), PartitionState.OFFLINE),

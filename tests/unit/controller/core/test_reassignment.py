@@ -10,13 +10,18 @@ from controller.core.effects import ReadZnodes, RetryReassignments, WriteZnodes
 from controller.core.transitions import ReplicaState
 from protocol.causes import CauseKind
 from protocol.journal import FactType
-from protocol.kafka.control import StopReplicaRequest
-from protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
+from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
+from protocol.kafka.to_controller import (
+    AlterPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    ControlledShutdownRequest,
+)
 from protocol.vocabulary import BrokerId, PartitionReplica, ReplicaAssignment, TopicPartition
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import Loss, OneController
-from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
+from tests.scenarios.plot import cluster, is_gone, led, refusals, state, text, with_topic
 
 PATH = paths.reassign_partitions()
 
@@ -221,6 +226,57 @@ def test_only_what_was_not_announced_is_tried_again_and_nothing_whose_state_was_
     world.advance(60_000)
     assert led(world, "orders", 1) == (1, 1, (1,))
     assert (len(refusals(world, "partition/orders-0")) > 1) is (error is not ZkError.NO_NODE)
+
+
+@pytest.mark.parametrize("leaves", ["dies", "asks to shut down"])
+@pytest.mark.parametrize("error", [ZkError.NO_AUTH, ZkError.NO_NODE])
+def test_a_replica_that_could_not_be_announced_changes_no_state_with_its_broker(error: ZkError, leaves: str) -> None:
+    """It was refused as NON_EXISTENT to ONLINE or to OFFLINE, which no state machine knows."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.refusals[paths.partition_state("orders", 0)] = error
+    ask(world, orders_0=(1, 3))
+    if leaves == "dies":
+        world.stop_broker(3)
+        world.run()
+        world.start_broker(3)
+        world.run()
+    else:
+        world.ask(ControlledShutdownRequest(BrokerId(3), world.context.brokers[BrokerId(3)].epoch))
+    assert refusals(world, "replica/orders-0@3") == []
+    assert state_of(world, "orders", 3) is ReplicaState.NON_EXISTENT
+    world.refusals.clear()
+    world.advance(60_000)
+    announced = ReplicaState.NON_EXISTENT if error is ZkError.NO_NODE else ReplicaState.NEW
+    assert state_of(world, "orders", 3) is announced
+
+
+@pytest.mark.parametrize("moment", ["write", "read"])
+def test_a_state_that_is_removed_when_the_target_leads_keeps_no_removed_replica_in_sync(moment: str) -> None:
+    """Brokers would be told of an ISR with a replica whose log is deleted; and a removed replica that cannot leave the
+    ISR would keep the reassignment going until another controller is elected."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    path = paths.partition_state("orders", 0)
+    ask(world, orders_0=(3, 2))
+    is_conflicting = False
+
+    def somebody(effect: ReadZnodes | WriteZnodes) -> None:
+        nonlocal is_conflicting
+        known = led(world, "orders")
+        if known is None or known[0] != 3 or not world.exists(path):
+            return
+        if isinstance(effect, WriteZnodes) and moment == "read":
+            is_conflicting = True
+            world.write(SetData(path, state(world, "orders", 0).encode(), ANY_VERSION))
+        elif moment == "write" or is_conflicting:
+            world.write(Delete(path))
+
+    world.meanwhile = somebody
+    catch_up(world, "orders", 0, 1, 2, 3)
+    assert not world.exists(path)
+    assert led(world, "orders") == (3, 3, (2, 3))
+    assert assignment(world, "orders") == ReplicaAssignment((3, 2))
+    last = [send.request for send in world.take_sent() if isinstance(send.request, LeaderAndIsrRequest)][-1]
+    assert [row.isr for topic in last.topics for row in topic.partitions] == [(2, 3)]
 
 
 def test_the_last_write_of_one_partition_says_nothing_of_another_one_that_is_still_waited_for() -> None:

@@ -245,7 +245,7 @@ def test_offline_with_a_stale_version_reads_again_and_repeats() -> None:
 @pytest.mark.parametrize(
     "found",
     [
-        ReadFailed(ZkError.NO_NODE),
+        ReadFailed(ZkError.NO_AUTH),
         Data(b"?", Stat(1, 1, 1, 0)),
         Data(znodes.encode_state(LeaderAndIsr(2, 4, (2,), EPOCH))[:-1] + b" ", Stat(1, 1, 1, 0)),
         Data(
@@ -255,7 +255,7 @@ def test_offline_with_a_stale_version_reads_again_and_repeats() -> None:
             Stat(1, 1, 1, 0),
         ),
     ],
-    ids=["gone", "malformed", "cut off", "of a later controller"],
+    ids=["unreadable", "malformed", "cut off", "of a later controller"],
 )
 def test_offline_fails_for_a_state_that_cannot_be_taken_in(found: Data | ReadFailed) -> None:
     context = one_replica(S.ONLINE, led=True)
@@ -264,6 +264,16 @@ def test_offline_fails_for_a_state_that_cannot_be_taken_in(found: Data | ReadFai
     assert state_of(context, "t", 0, 1) is S.ONLINE
     assert [fact.data["what"] for fact in refusals(effects)] == ["reading its state again"]
     assert not context.awaiting_result
+
+
+def test_offline_where_the_state_was_removed_meanwhile_as_there_is_no_isr_to_leave() -> None:
+    """Ours: Kafka leaves the replica as it was; its reassignment would wait for it until the next controller."""
+    context = one_replica(S.ONLINE, led=True)
+    effects = written(context, perform(context, MoveReplicas((REPLICA,), S.OFFLINE)), {0: ZkError.BAD_VERSION})
+    effects = answered(context, effects, ReadFailed(ZkError.NO_NODE))
+    assert state_of(context, "t", 0, 1) is S.OFFLINE
+    assert [fact.data["what"] for fact in refusals(effects)] == ["reading its state again"]
+    assert stops_of(sends(effects, StopReplicaRequest)[1]) == {"t-0": (0, False)}
 
 
 # --- deletion -----------------------------------------------------------------------------------------------------

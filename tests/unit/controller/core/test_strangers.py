@@ -118,6 +118,15 @@ def test_refused_write_is_recorded() -> None:
     assert [fact.data["why"] for fact in refusals(effects)] == ["writing its state: NO_AUTH"]
 
 
+def test_replicas_are_told_of_the_isr_without_strangers_where_the_state_was_removed() -> None:
+    context = cluster((1, 3))
+    effects = written(context, perform(context, DropStrangers((T0,))), {0: ZkError.NO_NODE})
+    assert [fact.data["why"] for fact in refusals(effects)] == ["writing its state: NO_NODE"]
+    assert violations(context) == []
+    (row,) = rows_of(sends(effects, LeaderAndIsrRequest)[1]).values()
+    assert (row.leader, row.leader_epoch, row.isr) == (1, 5, (1,))
+
+
 def test_replica_that_goes_offline_takes_strangers_along() -> None:
     context = cluster((1, 2, 3))
     effects = perform(context, ShrinkIsr((PartitionReplica("t", 0, BrokerId(2)),)))
