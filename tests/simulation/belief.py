@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from controller.core.context import Context, Role
 from controller.core.invariants import violations
 from controller.core.transitions import PartitionState
+from controller.core.waiting import marked_since_ms, oldest
 from protocol.causes import CauseKind
 from protocol.vocabulary import ReplicaAssignment, TopicPartition
+from protocol.zookeeper import paths
 from tests.simulation.ledger import Incarnation
 from tests.simulation.settings import DELETION, Settings, in_force
 from tests.simulation.world import Violation
@@ -80,6 +82,7 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
             yield f"left the marker of {name}, though deletion is disabled"
         elif name not in context.marks:
             yield f"does not delete {name}, which is marked"
+    yield from _age_differences(cluster, context)
     for name, mark in context.marks.items():
         living = ledger.living.get(name)
         if name not in ledger.marked:
@@ -88,6 +91,21 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
             yield f"holds {living or name} back: {mark.held_by.name}"
         elif any(partition.state is PartitionState.NON_EXISTENT for _, partition in context.partitions_of(name)):
             yield f"holds {name} back, and has taken it out of service"
+
+
+def _age_differences(cluster: Cluster, context: Context) -> Iterable[str]:
+    """A deletion is at least as old as its marker, whoever leads; one that is queued may have had an earlier marker."""
+    ages_ms: list[int] = []
+    for name in cluster.ledger.marked:
+        since_ms, marker = marked_since_ms(context, name), cluster.ensemble.model.node(paths.delete_topic(name))
+        if since_ms is None or marker is None:
+            continue
+        ages_ms.append(since_ms)
+        if since_ms > marker.created_at_ms:
+            yield f"counts the age of {name} from {since_ms}, and its marker was made at {marker.created_at_ms}"
+    found = oldest(context)
+    if ages_ms and (found is None or found.marked_since_ms > min(ages_ms)):
+        yield f"takes {found} for the oldest deletion, one is marked since {min(ages_ms)}"
 
 
 def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -> bool:

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from controller.core import answers, deletion, evidence, expansion, mutation, pausing, removal
-from controller.core.agenda_deletion import MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
+from controller.core import answers, deletion, evidence, expansion, marks, mutation, pausing, removal
+from controller.core.agenda_deletion import MarkersDated, MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
 from controller.core.context import Context, Outstanding
 from controller.core.events import Answer, StopReplicaAnswered
 from controller.core.topic import Topic
@@ -21,7 +21,7 @@ from protocol.kafka.control import StopReplicaRequest
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.vocabulary import PartitionReplica, TopicId, TopicPartition, topic_id_from_text
 from protocol.zookeeper import paths, znodes_topic
-from protocol.zookeeper.operations import Delete, ReadOutcome
+from protocol.zookeeper.operations import Delete, ReadFailed, ReadOutcome, ZkError
 from protocol.zookeeper.znodes import TopicZnode
 from tests.simulation.planting import everywhere, method
 
@@ -168,6 +168,17 @@ def pause_unknown_after_failover() -> AbstractContextManager[object]:
             read(turn, task, outcomes)
 
     return everywhere(read, unasked)
+
+
+def young_after_failover() -> AbstractContextManager[object]:
+    """A new controller counts the age of a deletion from its own takeover, not from the marker."""
+    dated = marks.dated
+
+    def undated(turn: Turn, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
+        unseen: list[ReadOutcome] = [ReadFailed(ZkError.NO_NODE) for _ in outcomes]
+        dated(turn, task, unseen if task.loading else outcomes)
+
+    return everywhere(dated, undated)
 
 
 def zero_id_taken_for_an_id() -> AbstractContextManager[object]:

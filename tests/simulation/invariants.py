@@ -65,11 +65,7 @@ def s1_deleted_everywhere(cluster: Cluster, writer: Writer, incarnation: Incarna
                 continue
             if (directory.topic_partition.partition, agent.id) not in incarnation.strays:
                 raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")
-        if cluster.was_told(agent) and (
-            incarnation.topic_id is not None
-            and agent.state.cache.topic_ids.get(incarnation.name) == incarnation.topic_id
-            and any(number in incarnation.assignments for number in agent.state.cache.topics.get(incarnation.name, ()))
-        ):
+        if cluster.was_told(agent) and silences.is_shown(agent.state.cache, incarnation):
             problem = silences.why_not_shown(cluster, writer, agent, incarnation)
             if problem is not None:
                 where = f"while the cache of {agent.name} still shows it"

@@ -49,6 +49,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_deletion.pause_ignored,
         bugs_deletion.pause_unknown_after_failover,
         bugs_deletion.zero_id_taken_for_an_id,
+        bugs_deletion.young_after_failover,
         bugs_power.epoch_never_raised,
         bugs_power.control_taken_unseen,
         bugs_power.powerless_for_ever,

@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     from tests.simulation.controllers import ControllerProcess
 
 
+def is_shown(cache: MetadataCache, incarnation: Incarnation) -> bool:
+    """The cache shows a partition of that incarnation under its id. Partitions that it has never had are planted ghosts
+    (`ghosts`): no tombstone of the topic names them, and convergence demands that they are cured."""
+    name, topic_id = incarnation.name, incarnation.topic_id
+    return (
+        topic_id is not None
+        and cache.topic_ids.get(name) == topic_id
+        and any(number in incarnation.assignments for number in cache.topics.get(name, ()))
+    )
+
+
 def why_not_shown(cluster: Cluster, writer: Writer, agent: AgentProcess, incarnation: Incarnation) -> str | None:
     """Why the znodes may not go while that agent's cache shows the topic; None where they may."""
     process = next(each for each in cluster.controllers if each.name == writer.name)
@@ -61,6 +72,8 @@ def watched_cache(cluster: Cluster, agent: AgentProcess) -> WatchedCache:
             shown = cache.topic_ids.get(topic.topic)
             before = None if shown is None else cluster.ledger.by_id.get(shown)
             if before is None or topic.topic_id in (None, shown) or before.removed_in != request.controller_epoch:
+                continue
+            if not is_shown(cache, before):
                 continue
             if any(row.leader != LEADER_DURING_DELETE for row in topic.partitions):
                 raise Violation("S1", f"{agent.name} is told of the next {topic.topic} while it still shows {before}")
@@ -116,7 +129,7 @@ def _nothing_is_left(controller: ControllerProcess, cluster: Cluster, epoch: int
             continue
         for name, topic_id in agent.state.cache.topic_ids.items():
             incarnation = cluster.ledger.by_id.get(topic_id)
-            if incarnation is not None and incarnation.removed_in == epoch:
+            if incarnation is not None and incarnation.removed_in == epoch and is_shown(agent.state.cache, incarnation):
                 raise Violation(
                     "leaving",
                     f"{controller.name} was asked to stop and did not wait: {agent.name} shows {incarnation} ({name})",

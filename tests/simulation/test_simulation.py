@@ -51,6 +51,7 @@ FOUND_BY = {
     "pause_ignored": 0,
     "pause_unknown_after_failover": 8,
     "zero_id_taken_for_an_id": 0,
+    "young_after_failover": 0,
     "epoch_never_raised": 28,
     "control_taken_unseen": 22,
     "powerless_for_ever": 22,

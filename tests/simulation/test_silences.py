@@ -1,0 +1,48 @@
+"""The rule that no broker is told of the next topic of a name while it shows the one before."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
+from protocol.vocabulary import BrokerId, ControllerEpoch, ReplicaAssignment, TopicId
+from tests.simulation.cluster import Cluster
+from tests.simulation.ledger import Incarnation
+from tests.simulation.world import Violation, World
+
+BEFORE = TopicId(uuid.UUID(int=1))
+NEXT = TopicId(uuid.UUID(int=2))
+REMOVED_IN = 3
+GHOST = 40
+
+
+def told(epoch: int, topic_id: TopicId, *partitions: int) -> UpdateMetadataRequest:
+    rows = tuple(UpdateMetadataPartition(number, 1, 1, 0, (1,), 0, (1,)) for number in partitions)
+    return UpdateMetadataRequest(
+        BrokerId(1000), ControllerEpoch(epoch), (UpdateMetadataTopic("t0", topic_id, rows),), ()
+    )
+
+
+def removed_with_cache_showing(*partitions: int) -> Cluster:
+    """Topic t0 with partition 0 was removed in epoch 3; broker 1 shows these partitions of it."""
+    cluster = Cluster(World(0))
+    incarnation = Incarnation("t0", 1, topic_id=BEFORE, assignments={0: ReplicaAssignment((1,))}, asked=True)
+    incarnation.removed_in = REMOVED_IN
+    cluster.ledger.by_id[BEFORE] = incarnation
+    cluster.agents[BrokerId(1)].state.cache.apply(told(REMOVED_IN - 1, BEFORE, *partitions))
+    return cluster
+
+
+def test_a_broker_that_shows_the_topic_before_is_not_told_of_the_next() -> None:
+    cluster = removed_with_cache_showing(0, GHOST)
+    with pytest.raises(Violation, match="is told of the next t0 while it still shows"):
+        cluster.agents[BrokerId(1)].state.cache.apply(told(REMOVED_IN, NEXT, 0))
+
+
+def test_a_planted_ghost_of_partitions_that_the_topic_never_had_is_another_matter() -> None:
+    cluster = removed_with_cache_showing(GHOST)
+    cache = cluster.agents[BrokerId(1)].state.cache
+    cache.apply(told(REMOVED_IN, NEXT, 0))
+    assert cache.topic_ids["t0"] == NEXT
