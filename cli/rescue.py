@@ -168,8 +168,9 @@ def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook]
         raise Refusal("a KRaft controller has the cluster: nothing here is Lethe's to mend", data=data)
     if seen.holder_is_lethe:
         raise Refusal(
-            "one of Lethe's controllers is at work and does what can be done; lethe explain --all says what it waits "
-            "for, and lethe controller-resign ends its tenure",
+            "one of Lethe's controllers is active and deletes marked topics itself; lethe explain --all says what it "
+            "waits for. What lethe survey finds in metadata caches, a Lethe controller has dropped when it takes over: "
+            "lethe controller-resign ends this one's tenure",
             data=data,
         )
     if seen.beyond_command:

@@ -17,7 +17,8 @@ last copy in sync was on that id it is elected leader, with nothing, and the oth
 
 CLEAR_CACHE: Final = (
     "restart broker {broker}: then it forgets the topic, which no change of Kafka's controllers brings about; or, "
-    "without a restart, lethe rescue has it dropped"
+    "without a restart, lethe rescue has it dropped; where Lethe's controller is active, lethe controller-resign: the "
+    "next one asks every broker what it shows"
 )
 """For a topic that exists only in a broker's metadata cache. Brokers in ZooKeeper mode merge what a controller tells
 them: what it does not name stays, and Kafka's controller cannot name what it does not know. Lethe's asks brokers for

@@ -234,7 +234,7 @@ async def test_one_of_lethes_controllers_needs_no_rescue(zookeeper_chroot: str) 
         await apply(session, Create(paths.delete_topic("orders"), None))
         ran = await Lethe(cluster.zookeeper_connect)("rescue", "--yes")
         assert ran.code == 1
-        assert "one of Lethe's controllers is at work" in ran.err
+        assert "one of Lethe's controllers is active" in ran.err
         await apply(session, Delete(paths.delete_topic("orders")))
 
 
