@@ -73,10 +73,19 @@ def test_a_stream_that_is_interrupted_gives_the_tables_of_one_run(
 
 
 @pytest.mark.slow
-def test_a_stream_that_is_killed_five_times_gives_the_tables_of_one_run(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param((9,), id="once"),
+        pytest.param((2, 9, AT_THE_END, 3, 14), marks=pytest.mark.long, id="five times"),
+    ],
+)
+def test_a_stream_whose_process_is_killed_gives_the_tables_of_one_run(
+    spark: SparkSession, tmp_path: Path, kills: tuple[int, ...]
+) -> None:
     lake, growing = tmp_path / "lake", Growing(tmp_path)
     command = [sys.executable, "-m", "tests.pipeline.streams", str(lake), str(growing.journal)]
-    for dies_at in (2, 9, AT_THE_END, 3, 14):
+    for dies_at in kills:
         growing.grow()
         done = subprocess.run(
             [*command, str(dies_at)], start_new_session=True, capture_output=True, timeout=1_500, check=False
