@@ -135,13 +135,14 @@ async def rescued(
     """Looks, asks (None: it is agreed to), does what was checked. Raises Refusal for what must not be, NoCluster,
     SessionLost."""
     from cli import rescue_show
-    from cli.rescue_look import look, with_caches, with_similar
+    from cli.rescue_look import look, with_caches, with_configuration, with_similar
     from cli.rescue_plan import Outlook, outlook
-    from cli.rescue_run import carry_out
+    from cli.rescue_run import carry_out, guest_id
 
     seen = await look(session, wish.topics or None, wish.broker_timeout_ms)
     seen = await with_caches(session, seen, wish.topics, wish.broker_timeout_ms)
     seen = await with_similar(session, seen, wish.broker_timeout_ms)
+    seen = await with_configuration(session, seen, guest_id(wish, seen))
     lines = rescue_show.before(seen, even_if_disabled=wish.even_if_disabled)
     answer = rescue_show.plan(seen, even_if_disabled=wish.even_if_disabled, lines=lines)
     data = rescue_show.data_of(seen, even_if_disabled=wish.even_if_disabled, dry_run=False)
@@ -177,6 +178,8 @@ def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook]
         raise Refusal(rescue_show.beyond_command(seen), data=data)
     if seen.is_paused and seen.found:
         raise Refusal(rescue_show.PAUSED, data=data)
+    if (cause := seen.unreadable) is not None:
+        raise Refusal(rescue_show.unreadable(cause), data=data)
     if Outlook.NEEDS_WORD in outlooks:
         where = seen.disabled_in_zookeeper or f"the configuration of brokers {', '.join(map(str, seen.disabled_on))}"
         raise Refusal(

@@ -12,14 +12,16 @@ from adapters.broker_settings import BrokerSettings, ask_settings
 from adapters.topic_admin import ActiveController, NoCluster, active_controller, list_topics
 from adapters.zookeeper.interface import ZooKeeperSession
 from cli.rescue_ghosts import MUTE, Caches, compare
-from cli.rescue_plan import is_without_trace
+from cli.rescue_plan import is_to_be_deleted, is_without_trace
+from protocol.causes import CauseKind
 from protocol.counting import counted, plural
 from protocol.vocabulary import BrokerId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Data, GetData
 from protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
+from survey.causes import Cause
 from survey.evidence import Evidence, Setting, Told
-from survey.examine import asker, examine
+from survey.examine import asker, examine, read_holds
 from survey.explain import Explanation, explain_all
 from survey.similar import similar_names
 from survey.views import Failure
@@ -78,6 +80,12 @@ class Look:
     def is_paused(self) -> bool:
         """Deletions are paused, for Lethe's controllers; Kafka's take no notice of that."""
         return self.evidence.holds.paused is not None
+
+    @property
+    def unreadable(self) -> Cause | None:
+        """Why a controller that takes over could not tell whether topics may be deleted, and would delete none."""
+        causes = (cause for each in self.found for cause in each.causes)
+        return next((cause for cause in causes if cause.kind is CauseKind.CONFIGURATION_UNREAD), None)
 
     @property
     def beyond_command(self) -> tuple[str, ...]:
@@ -148,6 +156,23 @@ async def with_caches(session: ZooKeeperSession, seen: Look, topics: Collection[
     """The same look, and all metadata caches; with topics, what of them concerns these. Raises SessionLost."""
     found = await compare(session, [a for a in seen.evidence.survey.answers if a.failure in MUTE], timeout_ms)
     return replace(seen, caches=found.of(topics) if topics else found)
+
+
+async def with_configuration(session: ZooKeeperSession, seen: Look, guest: BrokerId) -> Look:
+    """The same look, and for each topic that is to be deleted the znode in which a controller with the id `guest`
+    cannot read whether topics may be deleted, if there is one. Kafka's controller does not look there. Raises
+    SessionLost."""
+    unreadable = (await read_holds(session, guest)).unreadable
+    if unreadable is None:
+        return seen
+    cause = Cause(CauseKind.CONFIGURATION_UNREAD, path=unreadable.path, detail=unreadable.why)
+    found = (
+        replace(each, causes=(cause, *(c for c in each.causes if c.kind is not cause.kind)))
+        if is_to_be_deleted(each)
+        else each
+        for each in seen.found
+    )
+    return replace(seen, found=tuple(found))
 
 
 async def with_similar(session: ZooKeeperSession, seen: Look, timeout_ms: int) -> Look:

@@ -57,6 +57,13 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
     return Outlook.WAITS if any(kind in _IN_THE_WAY for kind in kinds) else Outlook.FINISHES
 
 
+def is_to_be_deleted(found: Explanation) -> bool:
+    """Whether the topic is there and marked, or would be but for `delete.topic.enable`."""
+    if found.verdict is Verdict.NOT_MARKED:
+        return any(cause.kind is CauseKind.DISABLED for cause in found.causes)
+    return found.verdict in (Verdict.WAITING, Verdict.IN_PROGRESS)
+
+
 def is_without_trace(found: Explanation) -> bool:
     """Whether nothing of the topic was seen anywhere: it was deleted, or never was."""
     return found.verdict in (Verdict.GONE, Verdict.UNSEEN) and not found.causes

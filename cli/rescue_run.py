@@ -122,12 +122,16 @@ def means_for(wish: Wish, seen: Look) -> Means:
     ibp = InterBrokerProtocol.parse(wish.ibp) if wish.ibp is not None else _protocol(seen)
     listener = wish.listener or next((each.listener for each in seen.settings if each.listener), None) or "PLAINTEXT"
     _demand_listener(seen, listener.upper())
-    known = seen.known_ids
-    if wish.controller_id is not None and wish.controller_id in known:
-        raise Refusal(f"--controller-id {wish.controller_id} is a broker's: choose one that no broker has", Exit.USAGE)
-    number = free_id(known) if wish.controller_id is None else BrokerId(wish.controller_id)
+    number = guest_id(wish, seen)
+    if wish.controller_id is not None and number in seen.known_ids:
+        raise Refusal(f"--controller-id {number} is a broker's: choose one that no broker has", Exit.USAGE)
     digest = os.environ.get(DIGEST_VARIABLE) or None
     return Means(wish.connect, number, ibp, listener.upper(), digest=digest)
+
+
+def guest_id(wish: Wish, seen: Look) -> BrokerId:
+    """The id that control is to be taken under: the one that was asked for, or one that no broker has."""
+    return free_id(seen.known_ids) if wish.controller_id is None else BrokerId(wish.controller_id)
 
 
 def _demand_listener(seen: Look, listener: str) -> None:

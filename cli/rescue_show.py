@@ -16,7 +16,7 @@ from protocol.counting import counted, plural
 from protocol.journal import JsonValue
 from protocol.topic_names import suggestion
 from protocol.vocabulary import BrokerId
-from survey.causes import age_text, sentence, unblock
+from survey.causes import Cause, age_text, sentence, unblock
 from survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
 from survey.explain_json import explanations_to_json
 
@@ -63,6 +63,11 @@ def beyond_command(seen: Look) -> str:
         f"A rescue could not command every broker: {'; '.join(said)}. Lethe speaks PLAINTEXT only, and needs "
         "ClusterAction on the cluster for User:ANONYMOUS."
     )
+
+
+def unreadable(cause: Cause) -> str:
+    """Why a rescue would take control and delete nothing."""
+    return f"A rescue would delete nothing. Every marked topic {sentence(cause, '', 0).strip()}: {unblock(cause, '')}."
 
 
 def causes(each: Explanation, now_ms: int) -> list[str]:
@@ -175,7 +180,7 @@ def ended(
     if control.turns.are_too_many:
         lines.append(f"Control goes on changing hands ({control.turns}): {_FALLING_OVER}.")
     if set_aside:
-        lines.append("Could not be understood, and is for a person to repair or remove:")
+        lines.append("These znodes cannot be understood and were left alone (docs/runbook.md, LetheTopicUnreadable):")
         lines += [f"    {each}" for each in set_aside[:MAX_ROWS]]
     lines += [f"{line[0].upper()}{line[1:]}." for line in left_words(left)]
     data: dict[str, JsonValue] = {

@@ -28,7 +28,10 @@ from protocol.shell_words import for_shell, operand, option
 
 _IF_IT_LASTS: Final = "if it lasts, see what the broker does; the request is repeated by itself"
 
-_REREAD: Final = "repair or remove the znode{path}, then have the controller read it again: lethe controller-resign"
+_MEND: Final = "save a copy of the znode{path}, then repair it, or remove it with all settings in it"
+_THEN_ALL_GO: Final = (
+    "All marked topics are deleted then, unless delete.topic.enable is false, which that znode may have said"
+)
 
 
 class Words(NamedTuple):
@@ -65,12 +68,12 @@ class CauseKind(enum.Enum):
     CONFIGURATION = Words(
         "waits for the brokers' configuration{path} to be readable: the controller cannot tell whether topics may be "
         "deleted, and deletes none{since}{detail}",
-        _REREAD,
+        f"{_MEND}; then have the controller read it again: lethe controller-resign. {_THEN_ALL_GO}",
     )
     CONFIGURATION_UNREAD = Words(
         "may wait for the brokers' configuration{path} to be readable{detail}: a Lethe controller that takes over now "
         "cannot tell whether topics may be deleted, and deletes none",
-        _REREAD,
+        f"{_MEND}; where a Lethe controller leads, have it read it again: lethe controller-resign. {_THEN_ALL_GO}",
     )
     DISABLED = Words(
         "is not deleted because delete.topic.enable is false{place}: a controller drops its marker{since}",

@@ -288,7 +288,11 @@ async def test_a_pause_that_the_controller_holds_itself(zookeeper_chroot: str, w
         await cluster.active_controller()
         lethe = Lethe(cluster.zookeeper_connect)
         said = f"wait for the brokers' configuration {path} to be readable"
-        helps = f"repair or remove the znode {path}, then have the controller read it again: lethe controller-resign"
+        helps = (
+            f"save a copy of the znode {path}, then repair it, or remove it with all settings in it; then have the "
+            "controller read it again: lethe controller-resign. All marked topics are deleted then, unless "
+            "delete.topic.enable is false, which that znode may have said"
+        )
 
         waited = await lethe("topics", "delete", "--topic", "orders", "--wait", "--timeout-ms", "2000")
         assert waited.code == Exit.TIMED_OUT

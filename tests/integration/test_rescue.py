@@ -27,11 +27,12 @@ from protocol.kafka.control import (
 from protocol.topic_plans import TopicPlan
 from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, Present, SetData
+from protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
 from protocol.zookeeper.znodes import (
     ControllerZnode,
     decode_controller,
     decode_controller_epoch,
+    encode_config,
     encode_controller,
     encode_controller_epoch,
     encode_reassignment,
@@ -198,6 +199,33 @@ async def test_only_the_named_topics_are_touched(zookeeper_chroot: str) -> None:
         assert await there_is(session, paths.delete_topic("invoices"))
         assert await there_is(session, paths.topic("invoices"))
         assert len(stored(cluster, "invoices")) == len(stored(cluster, "kept")) == 3
+
+
+async def test_a_configuration_that_cannot_be_read_is_said_before_control_is_taken(zookeeper_chroot: str) -> None:
+    """Kafka's controller, which leads, does not look there: only the rescue's would."""
+    async with asleep(zookeeper_chroot, {"orders": ((1, 2, 3),)}, ["orders"]) as (cluster, session, lethe):
+        path = paths.config_broker_default()
+        await session.ensure_path(path)
+        await apply(session, SetData(path, b"{", ANY_VERSION))
+        dry = await lethe("rescue", "--dry-run", "--json")
+        assert dry.code == 1
+        assert dry.data["outlook"] == {"orders": "waits"}
+        ran = await lethe("rescue", "--yes")
+        assert ran.code == 1
+        assert f"wait for the brokers' configuration {path} to be readable" in ran.err
+        assert f"save a copy of the znode {path}, then repair it" in ran.err
+        assert await controller_of(session) == SLEEPER
+
+        await apply(session, SetData(path, encode_config({"delete.topic.enable": "false"}), ANY_VERSION))
+        kept = await lethe("rescue", "--yes")
+        assert kept.code == 1
+        assert f"delete.topic.enable is false in {path}" in kept.err
+        assert await there_is(session, paths.delete_topic("orders"))
+        assert len(stored(cluster, "orders")) == 3
+
+        await apply(session, Delete(path))
+        assert (await lethe("rescue", "--yes")).code == 0
+        assert stored(cluster, "orders") == []
 
 
 async def test_interrupted_in_the_middle_control_is_handed_back(zookeeper_chroot: str) -> None:

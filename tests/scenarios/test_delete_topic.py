@@ -53,6 +53,24 @@ def test_what_is_written_of_a_deletion_that_the_next_controller_refuses(why: str
     assert [fact.data for fact in world.recorded(FactType.REFUSAL)] == [{"what": DELETING, "why": why}]
 
 
+@pytest.mark.parametrize("config", [None, b'{"version":1,"config":{"delete.topic.enable":"false"}}'])
+def test_what_becomes_of_marked_topics_when_the_configuration_can_be_read_again(config: bytes | None) -> None:
+    """Removed, the znode forbids nothing any more; repaired, it may say that topics stay."""
+    world = with_topic(cluster(), "test", (1, 2, 3))
+    world.crash()
+    path = paths.config_broker_default()
+    world.write(Create(path, b"{"))
+    world.mark("test")
+    world.elect()
+    assert causes(world, "test") == [(None, None, "CONFIGURATION")]
+    world.crash()
+    world.write(Delete(path) if config is None else SetData(path, config, ANY_VERSION))
+    world.elect()
+    assert is_gone(world, "test") is (config is None)
+    assert not world.exists(paths.delete_topic("test"))
+    assert world.exists(paths.topic("test")) is (config is not None)
+
+
 def test_partitions_added_by_hand_to_a_topic_that_is_being_deleted_never_come_to_life() -> None:
     world = with_topic(cluster(), "test", (1, 2, 3))
     world.stop_broker(3)

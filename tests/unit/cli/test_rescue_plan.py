@@ -7,7 +7,7 @@ import pytest
 from adapters.broker_settings import BrokerSettings, common_protocol, newest_understood
 from cli.answer import Exit, Refusal
 from cli.rescue_control import FIRST_ID, free_id
-from cli.rescue_plan import Outlook, Progress, outlook, outlook_counts, to_mark
+from cli.rescue_plan import Outlook, Progress, is_to_be_deleted, outlook, outlook_counts, to_mark
 from protocol.causes import CauseKind
 from protocol.kafka.control import ApiKey
 from protocol.kafka.versions import InterBrokerProtocol, VersionRange
@@ -34,6 +34,7 @@ def waiting(*kinds: CauseKind) -> Explanation:
         (waiting(CauseKind.LOG_DIRECTORY), Outlook.WAITS),
         (waiting(CauseKind.READABLE_ZNODE), Outlook.WAITS),
         (waiting(CauseKind.RESUMPTION), Outlook.WAITS),
+        (waiting(CauseKind.CONTROLLER_LATE, CauseKind.CONFIGURATION_UNREAD), Outlook.WAITS),
         (waiting(CauseKind.DISABLED), Outlook.NEEDS_WORD),
         (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),)), Outlook.NEEDS_WORD),
         (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),)), Outlook.NOT_ASKED_FOR),
@@ -59,6 +60,21 @@ def test_only_what_is_switched_off_is_marked_by_a_rescue() -> None:
     refused = Explanation("paid", Verdict.NOT_MARKED, (Cause(CauseKind.REFUSED),))
     marked = Explanation("old", Verdict.WAITING, (Cause(CauseKind.DISABLED),))
     assert to_mark([off, living, refused, marked, Explanation("none", Verdict.GONE)]) == ("orders",)
+
+
+@pytest.mark.parametrize(
+    "found,expected",
+    [
+        (waiting(CauseKind.CONTROLLER_LATE), True),
+        (Explanation("orders", Verdict.IN_PROGRESS), True),
+        (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),)), True),
+        (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),)), False),
+        (Explanation("orders", Verdict.RECLAIMING), False),
+        (Explanation("orders", Verdict.GONE), False),
+    ],
+)
+def test_what_an_unreadable_configuration_would_keep_from_deletion(found: Explanation, expected: bool) -> None:
+    assert is_to_be_deleted(found) is expected
 
 
 def test_outlooks_are_counted_in_the_order_of_their_hope() -> None:

@@ -41,6 +41,13 @@ def test_every_sentence_is_said_once() -> None:
     assert len({kind.value.sentence for kind in CauseKind}) == len(CauseKind)
 
 
+@pytest.mark.parametrize("kind", [CauseKind.CONFIGURATION, CauseKind.CONFIGURATION_UNREAD], ids=lambda kind: kind.name)
+def test_a_remedy_that_lets_marked_topics_go_says_so(kind: CauseKind) -> None:
+    said = causes.remedy(kind, "orders", path="/p")
+    assert said.startswith("save a copy of the znode /p, then repair it")
+    assert "All marked topics are deleted then, unless delete.topic.enable is false" in said
+
+
 def test_only_what_is_done_has_no_remedy() -> None:
     assert [kind for kind in CauseKind if not kind.value.remedy] == [CauseKind.DONE]
 
