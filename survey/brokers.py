@@ -11,9 +11,6 @@ An error, a refusal and silence are values (`Unseen`), and never the same as an 
     Metadata with another error for a topic       unseen (ERROR)
     nothing in time; the connection breaks        unseen (SILENT; UNREACHABLE)
     a log directory with KAFKA_STORAGE_ERROR      that directory is unseen, the others are seen
-
-A topic that a broker does not know must not be created by the question. Metadata requests say so from version 4 on; an
-older broker is asked for all its topics instead, which creates none.
 """
 
 from __future__ import annotations
@@ -21,13 +18,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, cast
 
 from adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
-from protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, undecided_topics
-from protocol.kafka.connection import highest_common_version
-from protocol.kafka.control import ApiKey
+from adapters.kafka.metadata import ask_metadata
+from protocol.kafka.cached_topics import cached_topics, undecided_topics
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.kafka.framing import ProtocolError
 from protocol.kafka.queries import (
@@ -36,8 +32,6 @@ from protocol.kafka.queries import (
     DescribeLogDirsResponse,
     LogDir,
     LogDirTopic,
-    MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
 )
 from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
@@ -189,16 +183,7 @@ def _failure(error: ClientError | ProtocolError) -> Failure:
 
 
 async def _metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse | Unseen:
-    version = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
-    named = None
-    if topics is not None and version >= FIRST_WITHOUT_CREATION:
-        named = tuple(MetadataRequestTopic(topic) for topic in topics)
-    answer = cast(
-        MetadataResponse,
-        await connection.request(MetadataRequest(named, allow_auto_topic_creation=False), version),
-    )
-    if topics is not None:
-        answer = replace(answer, topics=tuple(topic for topic in answer.topics if topic.name in topics))
+    answer = await ask_metadata(connection, topics)
     for topic in undecided_topics(answer.topics):
         if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # A client that may not describe a topic is told of all topics but this one, unless it names the topic.

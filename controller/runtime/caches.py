@@ -11,16 +11,14 @@ import functools
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, cast
+from typing import Final
 
 from adapters.kafka.client import ClientError, KafkaConnection
+from adapters.kafka.metadata import ask_metadata
 from controller.core.effects import ReadCache
 from controller.core.events import CacheRead
-from protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, undecided_topics
-from protocol.kafka.connection import highest_common_version
-from protocol.kafka.control import ApiKey
+from protocol.kafka.cached_topics import cached_topics, undecided_topics
 from protocol.kafka.framing import ProtocolError
-from protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.vocabulary import Endpoint
 
 ConnectToAsk = Callable[[Endpoint], Awaitable[KafkaConnection]]
@@ -107,17 +105,9 @@ class CacheReader:
 
 
 async def _asked(connection: KafkaConnection, effect: ReadCache) -> CacheRead:
-    """No topic comes into being because it is asked about: a broker whose requests cannot say so is asked for all."""
-    version = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
-    names = effect.topics if version >= FIRST_WITHOUT_CREATION else None
-    named = None if names is None else tuple(MetadataRequestTopic(name) for name in names)
-    request = MetadataRequest(named, allow_auto_topic_creation=False)
-    answer = cast(MetadataResponse, await connection.request(request, version))
+    answer = await ask_metadata(connection, effect.topics)
     if undecided := undecided_topics(answer.topics):
         return CacheRead(
             effect.id, effect.broker, None, f"it does not tell whether it has the topic {undecided[0].name}"
         )
-    shown = cached_topics(answer.topics)
-    if effect.topics is not None:
-        shown = {name: shown[name] for name in effect.topics if name in shown}
-    return CacheRead(effect.id, effect.broker, shown)
+    return CacheRead(effect.id, effect.broker, cached_topics(answer.topics))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.events import ControllerState
+from controller.runtime import declared_brokers as brokers
 from controller.runtime import declared_deletions as deletions
 from controller.runtime.declaring import Kind, Metric
 
@@ -255,98 +256,6 @@ ZOOKEEPER_OPERATIONS: Final = Metric(
     ("operation",),
 )
 
-# --- channels -----------------------------------------------------------------------------------------------------
-
-_MANAGER: Final = "kafka.controller:type=ControllerChannelManager"
-TOTAL_QUEUE_SIZE: Final = Metric(
-    "kafka_controller_controllerchannelmanager_totalqueuesize",
-    Kind.GAUGE,
-    "Requests that wait for brokers, all together",
-    mbean=f"{_MANAGER},name=TotalQueueSize",
-)
-CHANNEL_QUEUE_SIZE: Final = Metric(
-    "kafka_controller_controllerchannelmanager_queuesize",
-    Kind.GAUGE,
-    "Requests that wait for this broker",
-    ("broker_id",),
-    f"{_MANAGER},name=QueueSize,broker-id=N",
-)
-CHANNEL_QUEUE_TIME: Final = Metric(
-    "kafka_controller_controllerchannelmanager_requestrateandqueuetimems",
-    Kind.SUMMARY,
-    "Milliseconds that requests waited before they were first sent",
-    ("broker_id",),
-    f"{_MANAGER},name=RequestRateAndQueueTimeMs,broker-id=N",
-)
-CHANNEL_BACKLOG: Final = Metric(
-    "lethe_broker_channel_backlog_bytes",
-    Kind.GAUGE,
-    "Size of the requests that wait for this broker, as they would be sent; an estimate for those not encoded yet",
-    ("broker_id",),
-)
-CHANNEL_OLDEST: Final = Metric(
-    "lethe_broker_channel_oldest_seconds",
-    Kind.GAUGE,
-    "How long the oldest request has waited or been tried",
-    ("broker_id",),
-)
-CHANNEL_FAILING: Final = Metric(
-    "lethe_broker_channel_failing_seconds",
-    Kind.GAUGE,
-    "How long no request has got through to this registered broker; 0: it answers. Look at its process and listener",
-    ("broker_id",),
-)
-CHANNEL_LATENCY: Final = Metric(
-    "lethe_broker_request_seconds",
-    Kind.HISTOGRAM,
-    "Time from sending a request to its answer, for the attempt that was answered",
-    ("broker_id", "api"),
-)
-CHANNEL_RETRIES: Final = Metric(
-    "lethe_broker_request_retries_total",
-    Kind.COUNTER,
-    "Attempts that failed and were repeated; reasons: unreachable, lost, timeout, garbage",
-    ("broker_id", "reason"),
-)
-
-# --- requests of brokers ------------------------------------------------------------------------------------------
-
-_REQUESTS: Final = "kafka.network:type=RequestMetrics"
-REQUEST_TIME: Final = Metric(
-    "kafka_network_requestmetrics_totaltimems",
-    Kind.SUMMARY,
-    "Milliseconds from taking a broker's request to its answer",
-    ("request",),
-    f"{_REQUESTS},name=TotalTimeMs,request=NAME",
-)
-REQUEST_ERRORS: Final = Metric(
-    "kafka_network_requestmetrics_errorspersec_count",
-    Kind.COUNTER,
-    "Errors in answers to brokers, NONE included; in an AlterPartition's those of its partitions too",
-    ("request", "error"),
-    f"{_REQUESTS},name=ErrorsPerSec,request=NAME,error=NAME",
-)
-LISTENER_CONNECTIONS: Final = Metric(
-    "lethe_controller_listener_connections", Kind.GAUGE, "Connections of brokers and clients"
-)
-RELAY_CONNECTIONS: Final = Metric(
-    "lethe_controller_relay_connections", Kind.GAUGE, "Connections of clients that are passed on to a broker"
-)
-RELAY_REQUESTS: Final = Metric(
-    "lethe_controller_relay_requests_total", Kind.COUNTER, "Requests of clients passed on to brokers"
-)
-RELAY_BYTES_IN: Final = Metric(
-    "lethe_controller_relay_request_bytes_total", Kind.COUNTER, "Bytes passed on from clients to brokers"
-)
-RELAY_BYTES_OUT: Final = Metric(
-    "lethe_controller_relay_answer_bytes_total", Kind.COUNTER, "Bytes passed back from brokers to clients"
-)
-RELAY_FAILURES: Final = Metric(
-    "lethe_controller_relay_failures_total",
-    Kind.COUNTER,
-    "Connections of clients closed because no broker could be reached, or theirs was lost",
-)
-
 # --- journal ------------------------------------------------------------------------------------------------------
 
 JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", Kind.COUNTER, "Facts written to the journal")
@@ -395,30 +304,7 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
             ZOOKEEPER_OPERATIONS,
         ),
     ),
-    (
-        "Channels to brokers",
-        "The series of a broker go when its channel is closed.",
-        (
-            TOTAL_QUEUE_SIZE,
-            CHANNEL_QUEUE_SIZE,
-            CHANNEL_QUEUE_TIME,
-            CHANNEL_BACKLOG,
-            CHANNEL_OLDEST,
-            CHANNEL_FAILING,
-            CHANNEL_LATENCY,
-            CHANNEL_RETRIES,
-        ),
-    ),
-    (
-        "Requests of brokers",
-        "Where `listeners` is set. `request` is one of ControlledShutdown, AlterPartition, AllocateProducerIds.",
-        (REQUEST_TIME, REQUEST_ERRORS, LISTENER_CONNECTIONS),
-    ),
-    (
-        "Clients passed on to brokers",
-        "Where `listeners` is set.",
-        (RELAY_CONNECTIONS, RELAY_REQUESTS, RELAY_BYTES_IN, RELAY_BYTES_OUT, RELAY_FAILURES),
-    ),
+    *brokers.GROUPS,
     (
         "Journal",
         "",

@@ -25,7 +25,7 @@ from controller.core.events import ControllerState
 from controller.core.gauges import Gauges
 from controller.core.power_view import CAUSES, PowerView
 from controller.core.transitions import ReplicaState
-from controller.runtime import declared, declared_deletions
+from controller.runtime import declared, declared_brokers, declared_deletions
 from controller.runtime.families import histograms, labelled, single, summaries, values
 from controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
 from protocol.journal import Fact, FactType
@@ -263,16 +263,16 @@ class ControllerMetrics:
             yield from _channels(list(sources.channels()))
         if sources.listener is not None:
             listener = sources.listener()
-            yield single(declared.LISTENER_CONNECTIONS, listener.connections)
-            yield single(declared.RELAY_CONNECTIONS, listener.relayed)
-            yield single(declared.RELAY_REQUESTS, listener.counts.requests)
-            yield single(declared.RELAY_BYTES_IN, listener.counts.bytes_in)
-            yield single(declared.RELAY_BYTES_OUT, listener.counts.bytes_out)
-            yield single(declared.RELAY_FAILURES, listener.counts.failures)
-            yield summaries(declared.REQUEST_TIME, labelled("request", self._requests_ms))
+            yield single(declared_brokers.LISTENER_CONNECTIONS, listener.connections)
+            yield single(declared_brokers.RELAY_CONNECTIONS, listener.relayed)
+            yield single(declared_brokers.RELAY_REQUESTS, listener.counts.requests)
+            yield single(declared_brokers.RELAY_BYTES_IN, listener.counts.bytes_in)
+            yield single(declared_brokers.RELAY_BYTES_OUT, listener.counts.bytes_out)
+            yield single(declared_brokers.RELAY_FAILURES, listener.counts.failures)
+            yield summaries(declared_brokers.REQUEST_TIME, labelled("request", self._requests_ms))
             errors = self._request_errors.items()
             rows = [({"request": request, "error": error}, count) for (request, error), count in errors]
-            yield values(declared.REQUEST_ERRORS, rows)
+            yield values(declared_brokers.REQUEST_ERRORS, rows)
         if sources.journal is not None:
             journal = sources.journal()
             yield single(declared.JOURNAL_LINES, journal.written)
@@ -347,17 +347,19 @@ def _power(view: PowerView) -> Iterator[Family]:
 
 def _channels(channels: list[ChannelView]) -> Iterator[Family]:
     by_broker = [({"broker_id": str(channel.broker)}, channel) for channel in channels]
-    yield single(declared.TOTAL_QUEUE_SIZE, sum(channel.counts.queue_size for channel in channels))
-    yield values(declared.CHANNEL_QUEUE_SIZE, [(labels, each.counts.queue_size) for labels, each in by_broker])
-    yield summaries(declared.CHANNEL_QUEUE_TIME, [(labels, each.counts.queue_time_ms) for labels, each in by_broker])
-    yield values(declared.CHANNEL_BACKLOG, [(labels, each.counts.backlog_bytes) for labels, each in by_broker])
-    yield values(declared.CHANNEL_OLDEST, [(labels, each.oldest_s) for labels, each in by_broker])
-    yield values(declared.CHANNEL_FAILING, [(labels, each.failing_s) for labels, each in by_broker])
+    yield single(declared_brokers.TOTAL_QUEUE_SIZE, sum(channel.counts.queue_size for channel in channels))
+    yield values(declared_brokers.CHANNEL_QUEUE_SIZE, [(labels, each.counts.queue_size) for labels, each in by_broker])
+    yield summaries(
+        declared_brokers.CHANNEL_QUEUE_TIME, [(labels, each.counts.queue_time_ms) for labels, each in by_broker]
+    )
+    yield values(declared_brokers.CHANNEL_BACKLOG, [(labels, each.counts.backlog_bytes) for labels, each in by_broker])
+    yield values(declared_brokers.CHANNEL_OLDEST, [(labels, each.oldest_s) for labels, each in by_broker])
+    yield values(declared_brokers.CHANNEL_FAILING, [(labels, each.failing_s) for labels, each in by_broker])
     yield histograms(
-        declared.CHANNEL_LATENCY,
+        declared_brokers.CHANNEL_LATENCY,
         [({**labels, "api": api}, row) for labels, each in by_broker for api, row in each.counts.latency.items()],
     )
     yield values(
-        declared.CHANNEL_RETRIES,
+        declared_brokers.CHANNEL_RETRIES,
         [({**labels, "reason": why}, row) for labels, each in by_broker for why, row in each.counts.retries.items()],
     )
