@@ -22,14 +22,14 @@ from cli.options import AsJson, ZooKeeper
 from cli.render import note
 from cli.running import finish
 from cli.zookeeper_access import with_session
-from controller.core.context import LeftBehind
-from controller.runtime.left_behind import as_json, left_words, waiting_words
+from controller.core.context import NOTHING_LEFT, LeftBehind
+from controller.runtime.left_behind import as_json, from_json, left_words, waiting_words
 from protocol.journal import JsonValue
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Check, Data, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
 from protocol.zookeeper.znodes import decode_controller_epoch
-from survey.evidence import Owing
+from survey.evidence import Owing, Told
 
 POLL_MS = 50
 ASK_TIMEOUT_MS = 2_000
@@ -86,8 +86,14 @@ async def resignation(
 class _Unconfirmed:
     """What brokers had not confirmed when the tenure was ended; `unseen` says why the controller did not tell that."""
 
-    owed: tuple[Owing, ...] = ()
+    left: LeftBehind = NOTHING_LEFT
     unseen: str | None = None
+
+    def under(self, successor: ActiveController | None) -> LeftBehind:
+        """What is left with this controller. One of Lethe's compares every metadata cache with ZooKeeper itself."""
+        if successor is None or successor.znode.admin is None:
+            return self.left
+        return self.left._replace(ghosts={}, missed={})
 
 
 async def _unconfirmed(before: ActiveController, *, grace_ms: int, poll_ms: int) -> _Unconfirmed:
@@ -97,28 +103,31 @@ async def _unconfirmed(before: ActiveController, *, grace_ms: int, poll_ms: int)
     if url is None:
         return _Unconfirmed()
     deadline = time.monotonic() + grace_ms / 1000
-    first, problem = await _owed_now(url)
-    if first is None and grace_ms:
-        note(f"asking controller {before.znode.broker_id} again for up to {grace_ms / 1000:g} s: {problem}")
-    while first is None and time.monotonic() < deadline:
+    told = await asked(url, None, ASK_TIMEOUT_MS)
+    if told.owed is None and grace_ms:
+        note(f"asking controller {before.znode.broker_id} again for up to {grace_ms / 1000:g} s: {_problem(told, url)}")
+    while told.owed is None and time.monotonic() < deadline:
         await asyncio.sleep(poll_ms / 1000)
-        first, problem = await _owed_now(url)
-    if first is None:
-        return _Unconfirmed(unseen=problem)
-    owed = first
+        told = await asked(url, None, ASK_TIMEOUT_MS)
+    if told.owed is None:
+        return _Unconfirmed(unseen=_problem(told, url))
+    first = owed = told.owed
     if owed and grace_ms:
         note(waiting_words(_left(owed), grace_ms))
     while owed and time.monotonic() < deadline:
         await asyncio.sleep(poll_ms / 1000)
-        now, _ = await _owed_now(url)
-        owed = owed if now is None else _of_those(first, now)
-    return _Unconfirmed(owed)
+        now = await asked(url, None, ASK_TIMEOUT_MS)
+        if now.owed is not None:
+            told, owed = now, _of_those(first, now.owed)
+    # The controller waits for no broker that is not registered, and what these owe is no less owed.
+    registered = {owing.broker for owing in told.owed or ()}
+    unproven = from_json(told.unproven)
+    away = {broker: names for broker, names in unproven.gone.items() if broker not in registered}
+    return _Unconfirmed(unproven._replace(gone={**_left(owed).gone, **away}))
 
 
-async def _owed_now(url: str) -> tuple[tuple[Owing, ...] | None, str]:
-    """What the controller says is owed; None and why where it does not say."""
-    told = await asked(url, None, ASK_TIMEOUT_MS)
-    return told.owed, told.problem or f"the answer of {url} does not say what brokers owe"
+def _problem(told: Told, url: str) -> str:
+    return told.problem or f"the answer of {url} does not say what brokers owe"
 
 
 def _of_those(first: tuple[Owing, ...], now: tuple[Owing, ...]) -> tuple[Owing, ...]:
@@ -127,7 +136,7 @@ def _of_those(first: tuple[Owing, ...], now: tuple[Owing, ...]) -> tuple[Owing, 
 
 
 def _left(owed: tuple[Owing, ...]) -> LeftBehind:
-    return LeftBehind({BrokerId(owing.broker): owing.topics for owing in owed}, {})
+    return NOTHING_LEFT._replace(gone={BrokerId(owing.broker): owing.topics for owing in owed})
 
 
 async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
@@ -156,11 +165,11 @@ def _answer(before: ActiveController, epoch: int, after: ActiveController | None
     body: dict[str, JsonValue] = {
         "resigned": {"controller": ended, "epoch": epoch},
         "successor": None if after is None else after.znode.broker_id,
-        "unconfirmed": as_json(_left(found.owed)) if found.unseen is None else None,
+        "unconfirmed": as_json(found.under(after)) if found.unseen is None else None,
         "unseen": found.unseen,
     }
     line = f"Controller {ended} has resigned (epoch {epoch})."
-    left = tuple(f"{words[0].upper()}{words[1:]}." for words in left_words(_left(found.owed)))
+    left = tuple(f"{words[0].upper()}{words[1:]}." for words in left_words(found.under(after)))
     if found.unseen is not None:
         left = (_unseen_words(found.unseen),)
     if after is None:

@@ -53,6 +53,7 @@ def told(document: object) -> Told:
         Refused(_number(refused.get("at_ms")), _text(refused.get("why"))) if isinstance(refused, Mapping) else None,
         _number(document.get("not_shown")) or 0,
         _owed(document.get("owed")),
+        document.get("unproven"),
         _pauses(document.get("pauses")),
     )
 

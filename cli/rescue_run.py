@@ -104,7 +104,8 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
         even_if_disabled=wish.even_if_disabled,
         interrupted=course.interrupted,
         timed_out=course.timed_out,
-        left=NOTHING_LEFT if course.guest is None else course.guest.left_behind,
+        # What caches were seen to have is in `caches`.
+        left=NOTHING_LEFT if course.guest is None else course.guest.left_behind._replace(ghosts={}),
         caches=caches.of(wish.topics) if wish.topics else caches,
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from protocol.causes import CauseKind
+from protocol.journal import JsonValue
 from protocol.zookeeper.znodes import DeletionsPaused
 from survey.views import Survey
 
@@ -108,6 +109,8 @@ class Told:
     """Marked topics of which it says nothing."""
     owed: tuple[Owing, ...] | None = None
     """None where it does not say."""
+    unproven: JsonValue = None
+    """Deleted topics that caches may still show, as the controller writes it; None where it does not say."""
     pauses: tuple[ToldPause, ...] = ()
     """Everything that has to end before it deletes anything."""
     problem: str | None = None

@@ -63,5 +63,8 @@ class CacheComparison:
     """Seen in a cache, and not yet seen to be gone from it."""
     unseen: dict[BrokerId, str] = field(default_factory=dict)
     """Registered brokers whose cache has not been seen whole in this incarnation, and why."""
+    missed: dict[BrokerId, dict[str, None]] = field(default_factory=dict)
+    """Brokers whose session ended during this tenure: topics whose znodes went while they were not registered, and the
+    ghosts that their caches showed. Kept until the cache is seen whole, since the process may have lived on."""
     cured: list[tuple[BrokerId, Ghost]] = field(default_factory=list)
     """The latest ghosts that a cache has lost since it was told to, oldest first."""

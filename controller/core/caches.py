@@ -38,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from controller.core import missed
 from controller.core.agenda import Stand
 from controller.core.agenda_requests import GhostsChecked
 from controller.core.cache_memory import Due, Ghost, Reading, Told
@@ -138,6 +139,8 @@ def was_read(turn: Turn, event: CacheRead) -> None:
     else:
         _note_gone(turn, reading, event.topics)
         suspects = _suspects(context, event.topics)
+        if reading.due.topics is not None:
+            missed.settle(context, reading, suspects)
         if reading.due.topics is None:
             rest_ms = min(MAX_REST_MS, context.config.cache_look_rest * (turn.now_ms - reading.asked_at_ms))
             _look_is_over(turn, reading, event.topics, suspects)
@@ -165,6 +168,7 @@ def _look_is_over(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic]
         )
     else:
         caches.unseen.pop(broker, None)
+        missed.settle(turn.context, reading, suspects)
     if suspects:
         names = tuple(suspects[:MAX_NAMED])
         caches.due[broker] = Due(names, turn.context.last_request_id, turn.now_ms, reading.due.attempts)
@@ -343,6 +347,7 @@ def answered(turn: Turn, event: UpdateMetadataAnswered) -> None:
 def forget(turn: Turn, broker: BrokerId) -> None:
     """The incarnation is gone, and what was seen of its cache with it."""
     caches = turn.context.caches
+    missed.note(turn.context, broker, caches.ghosts.get(broker, ()))
     for memory in (caches.due, caches.told, caches.ghosts, caches.unseen):
         memory.pop(broker, None)
     if caches.reading is not None and caches.reading.broker == broker:

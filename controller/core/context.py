@@ -113,19 +113,25 @@ class Leaving(NamedTuple):
 
 
 class LeftBehind(NamedTuple):
-    """Tombstones that brokers had not answered when control was given up for good. By broker, the topics."""
+    """What brokers' metadata caches may still show of deleted topics when control is given up for good. By broker, the
+    topics. `gone` and `marked`: tombstones that the broker has not answered."""
 
     gone: Mapping[BrokerId, tuple[str, ...]]
     """Their znodes are gone: no later controller can know of them from ZooKeeper."""
     marked: Mapping[BrokerId, tuple[str, ...]]
     """They are marked: the next controller is to go on with them."""
+    ghosts: Mapping[BrokerId, tuple[str, ...]]
+    """The cache of this registered broker was seen to have them, and ZooKeeper has not."""
+    missed: Mapping[BrokerId, tuple[str, ...]]
+    """They were deleted, or found to be ghosts, before or while the broker was not registered; its cache has not been
+    seen since."""
 
     @property
     def is_nothing(self) -> bool:
-        return not self.gone and not self.marked
+        return not any(self)
 
 
-NOTHING_LEFT: Final = LeftBehind({}, {})
+NOTHING_LEFT: Final = LeftBehind({}, {}, {}, {})
 
 
 class Awaited(NamedTuple):

@@ -14,7 +14,7 @@ deletion, and lets no topic's znodes go while a broker owes its tombstone.
 from __future__ import annotations
 
 from controller.core.agenda import GiveUp
-from controller.core.context import Context, Leaving, LeftBehind
+from controller.core.context import NOTHING_LEFT, Context, Leaving, LeftBehind
 from controller.core.effects import LeaveAnyway
 from controller.core.turn import Turn
 from protocol.vocabulary import BrokerId
@@ -60,11 +60,30 @@ def _is_settled(context: Context, leaving: Leaving) -> bool:
     return True
 
 
-def left_behind(context: Context) -> LeftBehind:
-    """What brokers have not answered, as of now."""
+def unproven(context: Context) -> LeftBehind:
+    """The same as `left_behind`, without the topics that are still marked: what no later controller can know."""
     gone = {broker: tuple(debtor.topics) for broker, debtor in context.owed.items()}
+    ghosts = {broker: tuple(found) for broker, found in context.caches.ghosts.items() if found}
+    missed: dict[BrokerId, tuple[str, ...]] = {}
+    for broker, names in context.caches.missed.items():
+        said = {*gone.get(broker, ()), *ghosts.get(broker, ())}
+        left = tuple(name for name in names if name not in said)
+        if left:
+            missed[broker] = left
+    return LeftBehind(gone, {}, ghosts, missed)
+
+
+def awaited(context: Context) -> LeftBehind:
+    """What registered brokers have yet to answer, as of now."""
+    left = left_behind(context)
+    gone = {broker: names for broker, names in left.gone.items() if broker in context.brokers}
+    return NOTHING_LEFT._replace(gone=gone, marked=left.marked)
+
+
+def left_behind(context: Context) -> LeftBehind:
+    """What brokers have not answered, and what their caches may show, as of now."""
     marked: dict[BrokerId, list[str]] = {}
     for name, deletion in context.deletions.items():
         for broker in deletion.owing_tombstone:
             marked.setdefault(broker, []).append(name)
-    return LeftBehind(gone, {broker: tuple(names) for broker, names in marked.items()})
+    return unproven(context)._replace(marked={broker: tuple(names) for broker, names in marked.items()})

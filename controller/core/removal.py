@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from controller.core import owed
+from controller.core import missed, owed
 from controller.core.agenda_deletion import RemoveTopics, SearchTopicTrees, TopicsRemoved, TopicTree, TopicTreesSearched
 from controller.core.context import Context
 from controller.core.deletion import phase, retry_later
@@ -111,6 +111,7 @@ def _finish(turn: Turn, name: str) -> None:
     phase(turn, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms, **shown)
     phase(turn, name, "done", since_ms=deletion.queued_at_ms, **shown)
     remove_topic(turn.context, name)
+    missed.note_removed(turn.context, name)
 
 
 # --- znodes, as they really are -----------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from adapters.zookeeper.session import open_session
 from controller.core.context import NOTHING_LEFT, Context, LeftBehind
 from controller.core.controller import after_fault, step
 from controller.core.events import ResignationRequested, SessionLost
-from controller.core.leaving import left_behind
+from controller.core.leaving import awaited, left_behind
 from controller.runtime.admin import AdminPages
 from controller.runtime.blockers import log_blockers
 from controller.runtime.board.board import Board, BoardMemory
@@ -91,7 +91,7 @@ class ExitCode(enum.IntEnum):
     """It could not go on; the log says why."""
     CANNOT_START = 2
     LEFT_BEHIND = 4
-    """It was asked to stop, and brokers owed answers to tombstones when it gave control up; the log names them."""
+    """It was asked to stop, and brokers' metadata caches may still show deleted topics; the log names them."""
 
 
 def reachable_url(http: HttpServer) -> str:
@@ -155,7 +155,7 @@ class ControllerApp:
 
     @property
     def left_behind(self) -> LeftBehind:
-        """What brokers had not answered when it gave control up because it was asked to stop."""
+        """Deleted topics that brokers' caches may have shown when it gave control up because it was asked to stop."""
         return NOTHING_LEFT if self._loop is None else self._loop.context.left_behind
 
     def stop(self, reason: str) -> None:
@@ -286,7 +286,7 @@ class ControllerApp:
                     if loop.context.leaving is not None and not is_waiting:
                         is_waiting = True
                         logger.warning(
-                            "%s; a second signal ends this at once", waiting_words(left_behind(loop.context), grace_ms)
+                            "%s; a second signal ends this at once", waiting_words(awaited(loop.context), grace_ms)
                         )
                     await loop.changed()
         except TimeoutError:

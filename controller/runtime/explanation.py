@@ -8,6 +8,7 @@
                                         {"cause": "RESUMPTION", "meaning": "...", "since_ms": ..., "reason": "...",
                                          "path": "/lethe/deletions_paused", "unblock": "..."}
      "owed": [...],                     brokers that have not answered the tombstones of topics whose znodes are gone
+     "unproven": {...},                 deleted topics that caches may still show, as `left_behind` writes them
      "topics": [...], "not_shown": 0}   marked topics that are left out; those that are held come first, then the oldest
 
     a broker that owes; of a topic that is gone, its document names the brokers that owe its tombstone
@@ -42,11 +43,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from controller.core.context import Context
+from controller.core.context import Context, LeftBehind
 from controller.core.deletion_memory import Deletion, Pause
+from controller.core.leaving import unproven
 from controller.core.pausing import pauses
 from controller.core.waiting import Wait, all_rows, marked_since_ms, marked_topics
 from controller.runtime.brokers import ChannelProblem
+from controller.runtime.left_behind import as_json
 from protocol import causes
 from protocol.causes import CauseKind
 from protocol.counting import counted
@@ -85,9 +88,15 @@ def explain_all(
     return {
         **_head(context, now_ms),
         "owed": _owed(context, problems, now_ms),
+        "unproven": as_json(_first(unproven(context))),
         "topics": shown,
         "not_shown": len(marked) - len(shown),
     }
+
+
+def _first(left: LeftBehind) -> LeftBehind:
+    """With so many names of each broker as a document may have."""
+    return LeftBehind(*({broker: names[:MAX_OWED_NAMES] for broker, names in by_broker.items()} for by_broker in left))
 
 
 def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue] | None:

@@ -1,4 +1,4 @@
-"""What a controller that stops says of tombstones that brokers have not answered. Pure."""
+"""What a controller that stops says of deleted topics that brokers' metadata caches may still show. Pure."""
 
 from __future__ import annotations
 
@@ -37,6 +37,17 @@ def left_words(left: LeftBehind) -> Iterator[str]:
             "still marked for deletion, so the next controller goes on with them; where that is one of Kafka's, look "
             "with lethe survey afterwards"
         )
+    for broker, names in left.ghosts.items():
+        yield (
+            f"the metadata cache of broker {broker} still shows {_names(names)}. These topics are not in ZooKeeper, so "
+            "no controller of Kafka's has them dropped; lethe rescue or a restart of the broker cures that"
+        )
+    for broker, names in left.missed.items():
+        yield (
+            f"it is unknown whether the metadata cache of broker {broker} still shows {_names(names)}. They are "
+            "gone from ZooKeeper, and the cache has not been seen since the broker's session ended. If its process is "
+            "alive, look with lethe survey when it is registered again: lethe rescue or its restart cures that"
+        )
 
 
 def _brokers(ids: Sequence[BrokerId]) -> str:
@@ -50,8 +61,28 @@ def _names(names: Sequence[str]) -> str:
 
 def as_json(left: LeftBehind) -> dict[str, JsonValue]:
     """The same for scripts."""
-    return {"gone": _listed(left.gone), "marked": _listed(left.marked)}
+    return {
+        "gone": _listed(left.gone),
+        "marked": _listed(left.marked),
+        "ghosts": _listed(left.ghosts),
+        "missed": _listed(left.missed),
+    }
 
 
 def _listed(by_broker: Mapping[BrokerId, Sequence[str]]) -> list[JsonValue]:
     return [{"broker": broker, "topics": [*names]} for broker, names in by_broker.items()]
+
+
+def from_json(document: object) -> LeftBehind:
+    """What `as_json` wrote, read tolerantly: another release may write more, or less."""
+    found = document if isinstance(document, Mapping) else {}
+    return LeftBehind(*(_read(found.get(field)) for field in LeftBehind._fields))
+
+
+def _read(listed: object) -> dict[BrokerId, tuple[str, ...]]:
+    rows = [row for row in (listed if isinstance(listed, list) else []) if isinstance(row, Mapping)]
+    return {
+        BrokerId(row["broker"]): tuple(name for name in row["topics"] if isinstance(name, str))
+        for row in rows
+        if isinstance(row.get("broker"), int) and isinstance(row.get("topics"), list)
+    }

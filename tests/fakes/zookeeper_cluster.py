@@ -21,11 +21,10 @@ async def prepare(session: ZooKeeperSession, racks: Mapping[int, str | None]) ->
         await apply(session, Create(paths.broker_id(number), encode_broker(broker, timestamp_ms=0), ephemeral=True))
 
 
-async def elect(session: ZooKeeperSession, broker: int) -> None:
-    """Makes this session the active controller, under that broker id."""
-    await apply(
-        session, Create(paths.CONTROLLER, encode_controller(ControllerZnode(BrokerId(broker), 7)), ephemeral=True)
-    )
+async def elect(session: ZooKeeperSession, broker: int, *, admin: str | None = None) -> None:
+    """Makes this session the active controller, under that broker id; with an HTTP port it is one of Lethe's."""
+    znode = ControllerZnode(BrokerId(broker), 7, admin=admin)
+    await apply(session, Create(paths.CONTROLLER, encode_controller(znode), ephemeral=True))
 
 
 async def bring_online(session: ZooKeeperSession, topic: str, leaders: Mapping[int, tuple[int, ...]]) -> None:

@@ -151,6 +151,6 @@ async def test_resigning(lethe: Lethe, session: ZooKeeperSession) -> None:
     assert alone.data == {
         "resigned": {"controller": 2, "epoch": 3},
         "successor": None,
-        "unconfirmed": {"gone": [], "marked": []},
+        "unconfirmed": {"gone": [], "marked": [], "ghosts": [], "missed": []},
         "unseen": None,
     }

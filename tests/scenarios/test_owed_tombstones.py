@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.context import Role
+from controller.core.context import NOTHING_LEFT, Role
 from controller.core.effects import Send
 from controller.core.events import Answer, ResignationRequested, UpdateMetadataAnswered
+from controller.core.leaving import left_behind
 from protocol.journal import FactType
 from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from protocol.kafka.errors import ErrorCode
@@ -19,6 +20,8 @@ from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, role, text, with_topic
 
 LIMIT_MS = 60_000
+GROUP_METADATA = "__consumer_offsets"
+"""A ghost of this name is shown and stays: Kafka makes the topic anew where a broker lacks it."""
 
 
 def world_with(*brokers: int, limit_ms: int = LIMIT_MS) -> OneController:
@@ -386,4 +389,46 @@ def test_a_broker_that_goes_is_not_waited_for() -> None:
     world.stop_broker(4)
     world.run()
     assert world.context.role is Role.RETIRED
-    assert world.context.left_behind.is_nothing
+    left = world.context.left_behind
+    assert left == NOTHING_LEFT._replace(missed={BrokerId(4): ("orders",)}), (
+        "its process may live on: nobody has seen its cache"
+    )
+
+
+def test_what_a_broker_owes_stays_owed_when_its_session_ends() -> None:
+    world = delete_without_answer_of_4()
+    world.advance(LIMIT_MS)
+    world.stop_broker(4)
+    world.run()
+    leave(world)
+    assert world.context.role is Role.RETIRED, "a broker that is away answers nothing"
+    assert world.context.left_behind == NOTHING_LEFT._replace(gone={BrokerId(4): ("orders",)})
+
+
+def test_topics_that_go_while_a_broker_is_away_are_missed_by_it_until_its_cache_is_seen() -> None:
+    world = with_topic(world_with(1, 2, 3, 4), "orders", (1, 2))
+    world.stop_broker(4)
+    world.run()
+    world.mark("orders")
+    world.run()
+    assert is_gone(world, "orders")
+    assert left_behind(world.context) == NOTHING_LEFT._replace(missed={BrokerId(4): ("orders",)})
+    world.start_broker(4)
+    world.run()
+    for _ in range(30):
+        world.advance(1_000)
+    assert left_behind(world.context).is_nothing, "its cache was seen, and cured of the topic"
+
+
+def test_a_ghost_of_a_broker_whose_session_ends_is_not_forgotten() -> None:
+    world = with_topic(world_with(1, 2, 3), "orders", (1, 2))
+    world.advance(60_000)
+    world.cache(2).plant(GROUP_METADATA, 0)
+    world.crash()
+    world.elect()
+    for _ in range(30):
+        world.advance(1_000)
+    assert left_behind(world.context).ghosts == {BrokerId(2): (GROUP_METADATA,)}
+    world.stop_broker(2)
+    world.run()
+    assert left_behind(world.context) == NOTHING_LEFT._replace(missed={BrokerId(2): (GROUP_METADATA,)})

@@ -18,7 +18,7 @@ from protocol.zookeeper.znodes import ControllerZnode, encode_controller
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, elect
 
-NOTHING: dict[str, list[object]] = {"gone": [], "marked": []}
+NOTHING: dict[str, list[object]] = {"gone": [], "marked": [], "ghosts": [], "missed": []}
 TOLD = {"unconfirmed": NOTHING, "unseen": None}
 
 
@@ -116,8 +116,8 @@ async def port(*answers: bytes | None) -> AsyncIterator[str]:
         await server.wait_closed()
 
 
-async def resigned(session: FakeSession, url: str, grace_ms: int) -> Answer:
-    """Controller 1, whose HTTP port is there, is made to resign; 2 comes after."""
+async def resigned(session: FakeSession, url: str, grace_ms: int, *, successor_admin: str | None = None) -> Answer:
+    """Controller 1, whose HTTP port is there, is made to resign; 2 comes after, of Kafka or (with a port) of Lethe."""
     await apply(session, Create(paths.CONTROLLER_EPOCH, b"7"))
     znode = ControllerZnode(BrokerId(1), 7, admin=url)
     await apply(session, Create(paths.CONTROLLER, encode_controller(znode), ephemeral=True))
@@ -125,7 +125,7 @@ async def resigned(session: FakeSession, url: str, grace_ms: int) -> Answer:
     async def succeed() -> None:
         while await active_controller(session) is not None:
             await asyncio.sleep(0.001)
-        await elect(session, 2)
+        await elect(session, 2, admin=successor_admin)
 
     answer, _ = await asyncio.gather(resignation(session, timeout_ms=60_000, poll_ms=1, grace_ms=grace_ms), succeed())
     return answer
@@ -179,5 +179,27 @@ async def test_a_controller_that_falls_silent_has_said_what_is_owed(session: Fak
         answer = await resigned(session, url, 20)
     assert answer.exit is Exit.NO
     assert isinstance(answer.data, dict)
-    assert answer.data["unconfirmed"] == {"gone": [{"broker": 3, "topics": ["orders"]}], "marked": []}
+    assert answer.data["unconfirmed"] == NOTHING | {"gone": [{"broker": 3, "topics": ["orders"]}]}
     assert "Broker 3 has not confirmed that its metadata cache has dropped 1 topic (orders)" in answer.lines[2]
+
+
+MISSED_BY_4 = (
+    b'{"owed": [], "topics": [], "unproven": {"gone": [{"broker": 5, "topics": ["paid"]}],'
+    b' "ghosts": [{"broker": 2, "topics": ["old"]}], "missed": [{"broker": 4, "topics": ["orders"]}]}}'
+)
+
+
+async def test_what_brokers_that_are_away_may_still_show_is_said(session: FakeSession) -> None:
+    async with port(MISSED_BY_4) as url:
+        answer = await resigned(session, url, 0)
+    assert answer.exit is Exit.NO
+    owed, ghost, missed = answer.lines[2:]
+    assert owed.startswith("Broker 5 has not confirmed that its metadata cache has dropped 1 topic (paid)")
+    assert ghost.startswith("The metadata cache of broker 2 still shows 1 topic (old)")
+    assert missed.startswith("It is unknown whether the metadata cache of broker 4 still shows 1 topic (orders)")
+
+
+async def test_a_successor_of_lethe_looks_at_the_caches_itself(session: FakeSession) -> None:
+    async with port(MISSED_BY_4) as url:
+        answer = await resigned(session, url, 0, successor_admin="http://127.0.0.1:1")
+    assert [line.split(" has not")[0] for line in answer.lines[2:]] == ["Broker 5"]
