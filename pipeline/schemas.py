@@ -169,7 +169,11 @@ DELETION_SPANS: Final = _table(
     *_SPAN,
     ("partitions", NUMBER, "how many"),
     ("replicas", NUMBER, "how many"),
-    ("marked_at", INSTANT, "when a controller first saw the mark; null where that line is missing"),
+    (
+        "marked_at",
+        INSTANT,
+        "when ZooKeeper made the marker (earlier releases: when a controller first saw it); null where nothing says so",
+    ),
     ("queued_at", INSTANT, "when it was first queued"),
     ("started_at", INSTANT, "when it was first started"),
     ("tombstoned_at", INSTANT, "when the brokers were first told that it goes"),

@@ -44,13 +44,14 @@ _BY_STATE: Final = {
 
 def phase_lines(events: DataFrame) -> DataFrame:
     """lethe.deletion-phase, and the lethe.refusal of a deletion, as the phase in which one ended that was going on:
-    topic, id_key, at, source, seq, id, controller, phase, partitions, replicas, held_by, is_refusal."""
+    topic, id_key, at, source, seq, id, controller, phase, partitions, replicas, held_by, marked_at (when the marker was
+    made, never later than the line; null where it does not say), is_refusal."""
     is_refusal = F.col("type") == "refusal"
     outcome = F.coalesce(*(F.when(F.col("said.why") == why, phase) for why, phase in REFUSED_AS.items()))
     refused_as = F.when(F.col("said.what") == DELETING, outcome)
     lines = events.where((F.col("type") == "deletion-phase") | are_refused_deletions())
     return (
-        _parsed(lines, "phase", "topic_id", "partitions", "replicas", "held_by", "what", "why")
+        _parsed(lines, "phase", "topic_id", "partitions", "replicas", "held_by", "marked_at_ms", "what", "why")
         .select(
             _topic().alias("topic"),
             _id_key(),
@@ -63,6 +64,7 @@ def phase_lines(events: DataFrame) -> DataFrame:
             F.col("said.partitions").try_cast("int").alias("partitions"),
             F.col("said.replicas").try_cast("int").alias("replicas"),
             F.col("said.held_by").alias("held_by"),
+            _marked_at().alias("marked_at"),
             is_refusal.alias("is_refusal"),
         )
         .where("topic is not null and phase is not null and at is not null")
@@ -202,6 +204,11 @@ def _up_to(most: int, name: str) -> Column:
     """A whole number from 0 on; null beyond `most`."""
     number = F.col(f"said.{name}").try_cast("long")
     return F.when(number.between(0, most), number)
+
+
+def _marked_at() -> Column:
+    """ZooKeeper's clock may be ahead of the writer's."""
+    return F.least(F.timestamp_millis(_up_to(LONGEST_MS, "marked_at_ms")), F.col("time"))
 
 
 def _seq() -> Column:

@@ -20,6 +20,10 @@ was marked before. Whether or not it is, a name has one topic, and when that was
 Its deletion has `vanished` then, with the line that says so: it was not seen to the end, and what lies on disks a
 survey finds.
 
+A span begins with its marker. The lines `held` and `queued` say when ZooKeeper made it (`marked_at_ms`), so a failover,
+or a journal that begins later, makes no deletion younger. Journals of earlier releases do not say it: the first of
+these lines counts then.
+
 A span in whose journal lines are missing has holes, at the beginning too. Its `works_from` is the first line that is
 not about holding it back: only from then on do acknowledgements and freed bytes belong to it.
 """
@@ -121,7 +125,7 @@ def _heads(lines: DataFrame) -> DataFrame:
     grouped = lines.groupBy(*KEY).agg(
         F.max("partitions").alias("partitions"),
         F.max("replicas").alias("replicas"),
-        _first(F.col("phase").isin(_HELD, "queued")).alias("marked_at"),
+        F.min(F.when(F.col("phase").isin(_HELD, "queued"), F.coalesce("marked_at", "at"))).alias("marked_at"),
         *(_first(F.col("phase") == phase).alias(name) for name, phase in _PHASES.items()),
         _first(~F.col("phase").isin(_HELD, LET_GO, VANISHED)).alias("works_from"),
         F.min("at").alias("began_at"),

@@ -9,7 +9,7 @@ import random
 from typing import Final
 
 from controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
-from tests.pipeline.journals import ABSENT, Journal, Line
+from tests.pipeline.journals import ABSENT, START, Journal, Line
 
 _HOLDS: Final = ("PAUSED", "REASSIGNMENT", "UNREADABLE")
 _ERRORS: Final = ("KAFKA_STORAGE_ERROR", "STALE_BROKER_EPOCH", "the answer does not list the partition")
@@ -25,6 +25,7 @@ class History:
 
     def __init__(self, seed: int, name: str, first_broker: int) -> None:
         self.random = random.Random(seed)
+        self.clock = random.Random(-seed)
         self.journal = Journal()
         self.name = name
         self.brokers = tuple(range(first_broker, first_broker + 3))
@@ -140,8 +141,13 @@ class History:
     def _id(self, topic_id: str | None) -> str | None:
         return topic_id if self.writes_ids else ABSENT
 
-    def _phase(self, topic: str, phase: str, topic_id: str | None, **data: str) -> None:
-        self.journal.phase(self._at(), topic, phase, topic_id, self.controller, **data)
+    def _phase(self, topic: str, phase: str, topic_id: str | None, **data: str | int) -> None:
+        at = self._at()
+        if phase in ("held", "queued"):
+            # Earlier releases do not say when the marker was made; ZooKeeper's clock may be ahead.
+            said = self.clock.choice((None, None, START + at - 90_000, START + at - 5, START + at + 4000, "soon"))
+            data |= {} if said is None else {"marked_at_ms": said}
+        self.journal.phase(at, topic, phase, topic_id, self.controller, **data)
 
     def _moved(self, topic: str, topic_id: str | None, broker: int, after: str, ranges: str) -> None:
         self.journal.moved(self._at(), topic, broker, after, ranges, self._id(topic_id))

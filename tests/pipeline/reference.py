@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipeline.transforms.journal_lines import MAX_PIECE
+from pipeline.transforms.journal_lines import LONGEST_MS, MAX_PIECE
 from protocol.clocks import CLOCK_SKEW_MS
 from protocol.journal import time_to_text
 from tests.pipeline.journals import Line
@@ -42,6 +42,12 @@ def gap(earlier: int | None, later: int | None) -> int | None:
     return None if earlier is None or later is None else max(0, later - earlier)
 
 
+def marker_time(value: Any, otherwise: int) -> int:
+    """When the marker was made, where the line says it."""
+    is_number = re.fullmatch(r"\d{1,13}", str(value)) is not None
+    return int(value) if is_number and int(value) <= LONGEST_MS else otherwise
+
+
 def day(ms: int) -> str:
     return time_to_text(ms)[:10]
 
@@ -68,6 +74,7 @@ class Span:
     def __init__(self, topic: str, topic_id: str | None, number: int) -> None:
         self.topic, self.topic_id, self.number = topic, topic_id, number
         self.first: dict[str, int] = {}
+        self.marks: list[int] = []
         self.partitions: list[int] = []
         self.replica_counts: list[int] = []
         self.lines: list[tuple[int, str]] = []
@@ -102,7 +109,7 @@ class Span:
 
     @property
     def marked(self) -> int | None:
-        return min((self.first[phase] for phase in ("held", "queued") if phase in self.first), default=None)
+        return min(self.marks, default=None)
 
 
 def spans(lines: Iterable[Line]) -> list[Span]:
@@ -174,6 +181,8 @@ def _spans_of(topic: str, mine: list[tuple[Line, Row]]) -> list[Span]:
             spans[topic_id].append(Span(topic, topic_id, index + 1))
         span = spans[topic_id][index]
         span.first.setdefault(phase, at)
+        if phase in ("held", "queued"):
+            span.marks.append(min(at, marker_time(said.get("marked_at_ms"), at)))
         span.lines.append((at, phase))
         span.names.append(f"{line.source} {line.id}")
         span.partitions += [n for n in [number(said.get("partitions"))] if n is not None]

@@ -54,6 +54,28 @@ def _told_twice(journal: Journal) -> None:
     journal.freed(62_000, "told-twice", 1)
 
 
+def _dated(journal: Journal) -> None:
+    """The marker is a day older than the first line: another controller had it before, or nobody did."""
+    marked_at_ms = START - DAY_MS
+    journal.phase(0, "dated", "held", "id", held_by="PAUSED", marked_at_ms=marked_at_ms)
+    journal.phase(1000, "dated", "queued", "id", marked_at_ms=marked_at_ms)
+    journal.phase(2000, "dated", "queued", "id", by=1002, marked_at_ms=marked_at_ms)
+    journal.phase(3000, "dated", "done", "id", by=1002)
+
+
+def _dated_late(journal: Journal) -> None:
+    """An earlier release wrote the first line. ZooKeeper's clock is ahead of the second writer's."""
+    journal.phase(1000, "dated-late", "queued", "id")
+    journal.phase(2000, "dated-late", "queued", "id", by=1002, marked_at_ms=START + 5000)
+
+
+def _dated_again(journal: Journal) -> None:
+    """Let go and marked again: each deletion is as old as its own marker."""
+    journal.phase(0, "dated-again", "held", "id", held_by="PAUSED", marked_at_ms=START - 2000)
+    journal.phase(1000, "dated-again", "let go", "id")
+    journal.phase(5000, "dated-again", "queued", "id", marked_at_ms=START + 3000)
+
+
 def _failover(journal: Journal) -> None:
     journal.phases(0, "failover", ("queued", "started", "tombstoned"), "id", by=1001)
     journal.moved(1000, "failover", 1, STARTED, "0-3")
@@ -210,6 +232,9 @@ CASES: Final[tuple[Callable[[Journal], None], ...]] = (
     _whole,
     _not_yet_reclaimed,
     _told_twice,
+    _dated,
+    _dated_late,
+    _dated_again,
     _failover,
     _held,
     _still_held,
@@ -333,6 +358,14 @@ def test_a_hold_that_lasts(tables: Tables) -> None:
     row = tables.one("still-held")
     assert (row["outcome"], row["phase"], row["held_ms"]) == ("open", "held", None)
     assert row["held"] == [{"held_by": "PAUSED", "since": at(0), "until": None, "ms": None}]
+
+
+def test_a_deletion_is_as_old_as_its_marker(tables: Tables) -> None:
+    row = tables.one("dated")
+    assert (row["marked_at"], row["queued_at"], row["day"]) == (at(-DAY_MS), at(1000), "2026-01-01")
+    assert (row["deleted_ms"], row["held_ms"]) == (DAY_MS + 3000, 1000)
+    assert tables.one("dated-late")["marked_at"] == at(1000), "no line was written before its marker was made"
+    assert [row["marked_at"] for row in tables.of("dated-again")] == [at(-2000), at(3000)]
 
 
 def test_let_go_and_marked_again_are_two_deletions(tables: Tables) -> None:
