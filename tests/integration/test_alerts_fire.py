@@ -22,11 +22,20 @@ from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.daemons import ControllerDaemon
 from cluster.local import ClusterSettings, LocalCluster
 from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicId
+from protocol.vocabulary import (
+    GROUP_METADATA_TOPIC,
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    Endpoint,
+    SecurityProtocol,
+    TopicId,
+)
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete, Exists, Present
 from protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller
 from tests.fakes.command_line import Lethe, Ran
+from tests.fakes.haunting import drop, haunt
 from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until
 from tests.fakes.zookeeper_cluster import apply
 from tools.alerts_page import UNPROVOKED
@@ -45,6 +54,7 @@ JOBS: Final = ("lethe-controller", "lethe-broker", "lethe-survey")
 LIMIT_S: Final = 90.0
 SESSION_MS: Final = 15_000
 PAUSE_S: Final = 9.0
+TOMBSTONE_TIMEOUT_MS: Final = 1_000
 TRIES: Final = 12
 SHORTER: Final = {
     "(lethe_controller_oldest_deletion_seconds[5m])) > 900": "(lethe_controller_oldest_deletion_seconds[5s])) > 3",
@@ -171,7 +181,7 @@ async def deletions_are_paused(stage: Stage) -> None:
     assert ran.code == 0, ran
     await stage.mark(name)
     done = "`lethe topics pause-deletions --reason 'an audit'`, and deleted a topic"
-    await stage.fires("LetheDeletionsPaused", done, "1 marked topics are held")
+    await stage.fires("LetheDeletionsPaused", done, "1 marked topic is held")
     ran = await lethe("topics", "resume-deletions")
     assert ran.code == 0, ran
     await stage.settled()
@@ -180,14 +190,14 @@ async def deletions_are_paused(stage: Stage) -> None:
 async def a_znode_is_no_topic(stage: Stage) -> None:
     await apply(stage.session, Create(paths.topic("garbled"), b"nonsense"))
     await stage.fires(
-        "LetheTopicUnreadable", "created `/brokers/topics/garbled` with the content `nonsense`", "of 1 top"
+        "LetheTopicUnreadable", "created `/brokers/topics/garbled` with the content `nonsense`", "of 1 topic "
     )
     await apply(stage.session, Delete(paths.topic("garbled")))
 
 
 async def a_registration_is_no_broker(stage: Stage) -> None:
     await apply(stage.session, Create(paths.broker_id(8), b"nonsense", ephemeral=True))
-    await stage.fires("LetheBrokerUnreadable", "registered a broker 8 with the content `nonsense`", "of 1 brokers")
+    await stage.fires("LetheBrokerUnreadable", "registered a broker 8 with the content `nonsense`", "of 1 broker ")
     await apply(stage.session, Delete(paths.broker_id(8)))
 
 
@@ -198,6 +208,25 @@ async def a_broker_cannot_be_reached(stage: Stage) -> None:
         "LetheBrokerUnreachable", "registered a broker 9 whose advertised port nobody listens on", "Broker 9"
     )
     await apply(stage.session, Delete(paths.broker_id(9)))
+
+
+async def caches_are_not_what_they_should_be(stage: Stage) -> None:
+    registration = encode_broker(Broker(BrokerId(9), BrokerEpoch(-1), (NOBODY,)), timestamp_ms=1)
+    await apply(stage.session, Create(paths.broker_id(9), registration, ephemeral=True))
+    registered = "registered a broker 9 whose advertised port nobody listens on"
+    await stage.fires("LetheCachesUnseen", registered, "of 1 broker ")
+    await stage.mark(await stage.topic((1, 2)))
+    done = f"{registered}, and deleted a topic; `lethe.tombstone.timeout.ms` was {TOMBSTONE_TIMEOUT_MS}"
+    await stage.fires("LetheTombstonesOwed", done, "Broker 9", "1 deleted topic")
+    await apply(stage.session, Delete(paths.broker_id(9)))
+
+    leader = await stage.cluster.active_controller(LIMIT_S)
+    await haunt(stage.session, 1, GROUP_METADATA_TOPIC, leader.id)
+    await Lethe(stage.cluster.zookeeper_connect)("controller-resign")
+    done = f"told broker 1 of `{GROUP_METADATA_TOPIC}`, which ZooKeeper did not have, before `lethe controller-resign`"
+    await stage.fires("LetheGhostsShown", done, "1 topic that is not in ZooKeeper")
+    leader = await stage.cluster.active_controller(LIMIT_S)
+    await drop(stage.session, 1, GROUP_METADATA_TOPIC, leader.id)
 
 
 async def a_directory_cannot_be_removed(stage: Stage) -> None:
@@ -260,7 +289,7 @@ async def something_is_left_over(stage: Stage) -> None:
         await stage.fires(
             "LetheSurveyIncomplete",
             "ran `lethe survey --textfile` with a log directory that is not there",
-            "1 problems",
+            ": 1 problem",
         )
         stage.prometheus.scrape("lethe-survey", {})
     await stage.mark(name)
@@ -428,6 +457,7 @@ TRIALS: Final[tuple[Trial, ...]] = (
     a_znode_is_no_topic,
     a_registration_is_no_broker,
     a_broker_cannot_be_reached,
+    caches_are_not_what_they_should_be,
     a_directory_cannot_be_removed,
     a_directory_is_set_aside,
     something_is_left_over,
@@ -449,6 +479,7 @@ async def test_every_alert_fires_by_its_cause(tmp_path: Path) -> None:
         brokers=3,
         work_dir=tmp_path / "cluster",
         session_timeout_ms=SESSION_MS,
+        controller_properties={"lethe.tombstone.timeout.ms": str(TOMBSTONE_TIMEOUT_MS)},
         broker_properties={"log.segment.delete.delay.ms": "100", "replica.catch.up.delay.ms": "100"},
         own_properties={1: {"lethe.journal.max.bytes": "4096", "lethe.journal.max.files": "10"}},
     )

@@ -14,18 +14,10 @@ from typing import Any
 import pytest
 
 from adapters import topic_admin
-from adapters.kafka.client import KafkaConnection
 from adapters.zookeeper.interface import ZooKeeperSession
 from cluster.local import ClusterSettings, LocalCluster
-from protocol.kafka.codec import encode_control_body
-from protocol.kafka.control import (
-    UpdateMetadataPartition,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-    UpdateMetadataTopic,
-)
 from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition
+from protocol.vocabulary import BrokerId, TopicId, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
 from protocol.zookeeper.znodes import (
@@ -39,6 +31,7 @@ from protocol.zookeeper.znodes import (
 )
 from survey.brokers import ask_all, broker_asker
 from tests.fakes.command_line import Lethe
+from tests.fakes.haunting import haunt
 from tests.fakes.zookeeper_cluster import apply
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -266,28 +259,11 @@ async def test_one_of_lethes_controllers_needs_no_rescue(zookeeper_chroot: str) 
         await apply(session, Delete(paths.delete_topic("orders")))
 
 
-async def haunt(session: ZooKeeperSession, number: int, topic: str) -> None:
-    """Tell one broker of a topic, in the name of whoever is in control."""
-    brokers, _ = await topic_admin.live_brokers(session)
-    (broker,) = (each for each in brokers if each.id == number)
-    (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
-    assert isinstance(found, Data)
-    epoch = decode_controller_epoch(found.data)
-    row = UpdateMetadataPartition(0, epoch, number, 0, (number,), 0, (number,))
-    ghost = UpdateMetadataTopic(topic, TopicId(uuid.uuid4()), (row,))
-    request = UpdateMetadataRequest(BrokerId(SLEEPER), ControllerEpoch(epoch), (ghost,), brokers)
-    end = broker.plaintext_endpoint
-    assert end is not None
-    async with await KafkaConnection.open(end.host, end.port, "operator") as connection:
-        answer = await connection.send_body(encode_control_body(request, 8), broker.epoch)
-    assert answer == UpdateMetadataResponse(0)
-
-
 async def test_ghosts_are_dropped_and_until_then_nothing_is_said_to_be_well(zookeeper_chroot: str) -> None:
     async with asleep(zookeeper_chroot, {"kept": ((1, 2, 3),)}, []) as (cluster, session, lethe):
         clean = await lethe("rescue", "--dry-run")
         assert (clean.code, "No topic is marked for deletion." in clean.out) == (0, True), clean
-        await haunt(session, 2, "gone")
+        await haunt(session, 2, "gone", SLEEPER)
         dry = await lethe("rescue", "--dry-run")
         assert dry.code == 1
         assert "The metadata cache of broker 2 shows topic gone that ZooKeeper does not have" in dry.out
@@ -304,7 +280,7 @@ async def test_a_cache_that_was_not_seen_is_not_clean(zookeeper_chroot: str) -> 
     # Its session may end meanwhile; its process would come back with the cache that it has.
     long = asleep(zookeeper_chroot, {"kept": ((1, 2, 3),)}, [], session_timeout_ms=40_000)
     async with long as (cluster, session, lethe):
-        await haunt(session, 2, "gone")
+        await haunt(session, 2, "gone", SLEEPER)
         cluster.broker(3).pause()
         try:
             ran = await lethe("rescue", "--yes", "--patience-ms", "15000")
