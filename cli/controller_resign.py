@@ -97,8 +97,11 @@ class _Unconfirmed:
 
 
 async def _unconfirmed(before: ActiveController, *, grace_ms: int, poll_ms: int) -> _Unconfirmed:
-    """What brokers have not confirmed of topics that were gone at the first answer; what the controller begins to owe
-    later is not waited for. Kafka's controller, which never tells, is not asked."""
+    """What brokers have not confirmed when the grace is over, or all that was owed at the first answer is confirmed.
+    Kafka's controller, which never tells, is not asked.
+
+    The controller goes on with deletions meanwhile. One that begins now is still marked when its term ends, so the next
+    controller goes on with it."""
     url = before.znode.admin
     if url is None:
         return _Unconfirmed()
@@ -119,11 +122,9 @@ async def _unconfirmed(before: ActiveController, *, grace_ms: int, poll_ms: int)
         now = await asked(url, None, ASK_TIMEOUT_MS)
         if now.owed is not None:
             told, owed = now, _of_those(first, now.owed)
-    # The controller waits for no broker that is not registered, and what these owe is no less owed.
-    registered = {owing.broker for owing in told.owed or ()}
+    # It does not wait for what was owed later, nor for brokers that are not registered. Both are owed all the same.
     unproven = from_json(told.unproven)
-    away = {broker: names for broker, names in unproven.gone.items() if broker not in registered}
-    return _Unconfirmed(unproven._replace(gone={**_left(owed).gone, **away}))
+    return _Unconfirmed(unproven._replace(gone={**unproven.gone, **_left(told.owed or ()).gone}))
 
 
 def _problem(told: Told, url: str) -> str:

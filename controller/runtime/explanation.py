@@ -100,10 +100,15 @@ def _first(left: LeftBehind) -> LeftBehind:
 
 
 def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue] | None:
-    """The document of one topic; None where it is not marked."""
+    """The document of one topic; None where it is not marked. `owed` is about an earlier topic of that name."""
     if topic not in context.deletions and topic not in context.marks:
         return None
-    return {**_head(context, now_ms), "topics": [_topic(context, topic, problems, now_ms)], "not_shown": 0}
+    return {
+        **_head(context, now_ms),
+        "owed": _owed(context, problems, now_ms, topic),
+        "topics": [_topic(context, topic, problems, now_ms)],
+        "not_shown": 0,
+    }
 
 
 def not_marked(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue]:

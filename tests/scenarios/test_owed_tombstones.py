@@ -10,6 +10,7 @@ from controller.core.context import NOTHING_LEFT, Role
 from controller.core.effects import Send
 from controller.core.events import Answer, ResignationRequested, UpdateMetadataAnswered
 from controller.core.leaving import left_behind
+from controller.runtime.explanation import explain_topic
 from protocol.journal import FactType
 from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from protocol.kafka.errors import ErrorCode
@@ -311,6 +312,18 @@ def test_the_new_topic_may_be_deleted_while_the_old_one_is_owed() -> None:
     assert owed(world) == {4: ["orders"]}
     wake(world, 4)
     assert owed(world) == {}
+
+
+def test_the_document_of_a_topic_that_is_marked_again_names_who_owes_the_earlier_tombstone() -> None:
+    world = delete_without_answer_of_4()
+    world.advance(LIMIT_MS)
+    with_topic(world, "orders", (1, 2))
+    world.silent |= {2: None}
+    world.mark("orders")
+    world.run()
+    document = explain_topic(world.context, "orders", {}, world.now_ms)
+    assert document is not None
+    assert [owing["broker"] for owing in document["owed"]] == [4]  # type: ignore[union-attr, index, call-overload]
 
 
 def test_when_the_term_ends_what_was_owed_is_recorded_as_lost() -> None:

@@ -203,3 +203,11 @@ async def test_a_successor_of_lethe_looks_at_the_caches_itself(session: FakeSess
     async with port(MISSED_BY_4) as url:
         answer = await resigned(session, url, 0, successor_admin="http://127.0.0.1:1")
     assert [line.split(" has not")[0] for line in answer.lines[2:]] == ["Broker 5"]
+
+
+async def test_what_it_began_to_owe_meanwhile_is_said_and_not_waited_for(session: FakeSession) -> None:
+    meanwhile = b'{"owed": [{"broker": 4, "topic_count": 1, "topics": ["paid"]}], "topics": []}'
+    async with port(OWED_BY_3, meanwhile) as url:
+        answer = await resigned(session, url, 600_000)
+    assert isinstance(answer.data, dict)
+    assert answer.data["unconfirmed"] == NOTHING | {"gone": [{"broker": 4, "topics": ["paid"]}]}
