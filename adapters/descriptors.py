@@ -6,6 +6,8 @@ import logging
 import resource
 from typing import Final
 
+from protocol.counting import counted
+
 logger = logging.getLogger(__name__)
 
 RESERVED: Final = 512
@@ -28,8 +30,8 @@ def connections_that_fit(wanted: int) -> int:
         return wanted
     fit = max(soft - RESERVED, soft // 2)
     logger.warning(
-        "max.connections=%d, but the process may open only %d files: %d connections are taken at most; "
-        "raise the limit (ulimit -n, LimitNOFILE=), or lower max.connections",
-        *(wanted, soft, fit),
+        "max.connections=%d, but the process may open only %s: it takes %s at most; raise the limit (ulimit -n, "
+        "LimitNOFILE=), or lower max.connections",
+        *(wanted, counted(soft, "file"), counted(fit, "connection")),
     )
     return fit

@@ -132,7 +132,7 @@ def _by_topic(waited: Waited) -> Table:
         )
         for progress in waited.progress
     )
-    return Table(("topic", "state", "ZooKeeper", "caches", "logs", "waits for"), rows)
+    return Table(("topic", "state", "ZooKeeper", "caches", "logs", "cause"), rows)
 
 
 def _by_cause(waited: Waited) -> Iterable[Table]:
@@ -155,7 +155,7 @@ def _by_cause(waited: Waited) -> Iterable[Table]:
     if by_cause:
         ordered = sorted(by_cause.items(), key=lambda item: -len(item[1]))
         causes = tuple((str(len(names)), cause, some(names)) for cause, names in ordered)
-        yield Table(("topics", "wait for", "such as"), causes, "Not done")
+        yield Table(("topics", "cause", "such as"), causes, "Not done")
 
 
 def _causes(progress: Progress, waited: Waited) -> tuple[str, ...]:

@@ -64,15 +64,25 @@ async def wait_until_gone(
     """Look every `poll_ms` until each topic is gone, has been refused, or cannot be seen to be gone however long one
     waits, or until the time is over.
 
-    After a look that took longer it pauses as long as that took: brokers are not to be busy with our questions.
+    After a look that took longer it pauses as long as that took: brokers are not to be busy with our questions. A look
+    that is under way when the time is over is given up, but for the first one.
     """
     began = time.monotonic()
     waited = Waited([Progress(target.name, is_marked=True, has_znode=True) for target in wanted])
     open_targets = list(wanted)
+    has_looked = False
     with _display(quiet=quiet, total=len(wanted)) as display:
         while True:
             look_began = time.monotonic()
-            looked = await look(session, ask, open_targets)
+            # The first look is made however short the time is: without it nothing is known.
+            left_s = timeout_ms / 1000 - (look_began - began) if has_looked else None
+            try:
+                async with asyncio.timeout(left_s):
+                    looked = await look(session, ask, open_targets)
+            except TimeoutError:
+                waited.elapsed_ms = timeout_ms
+                return waited
+            has_looked = True
             took_ms = int((time.monotonic() - look_began) * 1000)
             elapsed_ms = int((time.monotonic() - began) * 1000)
             waited.note(looked, elapsed_ms)

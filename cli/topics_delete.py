@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -36,6 +36,9 @@ from protocol.topic_names import demand_expression, topics_matching, unknown_top
 from protocol.topic_plans import deletion_problem
 from survey.brokers import AskAbout, kept_connections
 from survey.deletion_progress import targets
+
+ASK_TIMEOUT_MS: Final = 5_000
+"""For one answer of a broker."""
 
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where a topic does not exist.")]
 Quiet = Annotated[
@@ -177,7 +180,7 @@ def delete(
             return Answer([], ("Nothing to delete.",))
         if not wait:
             return await deletion(session, names, detail=detail)
-        async with kept_connections() as ask:
+        async with kept_connections(timeout_ms=min(ASK_TIMEOUT_MS, timeout_ms)) as ask:
             return await deletion(
                 session, names, ask=ask, timeout_ms=timeout_ms, show_progress=not as_json, detail=detail
             )

@@ -55,7 +55,8 @@ class CauseKind(enum.Enum):
     )
     CONTROLLER_SILENT = Words(
         "waits for controller {broker}, which holds /controller and cannot be talked to{detail}",
-        "wake or restart it, or have another one do it: lethe rescue",
+        "see whether the process of controller {broker} is stopped or hangs, and restart it; or have another "
+        "controller do it: lethe rescue",
     )
     CONTROLLER_LATE = Words(
         "waits for controller {broker}: it is alive, no broker is missing, and the topic is still there{since}{detail}",
@@ -130,7 +131,8 @@ class CauseKind(enum.Enum):
     )
     BROKER_SILENT = Words(
         "waits for broker {broker}, which is registered but does not answer{since}{detail}",
-        "wake or restart the broker; the request is repeated by itself",
+        "see whether the process of broker {broker} is stopped or hangs, and restart it; the controller repeats the "
+        "request by itself",
     )
     BROKER_UNREACHABLE = Words(
         "waits for broker {broker}, which is registered but cannot be reached{since}{detail}",

@@ -232,8 +232,8 @@ class KafkaServer:
         if self.load.connections >= self._limits.max_connections:
             if not self._refusing:
                 _LOG.warning(
-                    "%s: refused %s: there are %d connections already, raise max.connections if that is too few",
-                    *(self._name, peer, self.load.connections),
+                    "%s: refused %s: there are %s already, raise max.connections if that is too few",
+                    *(self._name, peer, counted(self.load.connections, "connection")),
                 )
             self._refusing = True
             writer.transport.abort()

@@ -149,7 +149,7 @@ class ReadQueue:
                 middle = len(job.places) // 2
                 self._again.extend((job._replace(places=job.places[:middle]), job._replace(places=job.places[middle:])))
             case Skipped(size):
-                logger.error("the answer to %s has %d bytes and is refused", self.reads[job.places[0]], size)
+                logger.error("the answer to %s has %s and is refused", self.reads[job.places[0]], counted(size, "byte"))
                 self._outcomes[job.places[0]] = ReadFailed(ZkError.MARSHALLING)
             case Answer(error=ZkError.UNIMPLEMENTED) if job.way is Way.TOGETHER:
                 logger.info("this ZooKeeper is older than 3.6: bulk reads go one by one")

@@ -49,6 +49,8 @@ def received(turn: Turn, event: Answer) -> None:
     """Find the request that is answered, and act on the answer."""
     outstanding = _settle(turn.context, event)
     if outstanding is None:
+        if _was_dropped(turn.context, event):
+            return
         turn.refuse(f"broker/{event.broker}", type(event).__name__, "no such request is outstanding for this broker")
         return
     if not isinstance(event, LogDirsDescribed):
@@ -78,6 +80,12 @@ def _settle(context: Context, event: Answer) -> Outstanding | None:
     if outstanding is None or (outstanding.broker, outstanding.broker_epoch) != (event.broker, event.broker_epoch):
         return None
     return context.outstanding.pop(event.request_id)
+
+
+def _was_dropped(context: Context, event: Answer) -> bool:
+    """Whether the request was forgotten with the term or the broker's incarnation: its late answer means nothing."""
+    broker = context.brokers.get(event.broker)
+    return not context.is_leading or broker is None or broker.epoch != event.broker_epoch
 
 
 # --- LeaderAndIsr -------------------------------------------------------------------------------------------------

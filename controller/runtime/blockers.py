@@ -116,7 +116,7 @@ def _sentence(blocker: Blocker, blocked: Blocked) -> str:
 def _end(blocker: Blocker, told: str) -> str:
     if blocker.kind is CauseKind.TOMBSTONE_OWED:
         return f"ended: broker {blocker.broker} has confirmed what it owed, or is no longer registered"
-    return f"ended: no topic {told} any more"
+    return f"no topic has this cause any more: {told}"
 
 
 async def log_blockers(context: Context, is_stepping: Callable[[], bool], clock: Clock) -> None:

@@ -38,7 +38,7 @@ async def test_one_line_for_each_cause(zookeeper_chroot: str) -> None:
             while what.search(log.read_text()) is None:
                 await asyncio.sleep(0.1)
         await cluster.broker(second).start()
-        ended = f"ended: no topic waits for broker {second}, which is not registered"
+        ended = f"no topic has this cause any more: waits for broker {second}, which is not registered"
         async with asyncio.timeout(90):
             while ended not in log.read_text():
                 await asyncio.sleep(0.1)

@@ -235,6 +235,24 @@ async def test_topics_that_are_done_are_not_asked_about_again(cluster: FakeSessi
     assert dict(stage.log) == {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}, "topics asked about in each look"
 
 
+async def test_a_look_that_is_under_way_when_the_time_is_over_is_given_up(cluster: FakeSession) -> None:
+    stage = Stage(cluster)
+    await deletion(cluster, ["orders"])
+
+    def falls_silent(scope: Scope) -> AskBroker:
+        async def ask(broker: Broker) -> BrokerAnswers:
+            if stage.looks and broker.id == 1:
+                await asyncio.Event().wait()
+            return await stage(scope)(broker)
+
+        return ask
+
+    wanted = await targets(cluster, ["orders"])
+    waiting = wait_until_gone(cluster, wanted, falls_silent, timeout_ms=50, quiet=True, poll_ms=1)
+    waited = await asyncio.wait_for(waiting, 60)
+    assert waited.progress[0].is_marked, "what the first look saw"
+
+
 async def test_log_directories_that_a_broker_does_not_tell_are_not_clean(cluster: FakeSession) -> None:
     stage = Stage(cluster, completes={2: "orders"}, refuses={2: "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED"})
     answer = await deletion(cluster, ["orders"], ask=stage, timeout_ms=60_000)

@@ -20,7 +20,9 @@ _NOUNS: Final = (
 )
 _BEHIND: Final = re.compile(rf" (?!(?:of|to|in|with|from|has|is|was|and|the) )(?:[a-z]+ )?(?:{_NOUNS})\b")
 """A plural noun directly behind the value, or behind one adjective."""
+_LOGGED: Final = re.compile(rf"%d (?:[a-z]+ )?(?:{_NOUNS})\b")
 _ALLOWED: Final = {
+    "%d rows": "duplicates, of which there are two or more",
     "{b} replicas": "the id of a broker",
     "{version} names topics": "the version of a message",
     "{each.size_class.replace('-', '–')} replicas": "a range",
@@ -70,6 +72,10 @@ def _findings(source: str) -> Iterator[tuple[int, str]]:
             found = _BEHIND.match(str(behind.value))
             if found and not _is_in_order(value.value):
                 yield value.lineno, f"{{{ast.unparse(value.value)}}}{found[0]}"
+    # A plural behind a number that the logger puts in.
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from ((node.lineno, found[0]) for found in _LOGGED.finditer(node.value))
     # A plural that a condition makes by itself.
     for number, line in enumerate(source.splitlines(), 1):
         if re.search(r"""\{''? if .* else 's'\}|\{'s' if """, line):
@@ -81,6 +87,7 @@ def test_the_guard_finds_a_plural_behind_a_number() -> None:
     assert [words for _, words in _findings('f"{n:,} more causes"')] == ["{n} more causes"]
     assert list(_findings("f\"{n} topic{'' if n == 1 else 's'}\""))
     assert not list(_findings("f\"{counted(n, 'topic')} with {MAX_NAMES} names\""))
+    assert [words for _, words in _findings("'%s: there are %d open connections'")] == ["%d open connections"]
 
 
 def test_every_number_in_front_of_a_plural_noun_goes_through_the_helper() -> None:

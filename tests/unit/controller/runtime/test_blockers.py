@@ -43,7 +43,11 @@ def test_a_cause_is_told_once_and_its_end_once(caplog: pytest.LogCaptureFixture)
     log.tell({})
     log.tell({})
     assert len(caplog.records) == 2
-    assert caplog.records[1].getMessage().startswith("ended: no topic waits for broker 3, which is not registered")
+    assert (
+        caplog.records[1]
+        .getMessage()
+        .startswith("no topic has this cause any more: waits for broker 3, which is not registered")
+    )
     log.tell(collected("again"))
     assert caplog.records[2].getMessage().startswith("topic again waits for broker 3")
 
