@@ -16,9 +16,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from broker.core.epochs import refusal
+from broker.core.replica import Replica
 from protocol.kafka.control import Addressed
 from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, ControllerEpoch
+from protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Data
 from protocol.zookeeper.znodes import decode_controller_epoch
@@ -98,6 +99,25 @@ class Authority:
             self._world.note(agent.name, "is restarted, since it refuses the controller's epoch")
             self._cluster.restart_later(agent, after_ms=1)
         return True
+
+    def restart_those_of_removed_states(self) -> None:
+        """Restart the brokers that host a partition under a later leader epoch than its state znode says: somebody has
+        removed the state by hand, its deletion was called off, and the next controller has begun again with epoch 0.
+        Such a broker refuses the new state, and asks for ISR members in vain every few seconds, as Kafka's brokers do.
+        Where nobody has removed a state, no broker is restarted."""
+        for agent in self._cluster.agents.values():
+            if agent.alive and any(self._is_ahead(*hosted) for hosted in agent.state.replicas.items()):
+                self._world.note(agent.name, "is restarted, since it refuses a state that was made anew")
+                self._cluster.restart_later(agent, after_ms=1)
+
+    def _is_ahead(self, topic_partition: TopicPartition, replica: Replica) -> bool:
+        incarnation = self._cluster.ledger.living.get(topic_partition.topic)
+        if incarnation is None or topic_partition.partition not in incarnation.maimed:
+            return False
+        state = incarnation.states.get(topic_partition.partition)
+        return (
+            state is not None and replica.topic_id == incarnation.topic_id and replica.leader_epoch > state.leader_epoch
+        )
 
     # --- judging ---------------------------------------------------------------------------------------------------
 

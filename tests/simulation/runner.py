@@ -116,8 +116,9 @@ class _Run:
 
         def restart_few() -> None:
             cluster.authority.restart_few_that_refuse()
+            cluster.authority.restart_those_of_removed_states()
 
-        # A deletion that waits for such a broker is tried again for as long as nobody restarts it: it is never quiet.
+        # What waits for such a broker is tried again for as long as nobody restarts it: it is never quiet.
         world.after(HEALING_LIMIT_MS // 2, restart_few)
         world.run_until_quiet(HEALING_LIMIT_MS, MAX_EVENTS)
         if cluster.authority.restart_few_that_refuse():
