@@ -101,10 +101,10 @@ class Authority:
         return True
 
     def restart_those_of_removed_states(self) -> None:
-        """Restart the brokers that host a partition under a later leader epoch than its state znode says: somebody has
-        removed the state by hand, its deletion was called off, and the next controller has begun again with epoch 0.
-        Such a broker refuses the new state, and asks for ISR members in vain every few seconds, as Kafka's brokers do.
-        Where nobody has removed a state, no broker is restarted."""
+        """Restart the brokers that host a partition under a later leader epoch than its state znode says, or under the
+        same one with other replicas: somebody has removed the state by hand, its deletion was called off, and the next
+        controller has begun again with epoch 0. Such a broker refuses the new state, and asks for ISR members in vain
+        every few seconds, as Kafka's brokers do. Where nobody has removed a state, no broker is restarted."""
         for agent in self._cluster.agents.values():
             if agent.alive and any(self._is_ahead(*hosted) for hosted in agent.state.replicas.items()):
                 self._world.note(agent.name, "is restarted, since it refuses a state that was made anew")
@@ -115,8 +115,11 @@ class Authority:
         if incarnation is None or topic_partition.partition not in incarnation.maimed:
             return False
         state = incarnation.states.get(topic_partition.partition)
-        return (
-            state is not None and replica.topic_id == incarnation.topic_id and replica.leader_epoch > state.leader_epoch
+        if state is None or replica.topic_id != incarnation.topic_id:
+            return False
+        has_other_replicas = replica.assignment != incarnation.replicas(topic_partition.partition)
+        return replica.leader_epoch > state.leader_epoch or (
+            replica.leader_epoch == state.leader_epoch and has_other_replicas
         )
 
     # --- judging ---------------------------------------------------------------------------------------------------

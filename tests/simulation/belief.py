@@ -83,6 +83,7 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
         elif name not in context.marks:
             yield f"does not delete {name}, which is marked"
     yield from _age_differences(cluster, context)
+    yield from _forgotten(context)
     for name, mark in context.marks.items():
         living = ledger.living.get(name)
         if name not in ledger.marked:
@@ -106,6 +107,19 @@ def _age_differences(cluster: Cluster, context: Context) -> Iterable[str]:
     found = oldest(context)
     if ages_ms and (found is None or found.marked_since_ms > min(ages_ms)):
         yield f"takes {found} for the oldest deletion, one is marked since {min(ages_ms)}"
+
+
+def _forgotten(context: Context) -> Iterable[str]:
+    """An idle controller has asked for whatever a deletion needs next, or waits for a broker or a timer."""
+    if context.paused is not None or context.leaving is not None:
+        return
+    for name, deletion in context.deletions.items():
+        if deletion.retry_at_ms is not None:
+            continue
+        if deletion.all_acknowledged and not deletion.owing_tombstone:
+            yield f"has nothing to do, and every broker has confirmed that {name} is deleted"
+        if not (deletion.all_acknowledged or deletion.in_progress or deletion.ineligible):
+            yield f"has nothing to do, and has not gone on with the deletion of {name}"
 
 
 def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -> bool:
