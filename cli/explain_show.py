@@ -18,6 +18,10 @@ from survey.replicas import Replica
 MAX_CAUSES: Final = 8
 MAX_ROWS: Final = 40
 MAX_TOPICS: Final = 50
+REMOTE_SEGMENTS: Final = (
+    "segments in remote storage, which lethe does not look at: the leader of a partition deletes them with its "
+    "replica; where a partition had no leader when the topic was marked, or its leader restarts before that, they stay"
+)
 _EXITS: Final = {Verdict.GONE: Exit.NO, Verdict.UNSEEN: Exit.UNREACHABLE, Verdict.WAITING: Exit.WAITS}
 
 
@@ -79,7 +83,18 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     title = "Topics" if len(found) <= MAX_TOPICS else f"Topics (the first {MAX_TOPICS} of {len(found)}; --json has all)"
     topics = Table(("topic", "marked for", "state", "why"), tuple(rows), title)
     code = Exit.WAITS if waiting else Exit.OK
-    return Answer(data, (line, *_owed(evidence), *_from_where(evidence, found[0])), (causes, topics), code)
+    lines = (line, *_owed(evidence), *_tiered(found), *_from_where(evidence, found[0]))
+    return Answer(data, lines, (causes, topics), code)
+
+
+def _tiered(found: Sequence[Explanation]) -> list[str]:
+    """That these topics have remote segments, in one line; none where no topic has."""
+    names = [each.topic for each in found if each.is_tiered]
+    if not names:
+        return []
+    more = ", …" if len(names) > MAX_CAUSES else ""
+    which = f"{', '.join(names[:MAX_CAUSES])}{more}"
+    return [f"{counted(len(names), 'topic has', 'topics have')} {REMOTE_SEGMENTS}: {which}."]
 
 
 def _owed(evidence: Evidence) -> list[str]:
@@ -114,7 +129,8 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
         lines.append(f"{topic} is marked for deletion since {since_text(found.marked_since_ms, now_ms)}.")
     said = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes[:MAX_CAUSES]]
     left = len(found.causes) - len(said)
-    return [*lines, *said, *([f"… and {counted(left, 'more cause')} (--json has all)"] if left > 0 else [])]
+    more = [f"… and {counted(left, 'more cause')} (--json has all)"] if left > 0 else []
+    return [*lines, *said, *more, *([f"{topic} has {REMOTE_SEGMENTS}."] if found.is_tiered else [])]
 
 
 def _from_where(evidence: Evidence, found: Explanation) -> list[str]:

@@ -134,3 +134,5 @@ class Evidence:
     told: Told = field(default_factory=lambda: Told(problem="it was not asked"))
     ordered: frozenset[str] = frozenset()
     """Topics whose own znode cannot be understood and whose marker orders their deletion even so."""
+    tiered: frozenset[str] = frozenset()
+    """Marked topics whose configuration says `remote.storage.enable=true`."""

@@ -9,6 +9,7 @@ The controller is asked by whoever calls, if at all: a survey relies on Kafka's 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from survey.views import LogDirView, Source, Survey, ZooKeeperTree
 from survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
+REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
 MAX_AT_ONCE: Final = 64
 """Brokers that are asked at the same time: most answer at once, and the silent ones must not queue up."""
 
@@ -58,15 +60,15 @@ async def examine(
     marked = tuple(name for name in topics if name in set(tree.marked))
     marked_since, changed_at = await _times(session, marked, tree)
     ordered = await _ordered(session, marked, tree)
+    tiered = await _tiered(session, marked)
     holds = await read_holds(session, None if tree.controller is None else tree.controller.broker_id)
     answers = tuple(await ask_all(tree.brokers, ask(Scope(wanted)), at_once=MAX_AT_ONCE))
     told_dirs = [view for each in answers for view in each.log_dirs or ()]
     views = await asyncio.to_thread(_disks, told_dirs, log_dirs or {}, tree.cluster_id, wanted)
     moved = ((await read_names(session)).moved_since(before)) & wanted
     survey = Survey(taken_at_ms, int((time.monotonic() - began) * 1000), tree, answers, views, tuple(sorted(moved)))
-    return Evidence(
-        survey, tuple(topics), marked_since, changed_at, holds, told or Told(problem="it was not asked"), ordered
-    )
+    word = told or Told(problem="it was not asked")
+    return Evidence(survey, tuple(topics), marked_since, changed_at, holds, word, ordered, tiered)
 
 
 async def _times(
@@ -99,6 +101,22 @@ async def _ordered(session: ZooKeeperSession, marked: Sequence[str], tree: ZooKe
         for name, found in zip(unclear, outcomes, strict=True)
         if isinstance(found, Data) and decode_deletion_marker(found.data)
     )
+
+
+async def _tiered(session: ZooKeeperSession, marked: Sequence[str]) -> frozenset[str]:
+    """The marked topics that may have segments in remote storage; those whose configuration is unreadable are not."""
+    outcomes = await session.read([GetData(paths.config_topic(name)) for name in marked]) if marked else ()
+    return frozenset(
+        name
+        for name, found in zip(marked, outcomes, strict=True)
+        if isinstance(found, Data) and _is_tiered(paths.config_topic(name), found.data)
+    )
+
+
+def _is_tiered(path: str, data: bytes | None) -> bool:
+    with contextlib.suppress(MalformedZnode):
+        return decode_config(path, data).get(REMOTE_STORAGE_ENABLE, "").strip().lower() == "true"
+    return False
 
 
 async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds:

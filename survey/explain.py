@@ -65,6 +65,8 @@ class Explanation:
     """All of the topic's, by partition and in assignment order; none where the assignment is not known."""
     marked_since_ms: int | None = None
     phase: str | None = None
+    is_tiered: bool = False
+    """Marked, with `remote.storage.enable=true`: what becomes of its remote segments is not seen."""
 
 
 def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
@@ -110,9 +112,8 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     if topic in tree.marked:
         causes, replicas = _marked(evidence, there, stored, told)
         going_on = all(_is_going_on(evidence, cause) for cause in causes)
-        return Explanation(
-            topic, Verdict.IN_PROGRESS if going_on else Verdict.WAITING, causes, replicas, marked_since_ms, phase
-        )
+        verdict, is_tiered = Verdict.IN_PROGRESS if going_on else Verdict.WAITING, topic in evidence.tiered
+        return Explanation(topic, verdict, causes, replicas, marked_since_ms, phase, is_tiered)
     if there is not None:
         return Explanation(topic, Verdict.NOT_MARKED, tuple(_unmarked(evidence, there)))
     causes, owed = tuple(_left(evidence, topic)), tuple(_owed(evidence, topic))

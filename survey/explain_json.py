@@ -50,6 +50,7 @@ def _topic(each: Explanation, now_ms: int, *, replicas: bool) -> JsonValue:
         "verdict": each.verdict.name.lower(),
         "marked_since_ms": each.marked_since_ms,
         "phase": each.phase,
+        "remote_storage": each.is_tiered,
         "causes": [cause_to_json(cause, each.topic, now_ms) for cause in each.causes],
         "replica_count": len(each.replicas),
         "replicas_done": sum(replica.is_done for replica in each.replicas),

@@ -42,9 +42,10 @@ _JSON = """## For scripts
 `--json` prints one document (with `--watch` one a line, whenever something has changed): `version` (1), `at_ms`,
 `took_ms`, `complete` (everything could be seen), `controller` (`id`, `epoch`, `told`: whether its word is in it,
 `problem`: why not), `topics`, `problems` (`where`, `what`: what could not be seen). A topic has `topic`, `verdict`,
-`marked_since_ms`, `phase`, `causes` (`cause`, `sentence`, `unblock`, `broker`, `partitions`, `path`, `since_ms`,
-`attempts`, `detail`), `replica_count`, `replicas_done` and, where one topic was asked about, `replicas` (`partition`,
-`broker`, `state`, `seen`, `waiting_for`, `since_ms`, `attempts`, `last_error`, `next_try_ms`, `unblock`). What is not
+`marked_since_ms`, `phase`, `remote_storage` (it is marked, and its configuration says `remote.storage.enable=true`),
+`causes` (`cause`, `sentence`, `unblock`, `broker`, `partitions`, `path`, `since_ms`, `attempts`, `detail`),
+`replica_count`, `replicas_done` and, where one topic was asked about, `replicas` (`partition`, `broker`, `state`,
+`seen`, `waiting_for`, `since_ms`, `attempts`, `last_error`, `next_try_ms`, `unblock`). What is not
 known is null. Times are milliseconds since 1970.
 
 Exit codes: 0 where there is something to explain; 1 where nothing of the topic is left (or it never was); 3 where

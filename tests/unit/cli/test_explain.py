@@ -103,6 +103,28 @@ async def test_a_backlog_is_grouped_by_cause(alone: FakeSession) -> None:
     assert len(answer.data["topics"]) == 71  # type: ignore[arg-type]
 
 
+async def configure(session: FakeSession, topic: str, value: str) -> None:
+    data = f'{{"version":1,"config":{{"remote.storage.enable":"{value}"}}}}'.encode()
+    await apply(session, Create(paths.config_topic(topic), data))
+
+
+async def test_remote_segments_of_marked_topics_are_said_not_to_be_looked_at(alone: FakeSession) -> None:
+    await mark(alone, "orders", "local", "off", "garbled")
+    await configure(alone, "orders", "true")
+    await configure(alone, "off", "false")
+    await apply(alone, Create(paths.config_topic("garbled"), b"nonsense"))
+    said = "segments in remote storage, which lethe does not look at"
+    for topic, expected in {"orders": [f"orders has {said}"], "local": [], "off": [], "garbled": []}.items():
+        answer = await explained(alone, topic)
+        assert [line.partition(":")[0] for line in answer.lines if "remote" in line] == expected
+        assert isinstance(answer.data, dict)
+        assert [each["remote_storage"] for each in answer.data["topics"]] == [bool(expected)]  # type: ignore[index,union-attr,call-overload]
+    answer = await explained(alone, None)
+    (line,) = [line for line in answer.lines if "remote" in line]
+    assert line.startswith(f"1 topic has {said}: the leader of a partition deletes them")
+    assert line.endswith("they stay: orders.")
+
+
 async def test_no_backlog(alone: FakeSession) -> None:
     answer = await explained(alone, None)
     assert (answer.exit, answer.lines) == (Exit.OK, ("No topic is marked for deletion.",))
