@@ -62,7 +62,8 @@ What it will not do: delete what nobody has marked, or named together with `--ev
 that is away (its replica may come back under a name that somebody else uses by then: start the broker with its disks,
 and read [this](runbook.md#an-empty-broker) before you start an empty one); delete where `delete.topic.enable=false`,
 unless you name each topic and add `--even-if-disabled`; do anything while deletions are paused (`lethe topics
-pause-deletions`), or while the brokers' configuration in ZooKeeper cannot be read, which may forbid them; take control from one of Lethe's own controllers; repair a znode that cannot be understood. Why:
+pause-deletions`), or while the brokers' configuration in ZooKeeper cannot be read, which may forbid them; take control
+from one of Lethe's own controllers; repair a znode that cannot be understood. Why:
 [decisions/0036](decisions/0036-rescue.md).
 
 The rest of this page is what happened on real clusters: each situation was first watched under Kafka's own controller,
