@@ -218,7 +218,7 @@ async def test_a_controller_that_is_stopped_waits_for_the_answer_and_otherwise_s
             silent.resume()
             code = await stopping
         assert code == 0, ours.process.output_tail()
-        assert not says(ours, f"broker {SILENT} has not confirmed")
+        assert not says(ours, f"broker {SILENT} has not confirmed that its metadata cache has dropped 1 topic (orders)")
         await kafka_leads(session)
         await has_no_ghost(session, "orders")
         # What Kafka's controller announces afterwards brings nothing back.
