@@ -27,25 +27,25 @@ def left_words(left: LeftBehind) -> Iterator[str]:
     """A line per broker and kind: which topics, and what to do; none where nothing is left."""
     for broker, names in left.gone.items():
         yield (
-            f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}. These topics are "
-            "gone from ZooKeeper, so no later controller sends the order again: look with lethe survey whether the "
-            "broker still tells clients of them; lethe rescue or a restart of the broker cures that"
+            f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}, gone from "
+            "ZooKeeper, so that no later controller sends the order again: look with lethe survey whether the broker "
+            "still tells clients of what is gone; lethe rescue or a restart of the broker cures that"
         )
     for broker, names in left.marked.items():
         yield (
-            f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}. These topics are "
-            "still marked for deletion, so the next controller goes on with them; where that is one of Kafka's, look "
-            "with lethe survey afterwards"
+            f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}, still "
+            "marked for deletion, so that the next controller goes on; where that is one of Kafka's, look with lethe "
+            "survey afterwards"
         )
     for broker, names in left.ghosts.items():
         yield (
-            f"the metadata cache of broker {broker} still shows {_names(names)}. These topics are not in ZooKeeper, so "
-            "no controller of Kafka's has them dropped; lethe rescue or a restart of the broker cures that"
+            f"the metadata cache of broker {broker} still shows {_names(names)} that ZooKeeper "
+            "does not have. No controller of Kafka's has that dropped; lethe rescue or a restart of the broker does"
         )
     for broker, names in left.missed.items():
         yield (
-            f"it is unknown whether the metadata cache of broker {broker} still shows {_names(names)}. They are "
-            "gone from ZooKeeper, and the cache has not been seen since the broker's session ended. If its process is "
+            f"it is unknown whether the metadata cache of broker {broker} still shows {_names(names)} that "
+            "ZooKeeper does not have: the cache has not been seen since the broker's session ended. If its process is "
             "alive, look with lethe survey when it is registered again: lethe rescue or its restart cures that"
         )
 
