@@ -180,10 +180,12 @@ async def test_a_broker_that_does_not_return_is_named_and_its_topics_wait_for_it
 
         ran = await story.rescue()
         assert ran.code == 1, ran
-        for name in ("dead", "moving"):
-            assert f"{name} remains" in ran.out
+        # One line for both, unless they wait since different seconds.
+        assert "2 topics (dead, moving) remain:" in ran.out or (
+            "dead remains:" in ran.out and "moving remains:" in ran.out
+        )
         waits = [line for line in ran.out.splitlines() if line.startswith("    ")]
-        assert len(waits) == 2, "every other broker has deleted its replicas"
+        assert len(waits) in (1, 2), "every other broker has deleted its replicas"
         assert all("waits for broker 4, which is not registered in ZooKeeper" in line for line in waits)
         await story.look(
             "Back in control, Kafka's controller has the other replicas made again, empty", "dead", "moving"
