@@ -52,8 +52,8 @@ def controller_resign(
     zookeeper: ZooKeeper, timeout_ms: TimeoutMs = 30_000, grace_ms: GraceMs = 5_000, as_json: AsJson = False
 ) -> None:
     """End the tenure of the active controller and say who comes after. Exit code 4 where nobody does in time, 1 where
-    brokers had not confirmed that their metadata caches have dropped topics that are gone, 3 where Lethe's controller
-    did not tell whether there are such brokers."""
+    metadata caches of brokers may still show topics that are gone, 3 where Lethe's controller did not tell whether
+    there are such brokers."""
     finish(
         lambda: with_session(zookeeper, lambda session: resignation(session, timeout_ms=timeout_ms, grace_ms=grace_ms)),
         as_json=as_json,
