@@ -9,6 +9,7 @@ An error, a refusal and silence are values (`Unseen`), and never the same as an 
     DescribeLogDirs with an error                 unseen (REFUSED or ERROR)
     DescribeLogDirs without any log directory     unseen (REFUSED): a broker has one or more
     Metadata with another error for a topic       unseen (ERROR)
+    Metadata without the topic that was named     unseen (ERROR)
     nothing in time; the connection breaks        unseen (SILENT; UNREACHABLE)
     a log directory with KAFKA_STORAGE_ERROR      that directory is unseen, the others are seen
 """
@@ -189,6 +190,8 @@ async def _metadata(connection: KafkaConnection, topics: Collection[str] | None)
             # A client that may not describe a topic is told of all topics but this one, unless it names the topic.
             why = f"Metadata: it does not let this client ask about topic {topic.name}, nor perhaps others"
             return Unseen(Failure.REFUSED, why, Place.CACHE)
+        if topic.error == ErrorCode.NONE:
+            return Unseen(Failure.ERROR, f"Metadata: it does not say whether it has topic {topic.name}", Place.CACHE)
         return Unseen(Failure.ERROR, f"Metadata: {error_name(topic.error)} for topic {topic.name}", Place.CACHE)
     return answer
 

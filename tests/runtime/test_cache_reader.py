@@ -31,7 +31,7 @@ TOPIC_ID = TopicId(uuid.UUID(int=5 << 90))
 
 
 class OneBroker:
-    """Shows `gone` with partitions 3 and 0, hides `secret`, and knows nothing else."""
+    """Shows `gone` with partitions 3 and 0, hides `secret`, leaves out `left-out`, and knows nothing else."""
 
     def __init__(self) -> None:
         self.asked: list[MetadataRequest] = []
@@ -45,7 +45,8 @@ class OneBroker:
             await self.released.wait()
             return Close("held")
         names = ["gone"] if request.topics is None else [str(topic.name) for topic in request.topics]
-        return MetadataResponse((), None, BrokerId(1), tuple(map(_metadata, names)))
+        told = tuple(_metadata(name) for name in names if name != "left-out")
+        return MetadataResponse((), None, BrokerId(1), told)
 
 
 def _metadata(name: str) -> MetadataTopic:
@@ -119,6 +120,13 @@ async def test_a_broker_that_refuses_to_tell_is_unseen() -> None:
         answer = await world.read("gone", "secret")
     assert answer.topics is None
     assert answer.problem == "it does not tell whether it has the topic secret"
+
+
+async def test_an_answer_that_leaves_a_topic_out_is_unseen() -> None:
+    async with scene(OneBroker()) as world:
+        answer = await world.read("gone", "left-out")
+    assert answer.topics is None
+    assert answer.problem == "it does not tell whether it has the topic left-out"
 
 
 async def test_nobody_listens() -> None:

@@ -69,3 +69,11 @@ async def test_a_broker_that_may_not_be_asked_about_a_topic_has_not_told_its_cac
         "Metadata: it does not let this client ask about topic secret, nor perhaps others"
     ]
     assert found.log_dirs is not None
+
+
+async def test_an_answer_that_leaves_out_the_topic_that_was_asked_about_tells_no_cache() -> None:
+    connection = Answering(DescribeLogDirsResponse((LogDir(0, "/d", ()),)))
+    found = await _ask(cast(KafkaConnection, connection), BrokerId(1), Scope({"orders"}))
+    assert (found.cache, found.failure) == (None, Failure.ERROR)
+    assert [problem.what for problem in found.problems] == ["Metadata: it does not say whether it has topic orders"]
+    assert found.log_dirs is not None
