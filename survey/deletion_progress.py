@@ -161,12 +161,15 @@ def _failed_words(path: str) -> str:
 
 
 async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Target]:
-    """The topics as they are now, in the order of the names."""
-    outcomes = await session.read([GetData(paths.topic(name)) for name in names])
+    """The topics as they are now, in the order of the names. Of one whose znode may not be read, `Exists` tells the
+    incarnation."""
+    outcomes = await session.read(
+        [read for name in names for read in (GetData(paths.topic(name)), Exists(paths.topic(name)))]
+    )
     found = []
-    for name, outcome in zip(names, outcomes, strict=True):
+    for name, outcome, there in zip(names, outcomes[::2], outcomes[1::2], strict=True):
         if not isinstance(outcome, Data):
-            found.append(Target(name, None, None, (), ()))
+            found.append(Target(name, there.stat.czxid if isinstance(there, Present) else None, None, (), ()))
             continue
         try:
             znode = decode_topic(name, outcome.data)

@@ -31,6 +31,7 @@ from survey.views import (
     Source,
     Unseen,
 )
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, elect
 
@@ -104,6 +105,12 @@ async def test_marking(cluster: FakeSession) -> None:
     again = await deletion(cluster, ["orders", "bills"])
     assert again.lines == ("Topic orders is already marked for deletion.", "Topic bills is marked for deletion.")
     assert (await topic_admin.list_topics(cluster)).marked == ("bills", "orders")
+
+
+async def test_a_topic_that_may_not_be_read_is_marked(cluster: FakeSession) -> None:
+    answer = await deletion(forbidding(cluster, paths.topic("orders")), ["orders"])
+    assert (answer.exit, answer.lines) == (Exit.OK, ("Topic orders is marked for deletion.",))
+    assert (await topic_admin.list_topics(cluster)).marked == ("orders",)
 
 
 async def test_an_unknown_outcome_is_no_success(cluster: FakeSession) -> None:

@@ -27,6 +27,7 @@ from survey.views import (
     Source,
     Unseen,
 )
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, prepare
 
@@ -243,3 +244,14 @@ async def test_a_topic_that_cannot_be_read_can_still_be_watched(session: FakeSes
     (target,) = await targets(session, ["foreign"])
     assert target.czxid is not None
     assert (target.brokers, target.partitions) == ((), ())
+
+
+async def test_a_topic_that_may_not_be_read_is_there(session: FakeSession) -> None:
+    blind = forbidding(session, paths.topic("orders"))
+    wanted = await targets(blind, ["orders", "unknown"])
+    (known,) = await targets(session, ["orders"])
+    assert wanted[0] == Target("orders", known.czxid, None, (), ())
+    assert wanted[1].czxid is None
+    await topic_admin.mark_for_deletion(session, ["orders"])
+    (progress,) = await look(blind, Brokers(), wanted[:1])
+    assert (progress.has_znode, progress.is_recreated, progress.is_done) == (True, False, False)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
-from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.findings import Reason
 from protocol.kafka.cached_topics import CachedTopic
 from protocol.survey_records import ZNODES, survey_id
@@ -22,11 +20,7 @@ from protocol.zookeeper.operations import (
     ANY_VERSION,
     Create,
     Delete,
-    Read,
-    ReadFailed,
-    ReadOutcome,
     SetData,
-    ZkError,
 )
 from protocol.zookeeper.znodes import encode_cluster_id
 from survey.leftovers import leftovers
@@ -34,6 +28,7 @@ from survey.records import rows_of
 from survey.take import take
 from survey.views import BrokerAnswers, Failure, LogDirView, Source, Unseen
 from survey.zookeeper import read_tree
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare
 
@@ -85,28 +80,11 @@ async def test_malformed_znodes_are_problems_and_the_rest_is_seen(session: FakeS
     assert leftovers(survey) == ()
 
 
-class Forbidden:
-    """A session that may not read some znodes."""
-
-    def __init__(self, session: FakeSession, *hidden: str) -> None:
-        self._session, self._hidden = session, hidden
-
-    async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
-        found = await self._session.read(reads)
-        return [
-            ReadFailed(ZkError.NO_AUTH) if read.path in self._hidden else outcome
-            for read, outcome in zip(reads, found, strict=True)
-        ]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-
 async def test_without_the_list_of_topics_nothing_is_left_over_and_a_named_topic_is_found(
     session: FakeSession, tmp_path: Path
 ) -> None:
     (tmp_path / "orders-0").mkdir()
-    blind = cast(ZooKeeperSession, Forbidden(session, paths.BROKER_TOPICS))
+    blind = forbidding(session, paths.BROKER_TOPICS)
     survey = await take(blind, ask=knows_orders, log_dirs={1: [tmp_path]})
     assert [problem.where for problem in survey.problems] == [paths.BROKER_TOPICS]
     assert leftovers(survey) == ()
