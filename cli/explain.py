@@ -63,7 +63,7 @@ def explain(
 
     Exit code 6 where a marked topic waits for something; 0 where there is something else to explain; 1 where there is
     no trace of the topic, which was deleted or never was; 3 where there is none as far as could be seen, as with a
-    broker that is down and whose log directories were not named.
+    broker that is down and whose log directories were not named, and where deletion markers could not be read.
     """
 
     topics = given(names, topic_names)

@@ -9,6 +9,7 @@ from typing import Final
 from cli.answer import Answer, Exit, Table
 from protocol.counting import counted
 from protocol.topic_names import suggestion
+from protocol.zookeeper import paths
 from survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
 from survey.evidence import Evidence
 from survey.explain import CLEAN, Explanation, Verdict, unseen_words
@@ -22,7 +23,12 @@ REMOTE_SEGMENTS: Final = (
     "segments in remote storage, which lethe does not look at: the leader of a partition deletes them with its "
     "replica; where a partition had no leader when the topic was marked, or its leader restarts before that, they stay"
 )
-_EXITS: Final = {Verdict.GONE: Exit.NO, Verdict.UNSEEN: Exit.UNREACHABLE, Verdict.WAITING: Exit.WAITS}
+_EXITS: Final = {
+    Verdict.GONE: Exit.NO,
+    Verdict.UNSEEN: Exit.UNREACHABLE,
+    Verdict.MARKER_UNSEEN: Exit.UNREACHABLE,
+    Verdict.WAITING: Exit.WAITS,
+}
 
 
 def one(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> Answer:
@@ -61,6 +67,9 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     """The answer about all marked topics: the causes together, then a line for each topic."""
     now_ms = evidence.survey.taken_at_ms
     data = explanations_to_json(evidence, found, replicas=False)
+    if not found and not evidence.survey.zookeeper.knows_markers:
+        line = f"Which topics are marked for deletion is not known: {_unread_markers(evidence)}."
+        return Answer(data, (line, *_owed(evidence)), exit=Exit.UNREACHABLE)
     if not found:
         return Answer(data, ("No topic is marked for deletion.", *_owed(evidence)))
     waiting = [each for each in found if each.verdict is Verdict.WAITING]
@@ -97,6 +106,12 @@ def _tiered(found: Sequence[Explanation]) -> list[str]:
     return [f"{counted(len(names), 'topic has', 'topics have')} {REMOTE_SEGMENTS}: {which}."]
 
 
+def _unread_markers(evidence: Evidence) -> str:
+    problems = evidence.survey.zookeeper.problems
+    why = next((what for where, what in problems if where == paths.DELETE_TOPICS), "it was not read")
+    return f"{paths.DELETE_TOPICS} cannot be read ({why})"
+
+
 def _owed(evidence: Evidence) -> list[str]:
     """A line per broker that has not confirmed what its cache was told of topics that are gone."""
     now_ms = evidence.survey.taken_at_ms
@@ -122,6 +137,8 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
                 return [f"There is no topic {topic}, and no trace of one as far as could be seen: {words}{asked}"]
             owing = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
             return [f"{topic} is gone as far as could be seen: {words}.", *owing]
+        case Verdict.MARKER_UNSEEN:
+            return [f"Whether {topic} is marked for deletion is not known: {_unread_markers(evidence)}."]
         case _:
             pass
     lines = []

@@ -52,6 +52,8 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
         return Outlook.DONE
     if CauseKind.DISABLED in kinds and not even_if_disabled:
         return Outlook.NEEDS_WORD
+    if found.verdict is Verdict.MARKER_UNSEEN:
+        return Outlook.NOT_ASKED_FOR
     if found.verdict is Verdict.NOT_MARKED and CauseKind.DISABLED not in kinds:
         return Outlook.NOT_ASKED_FOR
     return Outlook.WAITS if any(kind in _IN_THE_WAY for kind in kinds) else Outlook.FINISHES

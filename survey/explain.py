@@ -49,6 +49,8 @@ class Verdict(enum.Enum):
     RECLAIMING = "deleted; bytes wait for their removal"
     LEFT_OVER = "deleted, but something is left"
     NOT_MARKED = "not marked for deletion"
+    MARKER_UNSEEN = "there; whether it is marked for deletion could not be seen"
+    """`/admin/delete_topics` cannot be read, and no controller says that the topic is marked."""
     IN_PROGRESS = "being deleted"
     WAITING = "waits"
 
@@ -77,7 +79,10 @@ def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
         cause.broker for cause in causes if cause.kind is CauseKind.TOMBSTONE_OWED and cause.broker is not None
     )
     caches = [f"{plural(len(owing), 'broker')} {ranges(owing)} may still tell clients of it"] if owing else []
-    return f"ZooKeeper is clean, but {'; '.join([*missing, *away, *caches])}"
+    tree = survey.zookeeper
+    is_whole = tree.knows_topics and tree.knows_markers
+    said = "ZooKeeper is clean, but" if is_whole else "ZooKeeper could not be read whole, and"
+    return f"{said} {'; '.join([*missing, *away, *caches])}"
 
 
 def away_words(survey: Survey) -> tuple[str, ...]:
@@ -109,11 +114,13 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     if topic in evidence.survey.in_motion:
         return Explanation(topic, Verdict.IN_PROGRESS, (Cause(CauseKind.IN_MOTION),), (), marked_since_ms, phase)
     there = tree.topics.get(topic)
-    if topic in tree.marked:
+    if topic in tree.marked or (there is not None and told is not None and not tree.knows_markers):
         causes, replicas = _marked(evidence, there, stored, told)
         going_on = all(_is_going_on(evidence, cause) for cause in causes)
         verdict, is_tiered = Verdict.IN_PROGRESS if going_on else Verdict.WAITING, topic in evidence.tiered
         return Explanation(topic, verdict, causes, replicas, marked_since_ms, phase, is_tiered)
+    if there is not None and not tree.knows_markers:
+        return Explanation(topic, Verdict.MARKER_UNSEEN)
     if there is not None:
         return Explanation(topic, Verdict.NOT_MARKED, tuple(_unmarked(evidence, there)))
     causes, owed = tuple(_left(evidence, topic)), tuple(_owed(evidence, topic))

@@ -72,9 +72,14 @@ class ZooKeeperTree:
         return self.could_read(paths.BROKER_TOPICS)
 
     @property
+    def knows_markers(self) -> bool:
+        """The list of markers was read: a topic that it does not name is not marked."""
+        return self.could_read(paths.DELETE_TOPICS)
+
+    @property
     def knows_plans(self) -> bool:
         """Markers and reassignments were read: what they do not name is to stay as it is."""
-        return self.could_read(paths.DELETE_TOPICS) and self.could_read(paths.REASSIGN_PARTITIONS)
+        return self.knows_markers and self.could_read(paths.REASSIGN_PARTITIONS)
 
     @property
     def knows_brokers(self) -> bool:

@@ -17,9 +17,10 @@ from cli.explain_watch import is_over, watched
 from protocol.causes import CauseKind
 from protocol.zookeeper import paths
 from protocol.zookeeper.operations import Create, Delete
-from survey.evidence import ToldReplica, ToldTopic
+from survey.evidence import Told, ToldReplica, ToldTopic
 from survey.explain import CLEAN
 from survey.views import NOT_SEEN
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply
 
@@ -129,6 +130,25 @@ async def test_no_backlog(alone: FakeSession) -> None:
     answer = await explained(alone, None)
     assert (answer.exit, answer.lines) == (Exit.OK, ("No topic is marked for deletion.",))
     assert is_over(answer)
+
+
+async def test_markers_that_may_not_be_read_are_not_taken_for_absent(alone: FakeSession) -> None:
+    await mark(alone, "orders")
+    blind = forbidding(alone, paths.DELETE_TOPICS)
+    where = "is not known: /admin/delete_topics cannot be read (NO_AUTH)"
+    backlog = await explained(blind, None)
+    assert (backlog.exit, backlog.lines) == (Exit.UNREACHABLE, (f"Which topics are marked for deletion {where}.",))
+    topic = await explained(blind, "orders")
+    assert (topic.exit, topic.lines[0]) == (Exit.UNREACHABLE, f"Whether orders is marked for deletion {where}.")
+    assert "lethe topics delete" not in " ".join(topic.lines)
+
+
+async def test_a_marker_that_may_not_be_read_is_known_to_the_controller(alone: FakeSession) -> None:
+    await mark(alone, "orders")
+    row = ToldReplica(CauseKind.BROKER_TO_RETURN, 0, 1)
+    word = Told({"orders": ToldTopic("orders", replicas=(row,))}, 3, True)
+    answer = await explained(forbidding(alone, paths.DELETE_TOPICS), "orders", told=word)
+    assert (answer.exit, "orders waits for broker 1" in " ".join(answer.lines)) == (Exit.WAITS, True)
 
 
 async def test_watching_ends_when_nothing_is_marked(alone: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
