@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from adapters.topic_admin import live_brokers
+from adapters.topic_admin import live_brokers, optional_data
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.vocabulary import TopicId
 from protocol.zookeeper import paths
@@ -162,13 +162,16 @@ def _failed_words(path: str) -> str:
 
 async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Target]:
     """The topics as they are now, in the order of the names. Of one whose znode may not be read, `Exists` tells the
-    incarnation."""
+    incarnation where ZooKeeper allows it. Raises ZnodeUnreadable where it does not."""
     outcomes = await session.read(
         [read for name in names for read in (GetData(paths.topic(name)), Exists(paths.topic(name)))]
     )
     found = []
     for name, outcome, there in zip(names, outcomes[::2], outcomes[1::2], strict=True):
         if not isinstance(outcome, Data):
+            if not isinstance(there, Present):
+                # Later ZooKeepers refuse `Exists`, too, where the znode may not be read: nothing is known then.
+                optional_data(outcome, paths.topic(name))
             found.append(Target(name, there.stat.czxid if isinstance(there, Present) else None, None, (), ()))
             continue
         try:

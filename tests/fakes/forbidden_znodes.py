@@ -11,21 +11,24 @@ from tests.fakes.zookeeper import FakeSession
 
 
 class _Forbidden:
-    def __init__(self, session: FakeSession, hidden: Sequence[str]) -> None:
-        self._session, self._hidden = session, hidden
+    def __init__(self, session: FakeSession, hidden: Sequence[str], tells_existence: bool) -> None:
+        self._session, self._hidden, self._tells_existence = session, hidden, tells_existence
 
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
-        """As ZooKeeper does, without rights for `Exists`, which needs none."""
         found = await self._session.read(reads)
         return [
-            ReadFailed(ZkError.NO_AUTH) if read.path in self._hidden and not isinstance(read, Exists) else outcome
+            ReadFailed(ZkError.NO_AUTH) if self._forbids(read) else outcome
             for read, outcome in zip(reads, found, strict=True)
         ]
+
+    def _forbids(self, read: Read) -> bool:
+        return read.path in self._hidden and not (self._tells_existence and isinstance(read, Exists))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
 
-def forbidding(session: FakeSession, *hidden: str) -> ZooKeeperSession:
-    """The session, without the right to read the data and children of these znodes."""
-    return cast(ZooKeeperSession, _Forbidden(session, hidden))
+def forbidding(session: FakeSession, *hidden: str, tells_existence: bool = True) -> ZooKeeperSession:
+    """The session, without the right to read the data and children of these znodes. Later ZooKeepers do not tell
+    whether such a znode exists either."""
+    return cast(ZooKeeperSession, _Forbidden(session, hidden, tells_existence))

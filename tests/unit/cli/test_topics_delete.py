@@ -113,6 +113,13 @@ async def test_a_topic_that_may_not_be_read_is_marked(cluster: FakeSession) -> N
     assert (await topic_admin.list_topics(cluster)).marked == ("orders",)
 
 
+async def test_a_topic_of_which_nothing_may_be_read_is_not_passed_over(cluster: FakeSession) -> None:
+    blind = forbidding(cluster, paths.topic("orders"), tells_existence=False)
+    with pytest.raises(topic_admin.ZnodeUnreadable, match="/brokers/topics/orders: NO_AUTH"):
+        await deletion(blind, ["orders", "bills"])
+    assert (await topic_admin.list_topics(cluster)).marked == ()
+
+
 async def test_an_unknown_outcome_is_no_success(cluster: FakeSession) -> None:
     await deletion(cluster, ["bills"])
     cluster.lose_next_reply(applied=True)
