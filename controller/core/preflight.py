@@ -12,10 +12,11 @@ is 0 at least, so that the answer of one that can be commanded is STALE_CONTROLL
     no listener that Lethe speaks               cannot, until its listeners change
     another error, no answer, no connection     does not answer: broken, or just starting
 
-The rule. No broker registered: go on, there is nothing to be powerless over. Some broker cannot be commanded: do not,
-since a cluster of which a controller commands a part is worse off than under Kafka's, which commands it whole. None can
-be commanded for sure: do not. Otherwise go on, and name those that do not answer: finishing deletions beside broken
-brokers is what this controller is for.
+The rule. No broker registered: go on, there is nothing to be powerless over. Brokers cannot be listed, or no
+registration says where its broker is: do not, for that is not the same as none. Some broker cannot be commanded: do
+not, since a cluster of which a controller commands a part is worse off than under Kafka's, which commands it whole.
+None can be commanded for sure: do not. Otherwise go on, and name those that do not answer: finishing deletions beside
+broken brokers is what this controller is for.
 
 Where control is not taken, the reason is shown (`Role.REFUSED`), and it is looked again after a while, and when brokers
 come or go.
@@ -37,7 +38,7 @@ from protocol.kafka.control import probe_request
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.vocabulary import Broker, BrokerId
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadOutcome
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
 
 _COMMANDED: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE)
 _WHAT: Final = "taking control"
@@ -57,8 +58,12 @@ def begin(turn: Turn, task: Preflight) -> None:
 
 
 def listed(turn: Turn, task: RegistrationsListed, outcomes: Sequence[ReadOutcome]) -> None:
-    """Read their registrations."""
-    names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    """Read their registrations. Brokers that cannot be listed are no absence of brokers."""
+    (outcome,) = outcomes
+    if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
+        _stay(turn, f"{paths.broker_ids()} cannot be read ({outcome.error.name})")
+        return
+    names = outcome.names if isinstance(outcome, Children) else ()
     ids = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))
     if ids:
         turn.read((GetData(paths.broker_id(broker)) for broker in ids), RegistrationsRead(task.then, ids))
@@ -67,12 +72,17 @@ def listed(turn: Turn, task: RegistrationsListed, outcomes: Sequence[ReadOutcome
 
 
 def were_read(turn: Turn, task: RegistrationsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Probe those that can be reached. Registrations that say nothing are nobody's, as after the election."""
+    """Probe those that can be reached. A registration that cannot be understood is passed over, as after the
+    election; where there are only such, nobody can be commanded."""
     context = turn.context
-    found = (_understood(broker, outcome) for broker, outcome in zip(task.ids, outcomes, strict=True))
-    brokers = tuple(broker for broker in found if broker is not None)
+    found = [_understood(broker, outcome) for broker, outcome in zip(task.ids, outcomes, strict=True)]
+    brokers = tuple(each for each in found if isinstance(each, Broker))
     if not brokers:
-        _go_on(turn, Preflight(task.then))
+        unclear = [f"broker {broker} ({each})" for broker, each in zip(task.ids, found, strict=True) if each]
+        if unclear:
+            _stay(turn, f"no registration says where its broker is: {_listed(unclear)}")
+        else:
+            _go_on(turn, Preflight(task.then))
         return
     endpoints = [(broker, context.control_endpoint(broker)) for broker in brokers]
     unspoken = [f"broker {b.id} ({end.listener}: {end.protocol.name})" for b, end in endpoints if not is_spoken(end)]
@@ -83,14 +93,18 @@ def were_read(turn: Turn, task: RegistrationsRead, outcomes: Sequence[ReadOutcom
     turn.probe(probe_request(context.config.controller_id), targets, BrokersProbed(task.then, brokers))
 
 
-def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | None:
-    if not isinstance(outcome, Data) or znodes.is_controller_registration(outcome.data):
+def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
+    """The broker; what is wrong with its registration; or None for a controller's, and for one that is gone again."""
+    if not isinstance(outcome, Data):
+        is_gone = isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
+        return None if is_gone else f"{paths.broker_id(broker)} cannot be read"
+    if znodes.is_controller_registration(outcome.data):
         return None
     try:
         found = znodes.decode_broker(broker, outcome.stat.czxid, outcome.data)
-    except znodes.MalformedZnode:
-        return None
-    return found if found.endpoints else None
+    except znodes.MalformedZnode as malformed:
+        return str(malformed)
+    return found if found.endpoints else f"{paths.broker_id(broker)} names no listener"
 
 
 def probed(turn: Turn, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) -> None:

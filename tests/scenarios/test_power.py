@@ -374,6 +374,19 @@ def test_no_broker_registered_is_nothing_to_be_powerless_over() -> None:
     assert role(world) is Role.ACTIVE
 
 
+def test_registrations_that_nobody_understands_are_no_absence_of_brokers() -> None:
+    world = OneController()
+    world.write(Create(paths.broker_id(BrokerId(1)), b"{"), Create(paths.broker_id(BrokerId(2)), b"{}"))
+    world.elect()
+    assert role(world) is Role.REFUSED
+    (why,) = refusals(world, "cluster")
+    assert why.startswith("no registration says where its broker is: broker 1 (")
+    assert "broker 2 (" in why
+    world.start_broker(3)
+    world.run()
+    assert role(world) is Role.ACTIVE, "one that can be commanded is a cluster"
+
+
 def test_standing_by_is_not_refused_because_of_brokers() -> None:
     world = OneController()
     held_by_kafka(world)
