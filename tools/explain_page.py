@@ -48,10 +48,11 @@ _JSON = """## For scripts
 `seen`, `waiting_for`, `since_ms`, `attempts`, `last_error`, `next_try_ms`, `unblock`). What is not
 known is null. Times are milliseconds since 1970.
 
-Exit codes: 0 where there is something to explain; 1 where nothing of the topic is left (or it never was); 3 where
-nothing is left as far as could be seen, where deletion markers cannot be read, or where ZooKeeper cannot be reached. A
-broker that is down may have some of a topic that is gone: where it has replicas of any topic and `--log-dir` does not
-name its directories, the answer names it, and the code is 3.
+Exit codes: 6 where a marked topic waits for something; 0 where there is something else to explain (a deletion that goes
+on, bytes that wait for their removal, what is left over); 1 where nothing of the topic is left (or it never was); 3
+where nothing is left as far as could be seen, where deletion markers cannot be read, or where ZooKeeper cannot be
+reached. A broker that is down may have some of a topic that is gone: where it has replicas of any topic and `--log-dir`
+does not name its directories, the answer names it, and the code is 3.
 """
 
 
