@@ -96,7 +96,10 @@ class Project:
         kept = {key: value for key, value in environment.items() if key not in ("COMPOSE_PROFILES", "COMPOSE_FILE")}
         ports = dict.fromkeys(("BOARD_1_PORT", "BOARD_2_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"), "0")
         files = "docker-compose.yml" if grafana else f"docker-compose.yml{os.pathsep}{WITHOUT_GRAFANA}"
-        self.environment: Final = {**kept, **ports, "COMPOSE_FILE": files, "COMPOSE_PROJECT_NAME": name}
+        # Of docker-compose 1: an engine on a busy machine takes longer than its 60 s to create containers.
+        patient = {"COMPOSE_HTTP_TIMEOUT": "600"}
+        names = {"COMPOSE_FILE": files, "COMPOSE_PROJECT_NAME": name}
+        self.environment: Final = {**patient, **kept, **ports, **names}
 
     # --- commands -------------------------------------------------------------------------------------------------
 
