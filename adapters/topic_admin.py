@@ -36,6 +36,7 @@ from protocol.zookeeper.operations import (
     ReadOutcome,
     Stat,
     ZkError,
+    is_absent,
 )
 from protocol.zookeeper.znodes import (
     ControllerZnode,
@@ -143,7 +144,7 @@ async def read_states(
     outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
     found: dict[TopicPartition, LeaderAndIsr | None] = {}
     for partition, outcome in zip(partitions, outcomes, strict=True):
-        if not _is_missing(outcome):
+        if not is_absent(outcome):
             try:
                 found[partition] = _state(*partition, outcome)
             except MalformedZnode:
@@ -329,10 +330,6 @@ def optional_data(outcome: ReadOutcome, path: str) -> Data | None:
             return None
         case _:
             raise ZnodeUnreadable(f"ZooKeeper does not give the data of {path}: {_why(outcome)}")
-
-
-def _is_missing(outcome: ReadOutcome) -> bool:
-    return isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
 
 
 def _why(outcome: ReadOutcome) -> str:

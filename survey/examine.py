@@ -19,7 +19,7 @@ from typing import Final
 from adapters.zookeeper.interface import ZooKeeperSession
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadFailed, ZkError
+from protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome, is_absent
 from protocol.zookeeper.znodes import MalformedZnode, decode_config, decode_deletion_marker, decode_deletions_paused
 from survey.brokers import AskAbout, Scope, ask_all, broker_asker
 from survey.directories import is_owned_by, read_log_dir
@@ -146,11 +146,10 @@ async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds
     return Holds(pause)
 
 
-def _setting(path: str, outcome: object) -> Setting | Unreadable | None:
+def _setting(path: str, outcome: ReadOutcome) -> Setting | Unreadable | None:
     """What the znode says of delete.topic.enable; None where it says nothing."""
     if not isinstance(outcome, Data):
-        is_absent = isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
-        return None if is_absent else Unreadable(path, f"reading it: {getattr(outcome, 'error', outcome)}")
+        return None if is_absent(outcome) else Unreadable(path, f"reading it: {getattr(outcome, 'error', outcome)}")
     try:
         text = decode_config(path, outcome.data).get(DELETE_TOPIC_ENABLE)
     except MalformedZnode as malformed:

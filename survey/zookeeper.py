@@ -20,6 +20,7 @@ from protocol.zookeeper.operations import (
     ReadFailed,
     ReadOutcome,
     ZkError,
+    is_absent,
 )
 from protocol.zookeeper.znodes import (
     MalformedZnode,
@@ -215,7 +216,7 @@ async def _topics(session: ZooKeeperSession, reader: _Reader, names: Sequence[st
     outcomes = await session.read(reads)
     found: list[TopicTree | None] = []
     for name, data, children in zip(names, outcomes[::2], outcomes[1::2], strict=True):
-        if isinstance(data, ReadFailed) and data.error is ZkError.NO_NODE:
+        if is_absent(data):
             found.append(None)
             continue
         znode = _topic_znode(reader, name, data)
@@ -243,7 +244,7 @@ async def _with_states(
     outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in wanted])
     states: dict[str, dict[int, LeaderAndIsr | None]] = {}
     for (name, number), outcome in zip(wanted, outcomes, strict=True):
-        if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
+        if is_absent(outcome):
             continue
         states.setdefault(name, {})[number] = reader.decoded(
             paths.partition_state(name, number),

@@ -33,7 +33,7 @@ from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, is_absent
 
 # --- who is there -------------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None
 def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker | None:
     """The registration, or None where it vanished or cannot be understood; the latter is shown."""
     context = turn.context
-    if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
+    if is_absent(outcome):
         return None
     if isinstance(outcome, Data) and znodes.is_controller_registration(outcome.data):
         # Us, or another controller of ours: see `residence`.

@@ -59,7 +59,7 @@ from protocol.vocabulary import (
     topic_id_to_text,
 )
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.operations import Data, GetData, ReadOutcome, is_absent
 
 MAX_NAMED: Final = 1_000
 """Suspected topics that are asked about at once; the others follow with the next look."""
@@ -279,7 +279,7 @@ class _Verdict(NamedTuple):
 def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcome) -> _Verdict:
     known = context.topics.get(name)
     unproven = _Verdict(name, cached, is_ghost=False)
-    if known is None and isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
+    if known is None and is_absent(outcome):
         if name in INTERNAL_TOPICS:
             return _Verdict(name, cached, kept_because=INTERNAL)
         return _Verdict(name, cached, drop=cached.partitions)

@@ -36,6 +36,7 @@ from protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    is_absent,
 )
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
@@ -109,7 +110,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
     taken: list[str] = []
     without_id: list[tuple[str, znodes.TopicZnode, int]] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
-        if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
+        if is_absent(outcome):
             _forget_unreadable(turn, name)
             continue
         znode = understood(name, outcome)

@@ -28,7 +28,7 @@ from controller.core.turn import Turn
 from protocol.journal import FactType, partition_ranges
 from protocol.vocabulary import ReplicaAssignment, TopicPartition
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData, Operation, ReadFailed, ReadOutcome, SetData, ZkError
+from protocol.zookeeper.operations import Data, GetData, Operation, ReadOutcome, SetData, ZkError, is_absent
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
@@ -56,7 +56,7 @@ def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcom
     restoring: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         topic = context.topics.get(name)
-        if topic is None or (isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE):
+        if topic is None or is_absent(outcome):
             # That it is gone is told by the list of topics.
             continue
         if isinstance(outcome, Data) and outcome.stat.czxid != topic.created_zxid:

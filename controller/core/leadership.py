@@ -36,7 +36,7 @@ from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData, Operation, ReadFailed, ReadOutcome, SetData, ZkError
+from protocol.zookeeper.operations import Data, GetData, Operation, ReadFailed, ReadOutcome, SetData, ZkError, is_absent
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 UNCLEAN_CONFIG = "unclean.leader.election.enable"
@@ -308,7 +308,7 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
             going_on[topic_partition] = None
         else:
             turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
-            if isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE:
+            if is_absent(outcome):
                 drop_strangers_unwritten(turn.context, topic_partition)
                 removed[topic_partition] = None
     after = (DropStrangers(tuple(going_on)),)

@@ -86,8 +86,8 @@ def answered(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataR
         return
     for name in names:
         del debtor.topics[name]
+    # The problem and the time of the next try are kept while there are other topics: these may wait for that time.
     if not debtor.topics:
-        # As long as there are others, they may wait for the time at which they are sent again.
         del context.owed[broker]
         _record(turn, broker, ANSWERED, len(names))
     _tell_of_living(turn, broker, names)

@@ -41,6 +41,7 @@ from protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    is_absent,
 )
 from protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
@@ -80,7 +81,7 @@ def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> 
 def _ordered(outcomes: Sequence[ReadOutcome], before: Pause | None, now_ms: int) -> Pause | None:
     """That the znode is there is what counts, whatever it says and whether or not it may be read."""
     exists, content = outcomes
-    if isinstance(exists, ReadFailed) and exists.error is ZkError.NO_NODE and not isinstance(content, Data):
+    if is_absent(exists) and not isinstance(content, Data):
         return None
     if isinstance(content, Data):
         said = znodes.decode_deletions_paused(content.data)

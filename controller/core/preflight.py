@@ -38,7 +38,16 @@ from protocol.kafka.control import probe_request
 from protocol.kafka.errors import ErrorCode, error_name
 from protocol.vocabulary import Broker, BrokerId
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.operations import (
+    Children,
+    Data,
+    GetChildren,
+    GetData,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+    is_absent,
+)
 
 _COMMANDED: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE)
 _WHAT: Final = "taking control"
@@ -96,8 +105,7 @@ def were_read(turn: Turn, task: RegistrationsRead, outcomes: Sequence[ReadOutcom
 def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
     """The broker; what is wrong with its registration; or None for a controller's, and for one that is gone again."""
     if not isinstance(outcome, Data):
-        is_gone = isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
-        return None if is_gone else f"{paths.broker_id(broker)} cannot be read"
+        return None if is_absent(outcome) else f"{paths.broker_id(broker)} cannot be read"
     if znodes.is_controller_registration(outcome.data):
         return None
     try:

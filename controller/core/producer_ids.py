@@ -22,7 +22,17 @@ from protocol.kafka.to_controller import AllocateProducerIdsRequest, AllocatePro
 from protocol.vocabulary import BrokerId
 from protocol.zookeeper import paths, znodes
 from protocol.zookeeper.json_fields import INT64_MAX
-from protocol.zookeeper.operations import Create, Data, GetData, Operation, ReadFailed, ReadOutcome, SetData, ZkError
+from protocol.zookeeper.operations import (
+    Create,
+    Data,
+    GetData,
+    Operation,
+    ReadFailed,
+    ReadOutcome,
+    SetData,
+    ZkError,
+    is_absent,
+)
 from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 _SIZE = znodes.PRODUCER_ID_BLOCK_SIZE
@@ -61,7 +71,7 @@ def was_read(turn: Turn, task: ProducerIdsRead, outcomes: Sequence[ReadOutcome])
         except znodes.MalformedZnode as error:
             _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             return
-    elif not (isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE):
+    elif not is_absent(outcome):
         why = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
         _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"reading {path}: {why}")
         return

@@ -39,7 +39,16 @@ from controller.core.turn import Turn
 from protocol.journal import FactType
 from protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
 from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from protocol.zookeeper.operations import (
+    Children,
+    Data,
+    GetChildren,
+    GetData,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+    is_absent,
+)
 
 
 def read_markers(turn: Turn, task: ReadMarkers) -> None:
@@ -81,7 +90,7 @@ def found(turn: Turn, task: UnreadableRead, outcomes: Sequence[ReadOutcome]) -> 
     topics: list[UnreadableTopic] = []
     for number, name in enumerate(task.topics):
         topic, children = outcomes[2 * number], outcomes[2 * number + 1]
-        if isinstance(topic, ReadFailed) and topic.error is ZkError.NO_NODE:
+        if is_absent(topic):
             continue
         if not isinstance(understood(name, topic), str):
             repaired.append(name)

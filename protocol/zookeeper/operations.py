@@ -161,6 +161,11 @@ class ReadFailed(NamedTuple):
 ReadOutcome = Data | Children | Present | ReadFailed
 
 
+def is_absent(outcome: ReadOutcome) -> bool:
+    """Whether the znode was not there when it was read. Any other failure tells nothing of it."""
+    return isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
+
+
 # --- watches ------------------------------------------------------------------------------------------------------
 
 
