@@ -125,16 +125,20 @@ def _owed(evidence: Evidence) -> list[str]:
     ]
 
 
+def no_trace(topic: str, how_far: str, similar: Sequence[str]) -> str:
+    """What is said of a name of which there is no trace; `how_far` the look went, and the names that are close."""
+    return f"There is no topic {topic}, and no trace of one{how_far}{suggestion(similar) or '.'}"
+
+
 def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> list[str]:
     topic, now_ms = found.topic, evidence.survey.taken_at_ms
-    asked = suggestion(similar) or "."
     match found.verdict:
         case Verdict.GONE:
-            return [f"There is no topic {topic}, and no trace of one: {CLEAN}{asked}"]
+            return [no_trace(topic, f": {CLEAN}", similar)]
         case Verdict.UNSEEN:
             words = unseen_words(evidence.survey, found.causes)
             if not found.causes:
-                return [f"There is no topic {topic}, and no trace of one as far as could be seen: {words}{asked}"]
+                return [no_trace(topic, f" as far as could be seen: {words}", similar)]
             owing = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
             return [f"{topic} is gone as far as could be seen: {words}.", *owing]
         case Verdict.MARKER_UNSEEN:

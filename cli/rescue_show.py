@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cli.answer import Answer, Exit
+from cli.explain_show import no_trace
 from cli.rescue_ghosts import Caches, ended_lines, found_lines
 from cli.rescue_look import Look, Turns
 from cli.rescue_plan import Outlook, outlook, outlook_counts
@@ -14,7 +15,6 @@ from controller.core.context import NOTHING_LEFT, LeftBehind
 from controller.runtime.left_behind import as_json, left_words
 from protocol.counting import counted, plural
 from protocol.journal import JsonValue
-from protocol.topic_names import suggestion
 from protocol.vocabulary import BrokerId
 from survey.causes import Cause, age_text, sentence, unblock
 from survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
@@ -79,7 +79,7 @@ def causes(each: Explanation, now_ms: int) -> list[str]:
 
 def _without_trace(seen: Look, each: Explanation) -> str:
     unseen = "" if each.verdict is Verdict.GONE else f" as far as could be seen: {unseen_words(seen.evidence.survey)}"
-    return f"There is no topic {each.topic}, and no trace of one{unseen}{suggestion(seen.similar[each.topic]) or '.'}"
+    return no_trace(each.topic, unseen, seen.similar[each.topic])
 
 
 def _together(found: Iterable[Explanation], alike: Callable[[Explanation], object]) -> list[list[Explanation]]:

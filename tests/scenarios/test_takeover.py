@@ -134,6 +134,17 @@ def before_first_write(world: OneController, act: object) -> None:
     world.meanwhile = hook
 
 
+def lose_first_write(world: OneController, loss: Loss | None) -> None:
+    """What becomes of the controller's next write; its reply is lost, unless `loss` is None."""
+    lost: list[WriteZnodes] = []
+
+    def lose(effect: WriteZnodes) -> Loss | None:
+        lost.append(effect)
+        return loss if len(lost) == 1 else None
+
+    world.losing = lose
+
+
 def test_holder_that_changes_between_look_and_taking_keeps_control_until_it_was_looked_at() -> None:
     """A lost race changes nothing and does not count: with `once` it is tried again, from the next holder."""
     world = held_by_kafka(Takeover.ONCE)
@@ -166,13 +177,7 @@ def test_epoch_is_read_before_its_holder_so_that_nobody_unseen_is_robbed() -> No
 @pytest.mark.parametrize("loss", list(Loss))
 def test_taking_whose_reply_was_lost_counts_whatever_became_of_it(loss: Loss) -> None:
     world = held_by_kafka(Takeover.ONCE)
-    lost: list[WriteZnodes] = []
-
-    def lose(effect: WriteZnodes) -> Loss | None:
-        lost.append(effect)
-        return loss if len(lost) == 1 else None
-
-    world.losing = lose
+    lose_first_write(world, loss)
     world.elect()
     assert world.context.takings.count == 1
     if loss is Loss.APPLIED:
@@ -279,13 +284,7 @@ def test_session_lost_meanwhile_leaves_nothing() -> None:
 @pytest.mark.parametrize("loss", list(Loss))
 def test_reply_to_the_raised_epoch_lost_is_found_out_by_looking(loss: Loss) -> None:
     world = taking()
-    lost: list[WriteZnodes] = []
-
-    def lose(effect: WriteZnodes) -> Loss | None:
-        lost.append(effect)
-        return loss if len(lost) == 1 else None
-
-    world.losing = lose
+    lose_first_write(world, loss)
     world.advance(GRACE_MS)
     assert role(world) is Role.ACTIVE
     assert epoch_of(world) == (2, 2)
@@ -308,13 +307,7 @@ def test_epoch_rewritten_just_before_it_is_raised_begins_no_second_term_of_that_
     found = world.read(paths.controller_epoch())
     assert found is not None
     before_first_write(world, lambda: world.write(SetData(paths.controller_epoch(), found.data, ANY_VERSION)))
-    lost: list[WriteZnodes] = []
-
-    def lose(effect: WriteZnodes) -> Loss | None:
-        lost.append(effect)
-        return loss if len(lost) == 1 else None
-
-    world.losing = lose
+    lose_first_write(world, loss)
     world.advance(GRACE_MS)
     assert role(world) is Role.ACTIVE
     assert epoch_of(world) == (2, 3)
