@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from adapters.partition_views import PartitionViews
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, GetData
-from protocol.zookeeper.znodes import registered_at_ms
+from lethe.adapters.partition_views import PartitionViews
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import registered_at_ms
 
 
 @dataclass(slots=True)

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.kafka.client import ClientError, KafkaConnection
-from protocol.kafka.control import Addressed, ApiKey, StopReplicaResponse, probe_request
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.framing import ProtocolError
-from protocol.kafka.queries import (
+from lethe.adapters.kafka.client import ClientError, KafkaConnection
+from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaResponse, probe_request
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.kafka.queries import (
     BROKER_RESOURCE,
     DescribableConfigs,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
-from protocol.kafka.versions import IBP_VERSIONS, OLDEST, InterBrokerProtocol, VersionRange, control_versions
-from protocol.vocabulary import NO_EPOCH, Broker, BrokerId
+from lethe.protocol.kafka.versions import IBP_VERSIONS, OLDEST, InterBrokerProtocol, VersionRange, control_versions
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId
 
 CLIENT_ID: Final = "lethe-settings"
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"

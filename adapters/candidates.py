@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 
 import orjson
 
-from protocol.journal import time_from_text
-from protocol.lake import IDENTITY, cluster_of
-from protocol.vocabulary import TopicId, topic_id_from_text, topic_name_problem
+from lethe.protocol.journal import time_from_text
+from lethe.protocol.lake import IDENTITY, cluster_of
+from lethe.protocol.vocabulary import TopicId, topic_id_from_text, topic_name_problem
 
 TABLE: Final = Path("gold", "stale_topic_candidates")
 """The table's directory, below that of the lake."""

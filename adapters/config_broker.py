@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from adapters.config_common import (
+from lethe.adapters.config_common import (
     COMMON,
     HttpConfig,
     JournalFilesConfig,
@@ -22,11 +22,11 @@ from adapters.config_common import (
     read_journal_topic,
     read_zookeeper,
 )
-from adapters.config_limits import read_max_queued_bytes
-from adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
-from adapters.properties import MAX_INT, Kind, Property, Values, read_values, schema
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId, Endpoint
+from lethe.adapters.config_limits import read_max_queued_bytes
+from lethe.adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
+from lethe.adapters.properties import MAX_INT, Kind, Property, Values, read_values, schema
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 BROKER: Final = (
     Property(

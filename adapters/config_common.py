@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from adapters.config_limits import LIMITS
-from adapters.config_listeners import listener_hosts
-from adapters.properties import MAX_INT, Kind, Property, Values
-from adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
-from adapters.zookeeper.config import parse_connect_string
-from protocol.journal import DEFAULT_TOPIC
-from protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
-from protocol.vocabulary import topic_name_problem
-from protocol.zookeeper.operations import Credentials
+from lethe.adapters.config_limits import LIMITS
+from lethe.adapters.config_listeners import listener_hosts
+from lethe.adapters.properties import MAX_INT, Kind, Property, Values
+from lethe.adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
+from lethe.adapters.zookeeper.config import parse_connect_string
+from lethe.protocol.journal import DEFAULT_TOPIC
+from lethe.protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import topic_name_problem
+from lethe.protocol.zookeeper.operations import Credentials
 
 CLIENT_PACKAGE: Final = "aiokafka"
 _SERVER: Final = re.compile(r"[^\s:,]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}")

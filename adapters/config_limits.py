@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from adapters.properties import MAX_INT, Kind, Property, Values
+from lethe.adapters.properties import MAX_INT, Kind, Property, Values
 
 LIMITS: Final = (
     Property(

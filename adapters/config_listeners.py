@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from adapters.properties import Kind, Property, Values
-from protocol.vocabulary import Endpoint, SecurityProtocol
+from lethe.adapters.properties import Kind, Property, Values
+from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
 LOOPBACK: Final = "127.0.0.1"
 

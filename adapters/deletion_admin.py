@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
-from adapters.topic_admin import ZnodeUnreadable, demand_zookeeper_controller, ensure_roots, optional_data
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.adapters.topic_admin import ZnodeUnreadable, demand_zookeeper_controller, ensure_roots, optional_data
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Children,
     Create,
     Delete,
@@ -25,7 +25,7 @@ from protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from protocol.zookeeper.znodes import (
+from lethe.protocol.zookeeper.znodes import (
     DeletionsPaused,
     MalformedZnode,
     decode_deletion_marker,

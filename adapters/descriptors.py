@@ -6,7 +6,7 @@ import logging
 import resource
 from typing import Final
 
-from protocol.counting import counted
+from lethe.protocol.counting import counted
 
 logger = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from adapters.kafka.client import ClientError, KafkaConnection, ProtocolError
-from adapters.topic_admin import describe
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.kafka.connection import highest_common_version
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerId
+from lethe.adapters.kafka.client import ClientError, KafkaConnection, ProtocolError
+from lethe.adapters.topic_admin import describe
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.kafka.connection import highest_common_version
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerId
 
 CLIENT_ID: Final = "lethe-candidates"
 FIRST_WITH_OPERATIONS: Final = 8

@@ -23,8 +23,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler as WebHandler
 from aiohttp.typedefs import Middleware
 
-from adapters.http_door import Door, HttpLimits
-from adapters.http_hosts import AllowedHosts
+from lethe.adapters.http_door import Door, HttpLimits
+from lethe.adapters.http_hosts import AllowedHosts
 
 logger = logging.getLogger(__name__)
 

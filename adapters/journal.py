@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from adapters.clock import Clock
-from adapters.journal_files import Files, FileSink, Sink
-from adapters.journal_way import JournalCounts, Lines, Outlet, Stamped, Way
-from protocol.journal import Fact
+from lethe.adapters.clock import Clock
+from lethe.adapters.journal_files import Files, FileSink, Sink
+from lethe.adapters.journal_way import JournalCounts, Lines, Outlet, Stamped, Way
+from lethe.protocol.journal import Fact
 
 __all__ = ["FileSink", "Journal", "JournalConfig", "JournalCounts", "Sink"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from adapters.clock import Clock
-from adapters.config_common import JournalFilesConfig, JournalTopicConfig
-from adapters.journal import Journal, JournalConfig
-from adapters.kafka.journal_topic import TopicOutlet, aiokafka_producer
+from lethe.adapters.clock import Clock
+from lethe.adapters.config_common import JournalFilesConfig, JournalTopicConfig
+from lethe.adapters.journal import Journal, JournalConfig
+from lethe.adapters.kafka.journal_topic import TopicOutlet, aiokafka_producer
 
 
 def open_journal(

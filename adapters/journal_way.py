@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from adapters.clock import Clock
-from protocol.journal import Entry, Fact, FactType, UnencodableFact, encode, time_to_text
+from lethe.adapters.clock import Clock
+from lethe.protocol.journal import Entry, Fact, FactType, UnencodableFact, encode, time_to_text
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adapters.candidates import lake_of
-from protocol.lake_rules import PLACE, LakeRules, file_of, made_by, newest_number, rules_of
+from lethe.adapters.candidates import lake_of
+from lethe.protocol.lake_rules import PLACE, LakeRules, file_of, made_by, newest_number, rules_of
 
 
 def read_rules(path: Path) -> LakeRules | None:

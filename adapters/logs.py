@@ -22,7 +22,7 @@ from typing import Final, TextIO
 
 import orjson
 
-from protocol.counting import counted
+from lethe.protocol.counting import counted
 
 QUEUE_LINES: Final = 10_000
 """Lines that may wait for the writing thread."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
-from adapters.topic_admin import (
+from lethe.adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.adapters.topic_admin import (
     demand_zookeeper_controller,
     ensure_roots,
     optional_data,
 )
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.counting import counted
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Create,
     Exists,
     GetData,
@@ -29,7 +29,7 @@ from protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from protocol.zookeeper.znodes import decode_reassignment, encode_preferred_replica_election, encode_reassignment
+from lethe.protocol.zookeeper.znodes import decode_reassignment, encode_preferred_replica_election, encode_reassignment
 
 MAX_REQUEST_BYTES: Final = 800_000
 """ZooKeeper's servers and clients take a megabyte as they are shipped."""

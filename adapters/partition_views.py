@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from adapters.topic_admin import (
+from lethe.adapters.topic_admin import (
     Topics,
     ZnodeUnreadable,
     list_topics,
@@ -17,11 +17,11 @@ from adapters.topic_admin import (
     read_states,
     requested_reassignments,
 )
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import GetData
-from protocol.zookeeper.znodes import MalformedZnode, decode_topic
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import GetData
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
 
 
 @dataclass(frozen=True, slots=True)

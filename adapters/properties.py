@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from adapters.config_environment import Setting, environment_settings, unknown_variables, variable_name
-from adapters.config_kafka_names import KAFKA_NAMES, KAFKA_PREFIXES
+from lethe.adapters.config_environment import Setting, environment_settings, unknown_variables, variable_name
+from lethe.adapters.config_kafka_names import KAFKA_NAMES, KAFKA_PREFIXES
 
 MAX_SHOWN: Final = 120
 

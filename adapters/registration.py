@@ -20,10 +20,10 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Create,
     Data,
     Delete,
@@ -37,7 +37,7 @@ from protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from protocol.zookeeper.znodes import decode_cluster_id, encode_broker, encode_cluster_id, encode_log_dir_event
+from lethe.protocol.zookeeper.znodes import decode_cluster_id, encode_broker, encode_cluster_id, encode_log_dir_event
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from adapters.http import Health
+from lethe.adapters.http import Health
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from adapters.tool_writes import Outcome, outcome_of
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.topic_plans import (
+from lethe.adapters.tool_writes import Outcome, outcome_of
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.topic_plans import (
     PartitionDescription,
     TopicDescription,
     TopicPlan,
@@ -21,9 +21,9 @@ from protocol.topic_plans import (
     deletion_operation,
     deletion_problem,
 )
-from protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     Exists,
@@ -38,7 +38,7 @@ from protocol.zookeeper.operations import (
     ZkError,
     is_absent,
 )
-from protocol.zookeeper.znodes import (
+from lethe.protocol.zookeeper.znodes import (
     ControllerZnode,
     MalformedZnode,
     TopicZnode,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
-from adapters.topic_admin import demand_zookeeper_controller, ensure_roots
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.topic_changes import Replicas, config_operations, with_partitions
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.adapters.tool_writes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.adapters.topic_admin import demand_zookeeper_controller, ensure_roots
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.topic_changes import Replicas, config_operations, with_partitions
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Data,
     GetData,
     MultiDone,
@@ -24,7 +24,7 @@ from protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from protocol.zookeeper.znodes import MalformedZnode, TopicZnode, decode_config, decode_topic
+from lethe.protocol.zookeeper.znodes import MalformedZnode, TopicZnode, decode_config, decode_topic
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from adapters.group_coordinators import hidden_groups, read_coordinators
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.kafka.errors import error_name
-from protocol.vocabulary import Broker, TopicPartition
+from lethe.adapters.group_coordinators import hidden_groups, read_coordinators
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.kafka.errors import error_name
+from lethe.protocol.vocabulary import Broker, TopicPartition
 
 REQUEST_MS: Final = 20_000
 LIMIT_MS: Final = 120_000

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.tool_writes import CONFLICTS, MAX_ATTEMPTS, Outcome, is_conflict, outcome_of
-from adapters.topic_admin import ensure_roots, optional_data
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.shell_words import operand, option
-from protocol.topic_changes import config_operations, notification
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.adapters.tool_writes import CONFLICTS, MAX_ATTEMPTS, Outcome, is_conflict, outcome_of
+from lethe.adapters.topic_admin import ensure_roots, optional_data
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.shell_words import operand, option
+from lethe.protocol.topic_changes import config_operations, notification
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Data,
     Delete,
     GetData,
@@ -26,7 +26,7 @@ from protocol.zookeeper.operations import (
     Operation,
     SetData,
 )
-from protocol.zookeeper.znodes import decode_config
+from lethe.protocol.zookeeper.znodes import decode_config
 
 SETTING: Final = "unclean.leader.election.enable"
 

@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from controller.core import controller, events
-from controller.core.config import CoreConfig
-from controller.core.context import Context
-from controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
-from controller.core.events import Event
-from protocol.kafka.control import (
+from lethe.controller.core import controller, events
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
+from lethe.controller.core.events import Event
+from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -34,9 +34,9 @@ from protocol.kafka.control import (
     TopicIdError,
     UpdateMetadataResponse,
 )
-from protocol.kafka.queries import ChannelRequest, DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir
-from protocol.kafka.versions import LATEST
-from protocol.vocabulary import (
+from lethe.protocol.kafka.queries import ChannelRequest, DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir
+from lethe.protocol.kafka.versions import LATEST
+from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
     BrokerId,
@@ -46,9 +46,19 @@ from protocol.vocabulary import (
     ReplicaAssignment,
     TopicId,
 )
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, Exists, Read, ReadFailed, ReadOutcome, SetData, Stat, ZkError
-from protocol.zookeeper.packing import GroupDone
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Exists,
+    Read,
+    ReadFailed,
+    ReadOutcome,
+    SetData,
+    Stat,
+    ZkError,
+)
+from lethe.protocol.zookeeper.packing import GroupDone
 
 PARTITIONS_PER_TOPIC = 50
 BROKERS = (1, 2, 3)

@@ -18,16 +18,16 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from adapters.clock import SystemClock
-from adapters.zookeeper.interface import ZooKeeperSession
 from benchmarks.core import World
-from controller.core import controller, events
-from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ChannelCounts, ChannelView, ControllerMetrics
-from controller.runtime.perform import Performer
-from controller.runtime.sessions import SessionKeeper
-from controller.runtime.sources import sources
-from controller.runtime.timers import Timers
+from lethe.adapters.clock import SystemClock
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.controller.core import controller, events
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.controller.runtime.metrics import ChannelCounts, ChannelView, ControllerMetrics
+from lethe.controller.runtime.perform import Performer
+from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.controller.runtime.sources import sources
+from lethe.controller.runtime.timers import Timers
 
 SCRAPES: Final = 41
 APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TypeVar
 
-from protocol.kafka.codec import decode_request, decode_response, encode_control_body, encode_response
-from protocol.kafka.control import (
+from lethe.protocol.kafka.codec import decode_request, decode_response, encode_control_body, encode_response
+from lethe.protocol.kafka.control import (
     ApiKey,
     ControlRequest,
     LeaderAndIsrPartition,
@@ -33,7 +33,7 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataTopic,
 )
-from protocol.kafka.queries import (
+from lethe.protocol.kafka.queries import (
     DescribeLogDirsResponse,
     LogDir,
     LogDirPartition,
@@ -44,7 +44,7 @@ from protocol.kafka.queries import (
     MetadataTopic,
     Response,
 )
-from protocol.vocabulary import (
+from lethe.protocol.vocabulary import (
     EPOCH_DURING_DELETE,
     Broker,
     BrokerEpoch,

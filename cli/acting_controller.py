@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adapters.topic_admin import active_controller
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.zookeeper.znodes import MalformedZnode
+from lethe.adapters.topic_admin import active_controller
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.zookeeper.znodes import MalformedZnode
 
 
 @dataclass(frozen=True, slots=True)

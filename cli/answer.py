@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from protocol.journal import JsonValue
+from lethe.protocol.journal import JsonValue
 
 
 class Exit(enum.IntEnum):

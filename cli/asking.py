@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from cli.answer import Exit, Refusal
-from cli.render import note
-from protocol.journal import JsonValue
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.render import note
+from lethe.protocol.journal import JsonValue
 
 Confirm = Callable[[str], bool]
 """Puts the question to whoever decides."""

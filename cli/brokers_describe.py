@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.broker_loads import BrokerLoad
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal, Table
-from cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
-from cli.options import AsJson, ZooKeeper
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from protocol.counting import counted
-from protocol.vocabulary import TopicPartition
+from lethe.adapters.broker_loads import BrokerLoad
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
+from lethe.cli.options import AsJson, ZooKeeper
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import TopicPartition
 
 if TYPE_CHECKING:
-    from survey.brokers import AskBroker
+    from lethe.survey.brokers import AskBroker
 
 MAX_NAMED = 10
 """Partitions that are named; the others are counted. JSON has the counts only."""

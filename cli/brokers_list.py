@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Table
-from cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
-from cli.options import AsJson, ZooKeeper
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from protocol.counting import counted
-from protocol.journal import JsonValue
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Table
+from lethe.cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
+from lethe.cli.options import AsJson, ZooKeeper
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue
 
 if TYPE_CHECKING:
-    from survey.brokers import AskBroker
+    from lethe.survey.brokers import AskBroker
 
 COLUMNS = ("id", "endpoints", "rack", "since (UTC)", "leads", "follows", "not in sync", "imbalance", "bytes", "remarks")
 

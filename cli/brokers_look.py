@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.broker_loads import BrokerLoad, broker_loads, registered_since, unreadable_registrations
-from adapters.deletion_admin import deletions_paused
-from adapters.partition_views import PartitionViews, view_partitions
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.acting_controller import Acting, acting_controller
-from protocol.counting import counted
-from protocol.journal import JsonValue
-from protocol.vocabulary import Broker
+from lethe.adapters.broker_loads import BrokerLoad, broker_loads, registered_since, unreadable_registrations
+from lethe.adapters.deletion_admin import deletions_paused
+from lethe.adapters.partition_views import PartitionViews, view_partitions
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.acting_controller import Acting, acting_controller
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import Broker
 
 if TYPE_CHECKING:
-    from survey.brokers import AskBroker
-    from survey.views import BrokerAnswers, LogDirView
+    from lethe.survey.brokers import AskBroker
+    from lethe.survey.views import BrokerAnswers, LogDirView
 
 Offline = Annotated[bool, typer.Option("--offline", help="Look at ZooKeeper only, and ask no broker.")]
 
@@ -63,7 +63,7 @@ async def look_at_brokers(
 
 
 async def _ask_all(brokers: Collection[Broker], ask: AskBroker) -> dict[int, BrokerAnswers]:
-    from survey.brokers import ask_all
+    from lethe.survey.brokers import ask_all
 
     return {int(answer.broker): answer for answer in await ask_all(brokers, ask)}
 
@@ -72,7 +72,7 @@ def asker(*, offline: bool) -> AskBroker | None:
     """How brokers are asked; None where they are not to be."""
     if offline:
         return None
-    from survey.brokers import broker_asker
+    from lethe.survey.brokers import broker_asker
 
     return broker_asker()
 

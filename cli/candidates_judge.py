@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.candidates import Candidate
-from adapters.topic_readers import Group, Readers
-from cli.candidates_look import Now
-from protocol.counting import counted
-from protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob
-from protocol.topic_plans import TopicDescription
-from protocol.vocabulary import INTERNAL_TOPICS, TopicPartition
+from lethe.adapters.candidates import Candidate
+from lethe.adapters.topic_readers import Group, Readers
+from lethe.cli.candidates_look import Now
+from lethe.protocol.counting import counted
+from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob
+from lethe.protocol.topic_plans import TopicDescription
+from lethe.protocol.vocabulary import INTERNAL_TOPICS, TopicPartition
 
 DAY_MS: Final = 86_400_000
 REMOTE_STORAGE: Final = "remote.storage.enable"

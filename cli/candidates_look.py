@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.counting import counted
-from protocol.topic_plans import TopicDescription
-from protocol.vocabulary import Broker, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Exists, Present
-from survey.brokers import AskBroker, ask_all, broker_asker
-from survey.views import BrokerAnswers, DirectoryKind, Place
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.counting import counted
+from lethe.protocol.topic_plans import TopicDescription
+from lethe.protocol.vocabulary import Broker, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Exists, Present
+from lethe.survey.brokers import AskBroker, ask_all, broker_asker
+from lethe.survey.views import BrokerAnswers, DirectoryKind, Place
 
 
 @dataclass(frozen=True, slots=True)

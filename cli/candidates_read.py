@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from adapters.candidates import Candidate, NoPyArrow, read_candidates, read_cluster_id
-from adapters.lake_rules import read_rules
-from cli.answer import Exit, Refusal
-from cli.candidates_judge import DAY_MS
-from protocol.clocks import CLOCKS_DIFFER_MS
-from protocol.counting import counted
-from protocol.journal import time_to_text
+from lethe.adapters.candidates import Candidate, NoPyArrow, read_candidates, read_cluster_id
+from lethe.adapters.lake_rules import read_rules
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.candidates_judge import DAY_MS
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import time_to_text
 
 _T = TypeVar("_T")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from protocol.counting import counted
+from lethe.protocol.counting import counted
 
 if TYPE_CHECKING:
     from typer._click.core import Context

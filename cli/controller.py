@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from adapters.logs import LogFormat
-from cli.answer import Answer
-from cli.daemons import File, LogLevel, Logs, run_daemon
-from cli.running import finish_sync
+from lethe.adapters.logs import LogFormat
+from lethe.cli.answer import Answer
+from lethe.cli.daemons import File, LogLevel, Logs, run_daemon
+from lethe.cli.running import finish_sync
 
 
 def controller(file: File = None, log_level: LogLevel = "INFO", log_format: Logs = LogFormat.TEXT) -> None:
@@ -16,8 +16,8 @@ def controller(file: File = None, log_level: LogLevel = "INFO", log_format: Logs
     """
 
     def command() -> Answer:
-        from adapters.config_controller import load_controller_config
-        from controller.runtime.app import run
+        from lethe.adapters.config_controller import load_controller_config
+        from lethe.controller.runtime.app import run
 
         return run_daemon(load_controller_config, run, file, log_level, log_format)
 

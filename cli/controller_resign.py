@@ -14,22 +14,22 @@ from typing import Annotated
 
 import typer
 
-from adapters.topic_admin import ActiveController, active_controller
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal
-from cli.explain_controller import asked
-from cli.options import AsJson, ZooKeeper
-from cli.render import note
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from controller.core.context import NOTHING_LEFT, LeftBehind
-from controller.runtime.left_behind import as_json, from_json, left_words, waiting_words
-from protocol.journal import JsonValue
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Check, Data, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
-from protocol.zookeeper.znodes import decode_controller_epoch
-from survey.evidence import Owing, Told
+from lethe.adapters.topic_admin import ActiveController, active_controller
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.explain_controller import asked
+from lethe.cli.options import AsJson, ZooKeeper
+from lethe.cli.render import note
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.controller.core.context import NOTHING_LEFT, LeftBehind
+from lethe.controller.runtime.left_behind import as_json, from_json, left_words, waiting_words
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Check, Data, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
+from lethe.protocol.zookeeper.znodes import decode_controller_epoch
+from lethe.survey.evidence import Owing, Told
 
 POLL_MS = 50
 ASK_TIMEOUT_MS = 2_000

@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from adapters.logs import LogFormat
-from cli.answer import Answer, Exit, Refusal
+from lethe.adapters.logs import LogFormat
+from lethe.cli.answer import Answer, Exit, Refusal
 
 Config = TypeVar("Config")
 
@@ -41,9 +41,9 @@ def run_daemon(
 
     import uvloop
 
-    from adapters.logs import configure_logging
-    from adapters.properties import ConfigError
-    from protocol.kafka.codec import preload
+    from lethe.adapters.logs import configure_logging
+    from lethe.adapters.properties import ConfigError
+    from lethe.protocol.kafka.codec import preload
 
     configure_logging(log_level, log_format)
     try:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.render import note
-from survey.brokers import AskAbout
-from survey.deletion_progress import Progress, Target, look
-from survey.views import Place
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.render import note
+from lethe.survey.brokers import AskAbout
+from lethe.survey.deletion_progress import Progress, Target, look
+from lethe.survey.views import Place
 
 POLL_MS = 200
 _SHORT = {Place.CACHE: "cache", Place.LOGS: "logs"}

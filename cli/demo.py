@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.answer import Answer, Exit, Refusal
-from cli.options import AsJson
-from cli.render import note, show
-from cli.running import finish_sync
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.options import AsJson
+from lethe.cli.render import note, show
+from lethe.cli.running import finish_sync
 
 if TYPE_CHECKING:
-    from cluster.demo_plan import DemoOptions
-    from cluster.demo_result import DemoResult
-    from cluster.kafka import KafkaBroker
-    from cluster.kafka_fetch import KafkaDistribution, KafkaVersion
-    from cluster.local import LocalCluster
+    from lethe.cluster.demo_plan import DemoOptions
+    from lethe.cluster.demo_result import DemoResult
+    from lethe.cluster.kafka import KafkaBroker
+    from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion
+    from lethe.cluster.local import LocalCluster
 
 Topics = Annotated[int | None, typer.Option("--topics", help="Topics. (default: 30; 200 with --chaos)")]
 Partitions = Annotated[int | None, typer.Option("--partitions", help="Of each topic. (default: 4; 2 with --chaos)")]
@@ -85,7 +85,7 @@ def demo(
     """
 
     def command() -> Answer:
-        from cluster.demo_plan import DemoOptions, demand_memory
+        from lethe.cluster.demo_plan import DemoOptions, demand_memory
 
         kafka, count = wanted_brokers(brokers)
         usual = DemoOptions(
@@ -107,7 +107,7 @@ def demo(
 
 def wanted_brokers(text: str) -> tuple[KafkaVersion | None, int]:
     """The Kafka that `--brokers` names, None for agents, and how many brokers. Raises ValueError."""
-    from cluster.kafka_fetch import KafkaVersion
+    from lethe.cluster.kafka_fetch import KafkaVersion
 
     kind, _, rest = text.partition(":")
     version, _, number = rest.partition(":")
@@ -120,10 +120,10 @@ def wanted_brokers(text: str) -> tuple[KafkaVersion | None, int]:
 def run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
     """Runs the demo to its answer. Where the cluster is kept, the answer has been shown when this returns. Raises
     Refusal where the demo could not be carried out."""
-    from cluster.demo import DaemonFailed, DemoFailed
-    from cluster.java import JavaUnusable
-    from cluster.kafka_fetch import KafkaUnavailable, fetch_kafka
-    from cluster.zookeeper import ZooKeeperStartFailed
+    from lethe.cluster.demo import DaemonFailed, DemoFailed
+    from lethe.cluster.java import JavaUnusable
+    from lethe.cluster.kafka_fetch import KafkaUnavailable, fetch_kafka
+    from lethe.cluster.zookeeper import ZooKeeperStartFailed
 
     try:
         kafka = None if options.kafka is None else fetch_kafka(options.kafka, note)
@@ -137,9 +137,9 @@ def run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
 
 
 async def _run(options: DemoOptions, kafka: KafkaDistribution | None, *, keep: bool, as_json: bool) -> Answer:
-    from cli.demo_show import answer, watching
-    from cluster.demo import run_demo
-    from cluster.demo_chaos import Chaos
+    from lethe.cli.demo_show import answer, watching
+    from lethe.cluster.demo import run_demo
+    from lethe.cluster.demo_chaos import Chaos
 
     this = asyncio.current_task()
     assert this is not None

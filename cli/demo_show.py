@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-from cli.answer import Answer, Exit, Table
-from cli.render import note
-from cluster.demo_result import DemoResult
-from cluster.demo_watch import Bar, Silent, Watcher
-from protocol.counting import counted
-from protocol.findings import Place, Standing
-from protocol.journal import JsonValue
-from survey.as_json import survey_to_json
+from lethe.cli.answer import Answer, Exit, Table
+from lethe.cli.render import note
+from lethe.cluster.demo_result import DemoResult
+from lethe.cluster.demo_watch import Bar, Silent, Watcher
+from lethe.protocol.counting import counted
+from lethe.protocol.findings import Place, Standing
+from lethe.protocol.journal import JsonValue
+from lethe.survey.as_json import survey_to_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -8,23 +8,23 @@ from urllib.parse import urlsplit
 
 import typer
 
-from adapters.topic_admin import NoCluster
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer
-from cli.log_dirs import LogDirs, parse_log_dirs
-from cli.options import AsJson, Names, TopicNames, ZooKeeper, given
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from protocol.vocabulary import topic_name_problem
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, Exists, GetData, Present
-from protocol.zookeeper.znodes import MalformedZnode, decode_controller
+from lethe.adapters.topic_admin import NoCluster
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer
+from lethe.cli.log_dirs import LogDirs, parse_log_dirs
+from lethe.cli.options import AsJson, Names, TopicNames, ZooKeeper, given
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.vocabulary import topic_name_problem
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from survey.brokers import AskAbout
-    from survey.evidence import Told
+    from lethe.survey.brokers import AskAbout
+    from lethe.survey.evidence import Told
 
 All = Annotated[bool, typer.Option("--all", help="All topics that are marked for deletion.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Go on looking until nothing is marked any more.")]
@@ -84,7 +84,7 @@ def explain(
         return await with_session(zookeeper, lambda session: command(session, directories))
 
     async def command(session: ZooKeeperSession, directories: dict[int, list[Path]]) -> Answer:
-        from survey.evidence import Told
+        from lethe.survey.evidence import Told
 
         async def look() -> Answer:
             told = Told(problem="it was not to be asked")
@@ -94,7 +94,7 @@ def explain(
 
         if not watch:
             return await look()
-        from cli.explain_watch import watched
+        from lethe.cli.explain_watch import watched
 
         return await watched(look, interval_ms=interval_ms, as_json=as_json)
 
@@ -120,10 +120,10 @@ async def explained(
     log_dirs: dict[int, list[Path]] | None = None,
 ) -> Answer:
     """Why that topic is not gone, or (None) why each marked one is not. Raises NoCluster."""
-    from cli import explain_show
-    from survey.examine import asker, examine
-    from survey.explain import Verdict, explain_all
-    from survey.similar import similar_names
+    from lethe.cli import explain_show
+    from lethe.survey.examine import asker, examine
+    from lethe.survey.explain import Verdict, explain_all
+    from lethe.survey.similar import similar_names
 
     (ids,) = await session.read([Exists(paths.BROKER_IDS)])
     if not isinstance(ids, Present):
@@ -141,9 +141,9 @@ async def explained(
 
 async def why_waiting(session: ZooKeeperSession, topics: Sequence[str], ask: AskAbout) -> dict[str, tuple[str, ...]]:
     """What each of these topics waits for and what would unblock it, as `explain` says it; only those that wait."""
-    from cli.explain_show import in_short
-    from survey.examine import examine
-    from survey.explain import Verdict, explain_all
+    from lethe.cli.explain_show import in_short
+    from lethe.survey.examine import examine
+    from lethe.survey.explain import Verdict, explain_all
 
     if not topics:
         return {}
@@ -162,8 +162,8 @@ async def controller_says(
 ) -> Told:
     """What the active controller says of the topic, or (None) of all marked ones or `at_most` of them; the problem says
     why it says nothing. `url` None is the one that `/controller` gives."""
-    from cli.explain_controller import asked
-    from survey.evidence import Told
+    from lethe.cli.explain_controller import asked
+    from lethe.survey.evidence import Told
 
     if url is not None:
         return await asked(url, topic, timeout_ms, at_most)

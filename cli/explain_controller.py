@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocol.causes import CauseKind, named
-from survey.evidence import Owing, Refused, Told, ToldPause, ToldReplica, ToldTopic
+from lethe.protocol.causes import CauseKind, named
+from lethe.survey.evidence import Owing, Refused, Told, ToldPause, ToldReplica, ToldTopic
 
 EXPLAIN = "/explain"
 ALL = 1_000_000

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from cli.answer import Answer, Exit, Table
-from protocol.counting import counted
-from protocol.topic_names import suggestion
-from protocol.zookeeper import paths
-from survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
-from survey.evidence import Evidence
-from survey.explain import CLEAN, Explanation, Verdict, unseen_words
-from survey.explain_json import explanations_to_json
-from survey.replicas import Replica
+from lethe.cli.answer import Answer, Exit, Table
+from lethe.protocol.counting import counted
+from lethe.protocol.topic_names import suggestion
+from lethe.protocol.zookeeper import paths
+from lethe.survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
+from lethe.survey.evidence import Evidence
+from lethe.survey.explain import CLEAN, Explanation, Verdict, unseen_words
+from lethe.survey.explain_json import explanations_to_json
+from lethe.survey.replicas import Replica
 
 MAX_CAUSES: Final = 8
 MAX_ROWS: Final = 40

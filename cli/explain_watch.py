@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from cli.answer import Answer
-from cli.render import renderable, show
+from lethe.cli.answer import Answer
+from lethe.cli.render import renderable, show
 
 Look = Callable[[], Awaitable[Answer]]
 _TIMES = re.compile(r", since [^()]*\([^)]*\)| since [^()]*\([^)]*\)|in \d+ \w+|\d+ (s|min|h|days)\b")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.acting_controller import Acting, acting_controller
-from cli.explain import controller_says
-from protocol.causes import CauseKind
-from survey.causes import Cause, sentence, unblock
-from survey.evidence import Told
-from survey.examine import read_holds
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.acting_controller import Acting, acting_controller
+from lethe.cli.explain import controller_says
+from lethe.protocol.causes import CauseKind
+from lethe.survey.causes import Cause, sentence, unblock
+from lethe.survey.evidence import Told
+from lethe.survey.examine import read_holds
 
 EVERY_TOPIC = "every marked topic"
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cli.answer import Exit, Refusal
+from lethe.cli.answer import Exit, Refusal
 
 if TYPE_CHECKING:
-    from protocol.journal import JsonValue
+    from lethe.protocol.journal import JsonValue
 
 EXTRA: Final = "pip install 'lethe-kafka[pipeline]'"
 
@@ -86,7 +86,7 @@ def the_extra(command: str = "lethe pipeline") -> Iterator[None]:
 
 def need_java() -> None:
     """Raises Refusal where Spark would find no Java."""
-    from cluster.java import JavaUnusable, java_executable
+    from lethe.cluster.java import JavaUnusable, java_executable
 
     try:
         java_executable("lethe pipeline")
@@ -96,7 +96,7 @@ def need_java() -> None:
 
 def spark_trouble(error: Exception) -> Refusal | None:
     """What to say of an error that came out of Spark, where a file system refused something, as a full disk does."""
-    from pipeline.io.files import not_opened, trouble_in
+    from lethe.pipeline.io.files import not_opened, trouble_in
 
     if (words := not_opened(error)) is not None:
         return Refusal(f"Spark could not go on: it cannot open {words}", Exit.UNREACHABLE)

@@ -10,8 +10,8 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import BrokerId
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import BrokerId
 
 LogDirs = Annotated[
     list[str] | None,
@@ -84,7 +84,7 @@ def owned_log_dirs(known: Mapping[int, Sequence[Path]], named: Sequence[NamedLog
     """All directories with their owners, by what is said and by what is in them. Blocking. Raises ValueError where the
     owner of one cannot be told, and where one says that it is another broker's than was said: held against that one's
     replicas, everything in it would seem to be left over."""
-    from survey.directories import Owner, UnknownOwner, owner_of
+    from lethe.survey.directories import Owner, UnknownOwner, owner_of
 
     found: dict[OwnedLogDir, None] = {}
     for broker, path in (*(NamedLogDir(broker, path) for broker, paths in known.items() for path in paths), *named):
@@ -105,8 +105,8 @@ def owned_log_dirs(known: Mapping[int, Sequence[Path]], named: Sequence[NamedLog
 async def of_this_cluster(session: ZooKeeperSession, owned: Sequence[OwnedLogDir]) -> dict[int, list[Path]]:
     """The directories by broker. Raises ValueError where one says that it is of another cluster: held against this
     one's topics, everything in it would seem to be left over."""
-    from survey.directories import UnknownOwner
-    from survey.zookeeper import read_cluster_id
+    from lethe.survey.directories import UnknownOwner
+    from lethe.survey.zookeeper import read_cluster_id
 
     here = await read_cluster_id(session) if owned else None
     found: dict[int, list[Path]] = {}

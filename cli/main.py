@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli import (
+from lethe.cli import (
     broker,
     brokers,
     controller,
@@ -26,7 +26,7 @@ from cli import (
     topics,
     zookeeper,
 )
-from cli.commands import Command
+from lethe.cli.commands import Command
 
 app = typer.Typer(
     name="lethe",

@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.progress import POLL_MS, wait_for_all
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Exists, Present
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.progress import POLL_MS, wait_for_all
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Exists, Present
 
 Recheck = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 """Looks at topics once more; those that are not to be deleted any more, with the reason."""

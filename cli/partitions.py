@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from cli import partitions_elect, partitions_reassign
-from cli.commands import Command
+from lethe.cli import partitions_elect, partitions_reassign
+from lethe.cli.commands import Command
 
 app = typer.Typer(no_args_is_help=True, help="Move replicas to other brokers, and elect leaders.")
 app.command("reassign", cls=Command)(partitions_reassign.reassign)

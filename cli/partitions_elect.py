@@ -11,23 +11,23 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from adapters.partition_admin import election_is_pending, portions, request_election
-from adapters.partition_views import PartitionViews, view_partitions
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.acting_controller import acting_controller
-from cli.answer import Answer, Exit, Table
-from cli.asking import ask_user
-from cli.options import AsJson, DryRun, TimeoutMs, TopicNames, ZooKeeper, given
-from cli.partitions_elect_unclean import unclean_election
-from cli.progress import wait_for_all
-from cli.render import note
-from cli.running import finish
-from cli.topics_pause_deletions import demand_done
-from cli.zookeeper_access import selection, with_session
-from protocol.counting import counted
-from protocol.journal import JsonValue
-from protocol.partition_names import Selector, parse_selector
-from protocol.vocabulary import TopicPartition
+from lethe.adapters.partition_admin import election_is_pending, portions, request_election
+from lethe.adapters.partition_views import PartitionViews, view_partitions
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.acting_controller import acting_controller
+from lethe.cli.answer import Answer, Exit, Table
+from lethe.cli.asking import ask_user
+from lethe.cli.options import AsJson, DryRun, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.partitions_elect_unclean import unclean_election
+from lethe.cli.progress import wait_for_all
+from lethe.cli.render import note
+from lethe.cli.running import finish
+from lethe.cli.topics_pause_deletions import demand_done
+from lethe.cli.zookeeper_access import selection, with_session
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.partition_names import Selector, parse_selector
+from lethe.protocol.vocabulary import TopicPartition
 
 Partitions = Annotated[
     list[str] | None,

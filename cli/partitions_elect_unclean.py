@@ -11,21 +11,21 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from adapters.partition_views import PartitionViews, view_partitions
-from adapters.signals import stop_on_signals
-from adapters.unclean_election import SETTING, Before, put_back, settings_before, switch_on
-from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
-from cli.acting_controller import acting_controller
-from cli.answer import Answer, Exit, Refusal, Table
-from cli.asking import Confirm, demand_agreement
-from cli.progress import wait_for_all
-from cli.render import note
-from cli.topics_pause_deletions import demand_done
-from cli.zookeeper_access import selection
-from protocol.counting import counted
-from protocol.journal import JsonValue
-from protocol.partition_names import Selector
-from protocol.vocabulary import TopicPartition
+from lethe.adapters.partition_views import PartitionViews, view_partitions
+from lethe.adapters.signals import stop_on_signals
+from lethe.adapters.unclean_election import SETTING, Before, put_back, settings_before, switch_on
+from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from lethe.cli.acting_controller import acting_controller
+from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.cli.asking import Confirm, demand_agreement
+from lethe.cli.progress import wait_for_all
+from lethe.cli.render import note
+from lethe.cli.topics_pause_deletions import demand_done
+from lethe.cli.zookeeper_access import selection
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.partition_names import Selector
+from lethe.protocol.vocabulary import TopicPartition
 
 
 async def unclean_election(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from adapters.partition_views import view_partitions
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Refusal
-from controller.core.placement import BrokerRack, PlacementError, place_replicas
-from protocol.topic_names import unknown_topic
-from protocol.vocabulary import TopicPartition
+from lethe.adapters.partition_views import view_partitions
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Refusal
+from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
+from lethe.protocol.topic_names import unknown_topic
+from lethe.protocol.vocabulary import TopicPartition
 
 Targets = dict[TopicPartition, tuple[int, ...]]
 

@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.partition_admin import RequestPending, request_reassignment
-from adapters.partition_views import PartitionViews, view_partitions
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.acting_controller import acting_controller
-from cli.answer import Answer, Exit, Refusal
-from cli.asking import Confirm, ask_user, demand_agreement
-from cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
-from cli.partitions_progress import list_reassignments, verification, wait_until_moved
-from cli.partitions_propose import proposal
-from cli.render import note
-from cli.running import finish
-from cli.topics_pause_deletions import demand_done
-from cli.zookeeper_access import selection, with_session
-from protocol.counting import counted, plural
-from protocol.journal import JsonValue
-from protocol.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
-from protocol.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
-from protocol.topic_names import unknown_topic
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper.znodes import MalformedZnode
+from lethe.adapters.partition_admin import RequestPending, request_reassignment
+from lethe.adapters.partition_views import PartitionViews, view_partitions
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.acting_controller import acting_controller
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.asking import Confirm, ask_user, demand_agreement
+from lethe.cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from lethe.cli.partitions_progress import list_reassignments, verification, wait_until_moved
+from lethe.cli.partitions_propose import proposal
+from lethe.cli.render import note
+from lethe.cli.running import finish
+from lethe.cli.topics_pause_deletions import demand_done
+from lethe.cli.zookeeper_access import selection, with_session
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
+from lethe.protocol.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
+from lethe.protocol.topic_names import unknown_topic
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper.znodes import MalformedZnode
 
 if TYPE_CHECKING:
-    from survey.brokers import AskBroker
+    from lethe.survey.brokers import AskBroker
 
 Moves = Annotated[
     list[str] | None,
@@ -205,7 +205,7 @@ def _moves(views: PartitionViews, targets: dict[TopicPartition, tuple[int, ...]]
 
 
 async def _carry_out(session: ZooKeeperSession, views: PartitionViews, moves: list[Move], doing: Doing) -> Answer:
-    from cli.partitions_sizes import leader_sizes
+    from lethe.cli.partitions_sizes import leader_sizes
 
     sizes = {} if doing.ask is None else await leader_sizes(views, [move.partition for move in moves], doing.ask)
     plan = [_line(move, sizes) for move in moves]
@@ -326,7 +326,7 @@ def _read(option: str, path: Path) -> dict[TopicPartition, tuple[int, ...]]:
 
 def _asking(doing: Doing, targets: dict[TopicPartition, tuple[int, ...]]) -> Doing:
     """With somebody to ask for sizes. Importing what speaks to brokers takes time, so only now."""
-    from survey.brokers import broker_asker
+    from lethe.survey.brokers import broker_asker
 
     ask = broker_asker(connect_timeout_ms=2_000, request_timeout_ms=10_000, topics={tp.topic for tp in targets})
     return Doing(doing.confirm, ask, doing.dry_run, doing.may_merge, doing.wait_ms, doing.quiet)

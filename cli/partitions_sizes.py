@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adapters.partition_views import PartitionViews
-from protocol.vocabulary import TopicPartition
-from survey.brokers import AskBroker, ask_all
-from survey.views import DirectoryKind
+from lethe.adapters.partition_views import PartitionViews
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.survey.brokers import AskBroker, ask_all
+from lethe.survey.views import DirectoryKind
 
 
 async def leader_sizes(

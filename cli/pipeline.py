@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cli.answer import Answer, Exit, Refusal, Table
-from cli.commands import Command
-from cli.lake_options import (
+from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.cli.commands import Command
+from lethe.cli.lake_options import (
     Conf,
     Lake,
     MadeLake,
@@ -26,18 +26,18 @@ from cli.lake_options import (
     settings,
     the_extra,
 )
-from cli.options import AsJson
-from cli.render import note
-from cli.running import finish_sync
-from cli.spark_log import spark_log
-from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
-from protocol.counting import counted
-from protocol.shell_words import option
+from lethe.cli.options import AsJson
+from lethe.cli.render import note
+from lethe.cli.running import finish_sync
+from lethe.cli.spark_log import spark_log
+from lethe.cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
+from lethe.protocol.counting import counted
+from lethe.protocol.shell_words import option
 
 if TYPE_CHECKING:
-    from pipeline.jobs.report import DayRange, RunReport
-    from pipeline.jobs.rules import Rules, Wishes
-    from protocol.journal import JsonValue
+    from lethe.pipeline.jobs.report import DayRange, RunReport
+    from lethe.pipeline.jobs.rules import Rules, Wishes
+    from lethe.protocol.journal import JsonValue
 
 app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
 
@@ -143,7 +143,7 @@ def tables_command(
 def days(first: str | None, last: str | None) -> DayRange:
     """Raises ValueError naming a text that is no day, and for a range that ends before it begins."""
     with the_extra():
-        from pipeline.jobs.report import DayRange
+        from lethe.pipeline.jobs.report import DayRange
     found = DayRange(day("--from", first), day("--to", last))
     if found.first is not None and found.last is not None and found.first > found.last:
         raise ValueError(f"--from {found.first} is after --to {found.last}")
@@ -190,10 +190,10 @@ def run(
     if not (journals or surveys):
         raise ValueError("nothing to read: name a journal (--journal DIR), surveys (--surveys DIR) or both")
     with the_extra():
-        from pipeline import session
-        from pipeline.io.lake import Lake as TheLake
-        from pipeline.io.lock import Locked
-        from pipeline.jobs import batch
+        from lethe.pipeline import session
+        from lethe.pipeline.io.lake import Lake as TheLake
+        from lethe.pipeline.io.lock import Locked
+        from lethe.pipeline.jobs import batch
     need_java()
     batch_id = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     began = time.monotonic()
@@ -270,9 +270,9 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
     with the_extra():
         import pyarrow as pa
 
-        from pipeline.report.columns import Days, LakeReader, Order
-        from pipeline.report.columns import first as first_rows
-        from pipeline.tables import TABLES
+        from lethe.pipeline.report.columns import Days, LakeReader, Order
+        from lethe.pipeline.report.columns import first as first_rows
+        from lethe.pipeline.tables import TABLES
     table = TABLES.get(name)
     if table is None:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
@@ -299,8 +299,8 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
 def list_tables(lake: str | None) -> Answer:
     """All tables; with a lake, how many rows they have there."""
     with the_extra():
-        from pipeline.report.columns import LakeReader
-        from pipeline.tables import TABLES
+        from lethe.pipeline.report.columns import LakeReader
+        from lethe.pipeline.tables import TABLES
     reader = None if lake is None else LakeReader(lake)
     rows, data = [], []
     for table in TABLES.values():

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cli.answer import Answer, Exit, Refusal
-from cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
-from cli.render import note
-from cli.running import finish_sync
-from cli.spark_log import spark_log
-from cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
-from protocol.counting import counted
-from protocol.journal import DEFAULT_TOPIC
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
+from lethe.cli.render import note
+from lethe.cli.running import finish_sync
+from lethe.cli.spark_log import spark_log
+from lethe.cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import DEFAULT_TOPIC
 
 if TYPE_CHECKING:
-    from pipeline.jobs.stream import Plan, Progress
-    from protocol.journal import JsonValue
+    from lethe.pipeline.jobs.stream import Plan, Progress
+    from lethe.protocol.journal import JsonValue
 
 Journals = Annotated[
     list[str] | None,
@@ -87,7 +87,7 @@ def stream_command(
 
     def command() -> Answer:
         with the_extra():
-            from pipeline.jobs.stream import Kafka, Plan
+            from lethe.pipeline.jobs.stream import Kafka, Plan
         plan = Plan(
             tuple(journal or ()),
             tuple(surveys or ()),
@@ -118,10 +118,10 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
     with the_extra():
         from pyspark import __version__ as version
 
-        from pipeline import session
-        from pipeline.io.lake import Lake as TheLake
-        from pipeline.io.lock import Locked
-        from pipeline.jobs.stream import Stream, StreamFailed
+        from lethe.pipeline import session
+        from lethe.pipeline.io.lake import Lake as TheLake
+        from lethe.pipeline.io.lock import Locked
+        from lethe.pipeline.jobs.stream import Stream, StreamFailed
     need_java()
     if plan.kafka:
         conf = with_package(conf, version)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
-from cli.render import note
+from lethe.cli.render import note
 
 POLL_MS: Final = 200
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from cli.answer import Answer, Refusal, Table
+from lethe.cli.answer import Answer, Refusal, Table
 
 if TYPE_CHECKING:
     from rich.console import Group

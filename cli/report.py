@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.whole_files import demand_replaceable, replace_file
-from cli.answer import Answer, Exit, Refusal
-from cli.lake_options import MadeLake, day, the_extra
-from cli.options import AsJson
-from cli.running import finish_sync
-from protocol.counting import counted
+from lethe.adapters.whole_files import demand_replaceable, replace_file
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.lake_options import MadeLake, day, the_extra
+from lethe.cli.options import AsJson
+from lethe.cli.running import finish_sync
+from lethe.protocol.counting import counted
 
 if TYPE_CHECKING:
-    from pipeline.report.values import Report
-    from protocol.journal import JsonValue
+    from lethe.pipeline.report.values import Report
+    from lethe.protocol.journal import JsonValue
 
 Out = Annotated[
     Path,
@@ -51,9 +51,9 @@ def report(
 def write_report(lake: str, out: Path, title: str = "", first: str | None = None, last: str | None = None) -> Answer:
     """Reads the lake, writes the page. Raises Refusal and ValueError."""
     with the_extra("lethe report"):
-        from pipeline.report.columns import Days
-        from pipeline.report.page import page
-        from pipeline.report.read import read_report
+        from lethe.pipeline.report.columns import Days
+        from lethe.pipeline.report.page import page
+        from lethe.pipeline.report.read import read_report
     days = Days(day("--from", first), day("--to", last))
     with _failures(out):
         demand_replaceable(out)
@@ -73,7 +73,7 @@ def _failures(out: Path) -> Iterator[None]:
 
 
 def _answer(report: Report, out: Path, size_bytes: int) -> Answer:
-    from pipeline.report.verdict import findings_by_standing, reclaimed_bytes, verdict
+    from lethe.pipeline.report.verdict import findings_by_standing, reclaimed_bytes, verdict
 
     said = verdict(report)
     deletions = report.deletions

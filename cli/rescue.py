@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal
-from cli.asking import Confirm, ask_user, demand_agreement
-from cli.options import AsJson, DryRun, Names, ZooKeeper, given
-from cli.render import note
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from protocol.journal import JsonValue
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import topic_name_problem
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.asking import Confirm, ask_user, demand_agreement
+from lethe.cli.options import AsJson, DryRun, Names, ZooKeeper, given
+from lethe.cli.render import note
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import topic_name_problem
 
 if TYPE_CHECKING:
-    from cli.rescue_look import Look
-    from cli.rescue_plan import Outlook
-    from cli.rescue_run import Wish
+    from lethe.cli.rescue_look import Look
+    from lethe.cli.rescue_plan import Outlook
+    from lethe.cli.rescue_run import Wish
 
 QUESTION: Final = "Take control of the cluster and finish what can be finished?"
 
@@ -90,7 +90,7 @@ def rescue(
     """
     import logging
 
-    from cli.rescue_run import Wish
+    from lethe.cli.rescue_run import Wish
 
     # What the controller refuses or sets aside is told in the end, in words.
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
@@ -134,10 +134,10 @@ async def rescued(
 ) -> Answer:
     """Looks, asks (None: it is agreed to), does what was checked. Raises Refusal for what must not be, NoCluster,
     SessionLost."""
-    from cli import rescue_show
-    from cli.rescue_look import look, with_caches, with_configuration, with_similar
-    from cli.rescue_plan import Outlook, outlook
-    from cli.rescue_run import carry_out, guest_id
+    from lethe.cli import rescue_show
+    from lethe.cli.rescue_look import look, with_caches, with_configuration, with_similar
+    from lethe.cli.rescue_plan import Outlook, outlook
+    from lethe.cli.rescue_run import carry_out, guest_id
 
     seen = await look(session, wish.topics or None, wish.broker_timeout_ms)
     seen = await with_caches(session, seen, wish.topics, wish.broker_timeout_ms)
@@ -161,8 +161,8 @@ async def rescued(
 
 def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook], data: dict[str, JsonValue]) -> None:
     """Raises Refusal, with what was seen."""
-    from cli import rescue_show
-    from cli.rescue_plan import Outlook
+    from lethe.cli import rescue_show
+    from lethe.cli.rescue_plan import Outlook
 
     holder = seen.holder
     if holder is not None and holder.is_kraft:

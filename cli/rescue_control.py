@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from adapters.config_controller import ControllerConfig, load_controller_config
-from cli.answer import Exit, Refusal
-from controller.core.config import Takeover
-from controller.core.context import Context, LeftBehind, Role, SetAside
-from controller.runtime.app import ControllerApp, ExitCode, application
-from protocol.causes import CauseKind
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId
+from lethe.adapters.config_controller import ControllerConfig, load_controller_config
+from lethe.cli.answer import Exit, Refusal
+from lethe.controller.core.config import Takeover
+from lethe.controller.core.context import Context, LeftBehind, Role, SetAside
+from lethe.controller.runtime.app import ControllerApp, ExitCode, application
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId
 
 T = TypeVar("T")
 

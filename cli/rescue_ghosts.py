@@ -10,17 +10,17 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from controller.core.context import Context
-from protocol.counting import counted, plural
-from protocol.findings import Place as FindingPlace
-from protocol.findings import Reason
-from protocol.journal import JsonValue
-from protocol.vocabulary import Broker, BrokerId
-from survey.brokers import Scope, broker_asker, kept_connections
-from survey.leftovers import is_in_service, leftovers
-from survey.take import take
-from survey.views import BrokerAnswers, Failure, Place, Survey
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.controller.core.context import Context
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.findings import Place as FindingPlace
+from lethe.protocol.findings import Reason
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import Broker, BrokerId
+from lethe.survey.brokers import Scope, broker_asker, kept_connections
+from lethe.survey.leftovers import is_in_service, leftovers
+from lethe.survey.take import take
+from lethe.survey.views import BrokerAnswers, Failure, Place, Survey
 
 MAX_NAMES: Final = 5
 REQUEST_LIMIT_MS: Final = 30_000

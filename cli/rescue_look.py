@@ -8,23 +8,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from adapters.broker_settings import BrokerSettings, ask_settings
-from adapters.topic_admin import ActiveController, NoCluster, active_controller, list_topics
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.rescue_ghosts import MUTE, Caches, compare
-from cli.rescue_plan import is_to_be_deleted, is_without_trace
-from protocol.causes import CauseKind
-from protocol.counting import counted, plural
-from protocol.vocabulary import BrokerId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, GetData
-from protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
-from survey.causes import Cause
-from survey.evidence import Evidence, Setting, Told
-from survey.examine import asker, examine, read_holds
-from survey.explain import Explanation, explain_all
-from survey.similar import similar_names
-from survey.views import Failure
+from lethe.adapters.broker_settings import BrokerSettings, ask_settings
+from lethe.adapters.topic_admin import ActiveController, NoCluster, active_controller, list_topics
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.rescue_ghosts import MUTE, Caches, compare
+from lethe.cli.rescue_plan import is_to_be_deleted, is_without_trace
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
+from lethe.survey.causes import Cause
+from lethe.survey.evidence import Evidence, Setting, Told
+from lethe.survey.examine import asker, examine, read_holds
+from lethe.survey.explain import Explanation, explain_all
+from lethe.survey.similar import similar_names
+from lethe.survey.views import Failure
 
 FIRST_ID: Final = BrokerId(1000)
 """Under which brokers are asked whether they would obey; nothing is controlled under it."""

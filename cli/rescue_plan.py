@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from protocol.causes import CauseKind
-from survey.evidence import Told
-from survey.explain import Explanation, Verdict
+from lethe.protocol.causes import CauseKind
+from lethe.survey.evidence import Told
+from lethe.survey.explain import Explanation, Verdict
 
 
 class Outlook(enum.Enum):

@@ -13,26 +13,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from adapters.broker_settings import common_protocol
-from adapters.topic_admin import active_controller, list_topics, mark_for_deletion
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal
-from cli.explain_controller import asked
-from cli.rescue_control import Guest, Interrupted, Means, free_id, in_control
-from cli.rescue_ghosts import Caches
-from cli.rescue_ghosts import is_over as caches_are_compared
-from cli.rescue_ghosts import progress as progress_of_caches
-from cli.rescue_ghosts import told as told_of_caches
-from cli.rescue_look import Look, look, turns_within
-from cli.rescue_plan import Progress, to_mark
-from cli.rescue_show import Control, ended
-from cli.zookeeper_access import DIGEST_VARIABLE
-from controller.core.context import NOTHING_LEFT
-from protocol.causes import CauseKind
-from protocol.counting import counted
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
-from survey.evidence import Told
+from lethe.adapters.broker_settings import common_protocol
+from lethe.adapters.topic_admin import active_controller, list_topics, mark_for_deletion
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.explain_controller import asked
+from lethe.cli.rescue_control import Guest, Interrupted, Means, free_id, in_control
+from lethe.cli.rescue_ghosts import Caches
+from lethe.cli.rescue_ghosts import is_over as caches_are_compared
+from lethe.cli.rescue_ghosts import progress as progress_of_caches
+from lethe.cli.rescue_ghosts import told as told_of_caches
+from lethe.cli.rescue_look import Look, look, turns_within
+from lethe.cli.rescue_plan import Progress, to_mark
+from lethe.cli.rescue_show import Control, ended
+from lethe.cli.zookeeper_access import DIGEST_VARIABLE
+from lethe.controller.core.context import NOTHING_LEFT
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
+from lethe.survey.evidence import Told
 
 POLL_S: Final = 0.25
 SUCCESSOR_LIMIT_S: Final = 15.0

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cli.answer import Answer, Exit
-from cli.explain_show import no_trace
-from cli.rescue_ghosts import Caches, ended_lines, found_lines
-from cli.rescue_look import Look, Turns
-from cli.rescue_plan import Outlook, outlook, outlook_counts
-from controller.core.context import NOTHING_LEFT, LeftBehind
-from controller.runtime.left_behind import as_json, left_words
-from protocol.counting import counted, plural
-from protocol.journal import JsonValue
-from protocol.vocabulary import BrokerId
-from survey.causes import Cause, age_text, sentence, unblock
-from survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
-from survey.explain_json import explanations_to_json
+from lethe.cli.answer import Answer, Exit
+from lethe.cli.explain_show import no_trace
+from lethe.cli.rescue_ghosts import Caches, ended_lines, found_lines
+from lethe.cli.rescue_look import Look, Turns
+from lethe.cli.rescue_plan import Outlook, outlook, outlook_counts
+from lethe.controller.core.context import NOTHING_LEFT, LeftBehind
+from lethe.controller.runtime.left_behind import as_json, left_words
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.causes import Cause, age_text, sentence, unblock
+from lethe.survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
+from lethe.survey.explain_json import explanations_to_json
 
 MAX_ROWS: Final = 50
 MAX_CAUSES: Final = 4

@@ -15,8 +15,8 @@ from typing import Any
 
 import typer
 
-from cli.answer import Answer, Exit, Refusal
-from cli.render import note, show, show_refusal
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.render import note, show, show_refusal
 
 
 def finish(command: Callable[[], Coroutine[Any, Any, Answer]], *, as_json: bool = False) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.answer import Exit, Refusal
-from cli.lake_options import spark_trouble
-from cli.render import note
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.lake_options import spark_trouble
+from lethe.cli.render import note
 
 
 @contextmanager
@@ -20,8 +20,8 @@ def spark_log(*, if_not_started: str = "") -> Iterator[Path]:
     What may be wrong with Spark or the lake is raised as Refusal; `if_not_started` is what to say of a session that
     could not be had. All else is raised as it is.
     """
-    from pipeline.io.lake import LakeUnusable
-    from pipeline.session import SessionUnavailable
+    from lethe.pipeline.io.lake import LakeUnusable
+    from lethe.pipeline.session import SessionUnavailable
 
     log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
     try:

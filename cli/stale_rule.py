@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.jobs.rules import Wishes
+    from lethe.pipeline.jobs.rules import Wishes
 
 MOST_DAYS: Final = 36_500
 MOST_SECONDS: Final = MOST_DAYS * 86_400
@@ -53,7 +53,7 @@ def wishes(
 ) -> Wishes:
     """What the options say of the lake's rules. Raises ValueError for too few days, and for what is no length of time
     or one of more than a hundred years."""
-    from pipeline.jobs.rules import Rules, Wishes
+    from lethe.pipeline.jobs.rules import Rules, Wishes
 
     if unwritten_days is not None and not unwritten_days <= MOST_DAYS:
         raise ValueError(f"--unwritten-days {unwritten_days:g} is more than {MOST_DAYS:,} days")

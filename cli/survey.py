@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal, Table
-from cli.log_dirs import (
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.cli.log_dirs import (
     LogDirLists,
     LogDirs,
     of_this_cluster,
@@ -20,15 +20,15 @@ from cli.log_dirs import (
     parse_log_dir_lists,
     parse_log_dirs,
 )
-from cli.options import AsJson, ZooKeeper
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from protocol.counting import counted
-from protocol.journal import JsonValue
+from lethe.cli.options import AsJson, ZooKeeper
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue
 
 if TYPE_CHECKING:
-    from survey.leftovers import Leftover
-    from survey.views import Survey
+    from lethe.survey.leftovers import Leftover
+    from lethe.survey.views import Survey
 
 Out = Annotated[
     Path | None,
@@ -94,10 +94,10 @@ async def survey_answer(
 ) -> Answer:
     """Takes a survey and says what it found; keeps it below `out`, and counts for Prometheus in `textfile`. Raises
     Refusal where that cannot be written."""
-    from survey.as_json import survey_to_json
-    from survey.leftovers import leftovers
-    from survey.take import take
-    from survey.views import printable
+    from lethe.survey.as_json import survey_to_json
+    from lethe.survey.leftovers import leftovers
+    from lethe.survey.take import take
+    from lethe.survey.views import printable
 
     taken = await take(session, log_dirs=log_dirs, look_here=True, with_times=out is not None)
     kept = None if out is None else printable(str(await _keep(taken, out)))
@@ -115,7 +115,7 @@ async def survey_answer(
 
 
 async def _demand_out(out: Path) -> None:
-    from survey.keep import KeepFailed, demand_place
+    from lethe.survey.keep import KeepFailed, demand_place
 
     try:
         await asyncio.to_thread(demand_place, out)
@@ -124,7 +124,7 @@ async def _demand_out(out: Path) -> None:
 
 
 async def _keep(taken: Survey, out: Path) -> Path:
-    from survey.keep import KeepFailed, keep
+    from lethe.survey.keep import KeepFailed, keep
 
     try:
         return await asyncio.to_thread(keep, taken, out)
@@ -133,7 +133,7 @@ async def _keep(taken: Survey, out: Path) -> Path:
 
 
 async def _demand_textfile(path: Path) -> None:
-    from adapters.whole_files import demand_replaceable
+    from lethe.adapters.whole_files import demand_replaceable
 
     if path.suffix != ".prom":
         raise ValueError(f"--textfile {path}: the collector reads files that end in .prom, and no others")
@@ -142,8 +142,8 @@ async def _demand_textfile(path: Path) -> None:
 
 
 async def _write_textfile(path: Path, taken: Survey, findings: Sequence[Leftover]) -> None:
-    from adapters.whole_files import replace_file
-    from survey.textfile import textfile
+    from lethe.adapters.whole_files import replace_file
+    from lethe.survey.textfile import textfile
 
     with _textfile_failures(path):
         await asyncio.to_thread(replace_file, path, textfile(taken, findings))
@@ -202,7 +202,7 @@ def nothing(taken: Survey) -> str:
 
 def _told(taken: Survey) -> str:
     """How many directories only their brokers tell of, and what that leaves out."""
-    from survey.views import Source
+    from lethe.survey.views import Source
 
     told = sum(view.source is Source.BROKER for view in taken.log_dirs)
     if not told:
@@ -212,7 +212,7 @@ def _told(taken: Survey) -> str:
 
 
 def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:
-    from survey.views import printable
+    from lethe.survey.views import printable
 
     tables = []
     if findings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from cli import (
+from lethe.cli import (
     topics_alter,
     topics_create,
     topics_delete,
@@ -13,7 +13,7 @@ from cli import (
     topics_pause_deletions,
     topics_resume_deletions,
 )
-from cli.commands import Command
+from lethe.cli.commands import Command
 
 app = typer.Typer(
     no_args_is_help=True, help="Create, list, describe, alter and delete topics, as kafka-topics.sh does."

@@ -12,24 +12,24 @@ from typing import Annotated
 
 import typer
 
-from adapters import topic_admin
-from adapters.tool_writes import Outcome
-from adapters.topic_alter import Change, TopicNow, change_topics, read_topics
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal
-from cli.options import AsJson, DryRun, Names, TimeoutMs, TopicNames, ZooKeeper, given
-from cli.progress import wait_for_all
-from cli.render import note
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from controller.core.placement import BrokerRack, PlacementError, place_replicas
-from protocol.counting import counted
-from protocol.journal import JsonValue
-from protocol.topic_changes import assignment_problem, changed_config, expansion_problem
-from protocol.topic_config import parse_topic_config, topic_config_problem
-from protocol.topic_names import parse_replica_assignment, unknown_topic
-from protocol.topic_plans import partition_count_problem
-from protocol.vocabulary import Broker, TopicPartition, topic_name_problem
+from lethe.adapters import topic_admin
+from lethe.adapters.tool_writes import Outcome
+from lethe.adapters.topic_alter import Change, TopicNow, change_topics, read_topics
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.options import AsJson, DryRun, Names, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.progress import wait_for_all
+from lethe.cli.render import note
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.topic_changes import assignment_problem, changed_config, expansion_problem
+from lethe.protocol.topic_config import parse_topic_config, topic_config_problem
+from lethe.protocol.topic_names import parse_replica_assignment, unknown_topic
+from lethe.protocol.topic_plans import partition_count_problem
+from lethe.protocol.vocabulary import Broker, TopicPartition, topic_name_problem
 
 Partitions = Annotated[
     int | None,

@@ -10,20 +10,20 @@ from typing import Annotated
 
 import typer
 
-from adapters import topic_admin
-from adapters.tool_writes import Outcome
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal
-from cli.options import AsJson, DryRun, Names, TopicNames, ZooKeeper, given
-from cli.render import note
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from controller.core.placement import BrokerRack, PlacementError, place_replicas
-from protocol.journal import JsonValue
-from protocol.topic_config import parse_topic_config, topic_config_problem
-from protocol.topic_names import parse_replica_assignment
-from protocol.topic_plans import TopicPlan, creation_problem, partition_count_problem
-from protocol.vocabulary import TopicId, is_usable_topic_id, topic_id_to_text, topic_name_problem
+from lethe.adapters import topic_admin
+from lethe.adapters.tool_writes import Outcome
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.options import AsJson, DryRun, Names, TopicNames, ZooKeeper, given
+from lethe.cli.render import note
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.topic_config import parse_topic_config, topic_config_problem
+from lethe.protocol.topic_names import parse_replica_assignment
+from lethe.protocol.topic_plans import TopicPlan, creation_problem, partition_count_problem
+from lethe.protocol.vocabulary import TopicId, is_usable_topic_id, topic_id_to_text, topic_name_problem
 
 Partitions = Annotated[int | None, typer.Option("--partitions", help="Number of partitions.", show_default=False)]
 ReplicationFactor = Annotated[

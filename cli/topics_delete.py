@@ -13,29 +13,29 @@ from typing import Annotated, Final
 
 import typer
 
-from adapters import topic_admin
-from adapters.deletion_admin import deletions_paused
-from adapters.topic_admin import Topics
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal
-from cli.asking import ask_user
-from cli.candidates_read import candidates_table
-from cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
-from cli.deletion_wait import wait_until_gone
-from cli.explain import why_waiting
-from cli.held_back import held_back
-from cli.options import AsJson, DryRun, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
-from cli.paced_marking import Pace
-from cli.render import note
-from cli.running import finish
-from cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidates_deletion
-from cli.topics_delete_unreadable import unreadable_deletion
-from cli.zookeeper_access import with_session
-from protocol.counting import counted, plural
-from protocol.topic_names import demand_expression, topics_matching, unknown_topic
-from protocol.topic_plans import deletion_problem
-from survey.brokers import AskAbout, kept_connections
-from survey.deletion_progress import targets
+from lethe.adapters import topic_admin
+from lethe.adapters.deletion_admin import deletions_paused
+from lethe.adapters.topic_admin import Topics
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.asking import ask_user
+from lethe.cli.candidates_read import candidates_table
+from lethe.cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
+from lethe.cli.deletion_wait import wait_until_gone
+from lethe.cli.explain import why_waiting
+from lethe.cli.held_back import held_back
+from lethe.cli.options import AsJson, DryRun, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.paced_marking import Pace
+from lethe.cli.render import note
+from lethe.cli.running import finish
+from lethe.cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidates_deletion
+from lethe.cli.topics_delete_unreadable import unreadable_deletion
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.topic_names import demand_expression, topics_matching, unknown_topic
+from lethe.protocol.topic_plans import deletion_problem
+from lethe.survey.brokers import AskAbout, kept_connections
+from lethe.survey.deletion_progress import targets
 
 ASK_TIMEOUT_MS: Final = 5_000
 """For one answer of a broker."""

@@ -17,22 +17,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from adapters.candidates import Candidate
-from adapters.deletion_admin import deletions_paused
-from adapters.topic_readers import Asked, Readers, ask_readers
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.acting_controller import acting_controller
-from cli.answer import Answer, Exit, Refusal, Table
-from cli.asking import Confirm, demand_agreement
-from cli.candidates_judge import Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
-from cli.candidates_look import Now, look_now
-from cli.candidates_read import CandidatesTable
-from cli.paced_marking import Pace, PacedMarking
-from cli.render import note
-from protocol.counting import counted, plural
-from protocol.journal import JsonValue, time_to_text
-from protocol.vocabulary import Broker, TopicPartition
-from survey.zookeeper import read_cluster_id as cluster_here
+from lethe.adapters.candidates import Candidate
+from lethe.adapters.deletion_admin import deletions_paused
+from lethe.adapters.topic_readers import Asked, Readers, ask_readers
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.acting_controller import acting_controller
+from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.cli.asking import Confirm, demand_agreement
+from lethe.cli.candidates_judge import Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
+from lethe.cli.candidates_look import Now, look_now
+from lethe.cli.candidates_read import CandidatesTable
+from lethe.cli.paced_marking import Pace, PacedMarking
+from lethe.cli.render import note
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.journal import JsonValue, time_to_text
+from lethe.protocol.vocabulary import Broker, TopicPartition
+from lethe.survey.zookeeper import read_cluster_id as cluster_here
 
 MAX_AGE_DAYS: Final = 7
 AT_ONCE: Final = 20
@@ -227,7 +227,7 @@ def _show(plan: Plan) -> None:
     """The plan on standard error, as the question is: the answer comes later."""
     from rich.console import Console
 
-    from cli.render import WIDTH_IN_FILES, renderable
+    from lethe.cli.render import WIDTH_IN_FILES, renderable
 
     width = None if sys.stderr.isatty() else WIDTH_IN_FILES
     Console(stderr=True, width=width, highlight=False).print(renderable(Answer(None, (), tuple(plan_tables(plan)))))

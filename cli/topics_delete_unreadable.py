@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adapters.deletion_admin import Unreadable, look_at_unreadable, order_unreadable
-from adapters.topic_admin import list_topics
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.acting_controller import acting_controller
-from cli.answer import Answer, Exit, Refusal
-from cli.asking import Confirm, demand_agreement
-from protocol.counting import counted, plural
-from protocol.journal import JsonValue
-from protocol.topic_names import unknown_topic
-from protocol.vocabulary import INTERNAL_TOPICS
+from lethe.adapters.deletion_admin import Unreadable, look_at_unreadable, order_unreadable
+from lethe.adapters.topic_admin import list_topics
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.acting_controller import acting_controller
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.asking import Confirm, demand_agreement
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.topic_names import unknown_topic
+from lethe.protocol.vocabulary import INTERNAL_TOPICS
 
 
 async def unreadable_deletion(

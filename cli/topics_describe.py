@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from adapters import topic_admin
-from adapters.deletion_admin import deletions_paused
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit, Refusal
-from cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from protocol.journal import JsonValue
-from protocol.topic_names import demand_expression, topics_matching, topics_meant, unknown_topic
-from protocol.topic_plans import PartitionDescription, TopicDescription
-from protocol.vocabulary import LEADER_NONE, topic_id_to_text
+from lethe.adapters import topic_admin
+from lethe.adapters.deletion_admin import deletions_paused
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.topic_names import demand_expression, topics_matching, topics_meant, unknown_topic
+from lethe.protocol.topic_plans import PartitionDescription, TopicDescription
+from lethe.protocol.vocabulary import LEADER_NONE, topic_id_to_text
 
 UnderReplicated = Annotated[
     bool, typer.Option("--under-replicated-partitions", help="Only partitions with fewer replicas in sync than wanted.")

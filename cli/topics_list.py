@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adapters import topic_admin
-from adapters.deletion_admin import deletions_paused
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit
-from cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
-from cli.render import note
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from protocol.journal import JsonValue
-from protocol.topic_names import demand_expression, topics_matching, topics_meant, unknown_topic
+from lethe.adapters import topic_admin
+from lethe.adapters.deletion_admin import deletions_paused
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit
+from lethe.cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
+from lethe.cli.render import note
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.topic_names import demand_expression, topics_matching, topics_meant, unknown_topic
 
 
 def list_topics(

@@ -10,18 +10,18 @@ from typing import Annotated
 
 import typer
 
-from adapters import topic_admin
-from adapters.deletion_admin import deletions_paused, pause_deletions
-from adapters.tool_writes import Outcome
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.acting_controller import Acting, acting_controller
-from cli.answer import Answer, Exit, Refusal
-from cli.options import AsJson, DryRun, ZooKeeper
-from cli.running import finish
-from cli.zookeeper_access import with_session
-from protocol.counting import counted
-from protocol.journal import JsonValue
-from protocol.zookeeper.znodes import DeletionsPaused
+from lethe.adapters import topic_admin
+from lethe.adapters.deletion_admin import deletions_paused, pause_deletions
+from lethe.adapters.tool_writes import Outcome
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.acting_controller import Acting, acting_controller
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.options import AsJson, DryRun, ZooKeeper
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.zookeeper.znodes import DeletionsPaused
 
 Reason = Annotated[
     str, typer.Option("--reason", help="Why, for everybody who wonders; shown wherever a deletion waits for it.")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 
-from adapters import topic_admin
-from adapters.deletion_admin import deletions_paused, resume_deletions
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit
-from cli.held_back import EVERY_TOPIC, held_back
-from cli.options import AsJson, DryRun, ZooKeeper
-from cli.running import finish
-from cli.topics_pause_deletions import demand_done
-from cli.zookeeper_access import with_session
-from protocol.counting import counted
-from survey.explain_json import cause_to_json
+from lethe.adapters import topic_admin
+from lethe.adapters.deletion_admin import deletions_paused, resume_deletions
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit
+from lethe.cli.held_back import EVERY_TOPIC, held_back
+from lethe.cli.options import AsJson, DryRun, ZooKeeper
+from lethe.cli.running import finish
+from lethe.cli.topics_pause_deletions import demand_done
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.counting import counted
+from lethe.survey.explain_json import cause_to_json
 
 
 def resume(zookeeper: ZooKeeper, dry_run: DryRun = False, as_json: AsJson = False) -> None:

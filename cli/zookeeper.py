@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from cli.answer import Answer, Exit, Refusal
-from cli.render import note
-from cli.running import finish_sync
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.render import note
+from lethe.cli.running import finish_sync
 
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on. ZooKeeper asks nobody for a password.")]
@@ -32,7 +32,7 @@ def zookeeper(port: Port = 2181, host: Host = "127.0.0.1", data_dir: DataDir = N
 
 def run(port: int, host: str, data_dir: Path | None, heap_mb: int) -> Answer:
     """Runs it until SIGINT, SIGTERM or SIGHUP (exit code 0), or until it ends by itself (1)."""
-    from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings, ZooKeeperStartFailed
+    from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings, ZooKeeperStartFailed
 
     asked_to_end = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -10,14 +10,14 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from adapters.partition_views import PartitionViews
-from adapters.topic_admin import NoCluster, ZnodeUnreadable
-from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
-from cli.answer import Answer, Exit, Refusal
-from protocol.partition_names import Selector, selected
-from protocol.topic_names import unknown_topic
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper.operations import Credentials
+from lethe.adapters.partition_views import PartitionViews
+from lethe.adapters.topic_admin import NoCluster, ZnodeUnreadable
+from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.protocol.partition_names import Selector, selected
+from lethe.protocol.topic_names import unknown_topic
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper.operations import Credentials
 
 DIGEST_VARIABLE: Final = "LETHE_ZOOKEEPER_DIGEST"
 CONNECTION_TIMEOUT_MS: Final = 10_000
@@ -26,8 +26,8 @@ CONNECTION_TIMEOUT_MS: Final = 10_000
 async def with_session(connect: str, command: Callable[[ZooKeeperSession], Awaitable[Answer]]) -> Answer:
     """Runs the command with a session. Raises ValueError for a malformed connect string, Refusal where ZooKeeper or
     the cluster in it cannot be reached."""
-    from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-    from adapters.zookeeper.session import open_session
+    from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+    from lethe.adapters.zookeeper.session import open_session
 
     credentials = credentials_from(os.environ.get(DIGEST_VARIABLE))
     config = ZooKeeperConfig(

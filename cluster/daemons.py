@@ -20,14 +20,14 @@ from typing import Any, Final
 
 import aiohttp
 
-from cluster.process import ChildProcess
+from lethe.cluster.process import ChildProcess
 
 START_LIMIT_S: Final = 60.0
 POLL_S: Final = 0.05
 ANY_PORT: Final = "PLAINTEXT://127.0.0.1:0"
 _HTTP: Final = re.compile(r" is up[ ,].*?\b(http://\S+:\d+)")
 _LISTENER: Final = re.compile(r"broker agent \d+ is up at [A-Z_]+://(\S+):(\d+)")
-_ROOT: Final = Path(__file__).parents[1]
+_ROOT: Final = Path(__file__).parents[2]
 
 
 class DaemonFailed(Exception):

@@ -14,23 +14,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import DaemonFailed
-from cluster.demo_ledger import JournalFollower, Ledger
-from cluster.demo_plan import DemoOptions, plan_topics
-from cluster.demo_real import FillFailed, fill, note_freed, real_cluster_settings
-from cluster.demo_result import BrokerTotals, DemoResult, PhaseTimes, phase_times
-from cluster.demo_waits import WaitLog
-from cluster.demo_watch import Bar, Watcher
-from cluster.kafka_fetch import KafkaDistribution
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.counting import counted
-from protocol.findings import Standing
-from protocol.topic_plans import TopicPlan
-from survey.leftovers import leftovers
-from survey.take import take
-from survey.views import DirectoryKind, Survey
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import DaemonFailed
+from lethe.cluster.demo_ledger import JournalFollower, Ledger
+from lethe.cluster.demo_plan import DemoOptions, plan_topics
+from lethe.cluster.demo_real import FillFailed, fill, note_freed, real_cluster_settings
+from lethe.cluster.demo_result import BrokerTotals, DemoResult, PhaseTimes, phase_times
+from lethe.cluster.demo_waits import WaitLog
+from lethe.cluster.demo_watch import Bar, Watcher
+from lethe.cluster.kafka_fetch import KafkaDistribution
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.counting import counted
+from lethe.protocol.findings import Standing
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.survey.leftovers import leftovers
+from lethe.survey.take import take
+from lethe.survey.views import DirectoryKind, Survey
 
 POLL_S: Final = 0.1
 FACTS_LIMIT_S: Final = 10.0

@@ -12,12 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from cluster.daemons import ControllerDaemon, Member
-from cluster.demo import Story, note_waits, until
-from cluster.demo_ledger import Happening
-from cluster.demo_waits import Cause, WaitLog
-from protocol.causes import CauseKind
-from protocol.counting import counted
+from lethe.cluster.daemons import ControllerDaemon, Member
+from lethe.cluster.demo import Story, note_waits, until
+from lethe.cluster.demo_ledger import Happening
+from lethe.cluster.demo_waits import Cause, WaitLog
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted
 
 GONE = CauseKind.BROKER_TO_RETURN.name
 UNANSWERED = CauseKind.ANSWER.name

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.counting import counted
-from protocol.journal import Entry, Fact, FactType, JsonValue, Unreadable, decode_lines, partitions_in
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import Entry, Fact, FactType, JsonValue, Unreadable, decode_lines, partitions_in
 
 PHASES: Final = ("queued", "started", "tombstoned", "acknowledged", "removed")
 """Of a deletion, as controllers name them, in their order."""

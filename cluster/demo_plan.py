@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cluster.kafka_fetch import KafkaVersion
-from controller.core.placement import BrokerRack, place_replicas
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import TopicId, is_usable_topic_id
+from lethe.cluster.kafka_fetch import KafkaVersion
+from lethe.controller.core.placement import BrokerRack, place_replicas
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import TopicId, is_usable_topic_id
 
 FIRST_WITH_TOPIC_IDS: Final = KafkaVersion(2, 8, 0)
 KAFKA_MB: Final = 400

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cluster.demo_ledger import Ledger
-from cluster.demo_plan import DemoOptions
-from cluster.kafka import KafkaBroker
-from cluster.kafka_fetch import KafkaDistribution
-from cluster.local import ClusterSettings
-from survey.views import Survey
+from lethe.cluster.demo_ledger import Ledger
+from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.kafka import KafkaBroker
+from lethe.cluster.kafka_fetch import KafkaDistribution
+from lethe.cluster.local import ClusterSettings
+from lethe.survey.views import Survey
 
 RECORD_BYTES: Final = 4096
 BATCH_BYTES: Final = 32_768

@@ -14,19 +14,19 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from adapters import topic_admin
-from adapters.tool_writes import Outcome
-from cluster.demo import POLL_S, DemoFailed, Story, run_demo
-from cluster.demo_chaos import GONE, Chaos
-from cluster.demo_plan import DemoOptions, new_topic_id
-from cluster.demo_result import DemoResult
-from cluster.demo_watch import Watcher
-from cluster.local import LocalCluster
-from protocol.topic_plans import TopicPlan
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, MultiDone
-from survey.keep import demand_place, keep
-from survey.take import take
+from lethe.adapters import topic_admin
+from lethe.adapters.tool_writes import Outcome
+from lethe.cluster.demo import POLL_S, DemoFailed, Story, run_demo
+from lethe.cluster.demo_chaos import GONE, Chaos
+from lethe.cluster.demo_plan import DemoOptions, new_topic_id
+from lethe.cluster.demo_result import DemoResult
+from lethe.cluster.demo_watch import Watcher
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, MultiDone
+from lethe.survey.keep import demand_place, keep
+from lethe.survey.take import take
 
 WAITING: Final = "audit-log"
 """A topic whose deletion is left waiting for a broker."""

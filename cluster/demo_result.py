@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cluster.demo_ledger import Happening
-from cluster.demo_plan import DemoOptions
-from cluster.demo_waits import WaitLog
-from survey.leftovers import Leftover
-from survey.views import Survey
+from lethe.cluster.demo_ledger import Happening
+from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.demo_waits import WaitLog
+from lethe.survey.leftovers import Leftover
+from lethe.survey.views import Survey
 
 
 class PhaseTimes(NamedTuple):

@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cluster.java import java_executable, pyspark_jars
-from cluster.process import tied_to_us
-from protocol.counting import counted
+from lethe.cluster.java import java_executable, pyspark_jars
+from lethe.cluster.process import tied_to_us
+from lethe.protocol.counting import counted
 
 CACHE_VARIABLE: Final = "LETHE_KAFKA_CACHE"
 SETTINGS_VARIABLE: Final = "LETHE_IVY_SETTINGS"

@@ -17,13 +17,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import ANY_PORT, START_LIMIT_S, Member, write_properties
-from cluster.java import java_executable
-from cluster.kafka_fetch import KafkaDistribution, KafkaVersion
-from cluster.process import ChildProcess
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Exists, Present
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import ANY_PORT, START_LIMIT_S, Member, write_properties
+from lethe.cluster.java import java_executable
+from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion
+from lethe.cluster.process import ChildProcess
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Exists, Present
 
 HEAP_MB: Final = 256
 CONTROLLED_SHUTDOWN_LIMIT_S: Final = 60.0

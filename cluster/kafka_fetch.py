@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from cluster.ivy import (
+from lethe.cluster.ivy import (
     CACHE_VARIABLE,
     SETTINGS_VARIABLE,
     NotFetched,
@@ -20,7 +20,7 @@ from cluster.ivy import (
     fetch,
     is_unreachable,
 )
-from cluster.java import JavaUnusable
+from lethe.cluster.java import JavaUnusable
 
 SCALA: Final = "2.13"
 LOGGING_MODULE: Final = ("org.slf4j", "slf4j-reload4j", "1.7.36")

@@ -22,10 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from cluster.daemons import (
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.cluster.daemons import (
     ANY_PORT,
     POLL_S,
     START_LIMIT_S,
@@ -35,9 +35,9 @@ from cluster.daemons import (
     DaemonFailed,
     Member,
 )
-from cluster.kafka import KafkaBroker, ibp_property, internal_topics, racks
-from cluster.kafka_fetch import KafkaDistribution
-from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from lethe.cluster.kafka import KafkaBroker, ibp_property, internal_topics, racks
+from lethe.cluster.kafka_fetch import KafkaDistribution
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 
 FIRST_CONTROLLER_ID: Final = 1001
 FIRST_BROKER_ID: Final = 1

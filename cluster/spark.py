@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from cluster.java import JavaUnusable, java_executable, pyspark_jars
-from cluster.process import ChildProcess
+from lethe.cluster.java import JavaUnusable, java_executable, pyspark_jars
+from lethe.cluster.process import ChildProcess
 
 _Found = TypeVar("_Found")
 _MASTER: Final = "org.apache.spark.deploy.master.Master"

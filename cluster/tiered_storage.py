@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from cluster.ivy import CACHE_VARIABLE, NotFetched, Progress, Wanted, cache_directory, fetch
-from cluster.java import JavaUnusable
-from cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
+from lethe.cluster.ivy import CACHE_VARIABLE, NotFetched, Progress, Wanted, cache_directory, fetch
+from lethe.cluster.java import JavaUnusable
+from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
 
 METADATA_TOPIC: Final = "__remote_log_metadata"
 METADATA_PARTITIONS: Final = 1

@@ -27,8 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from cluster.java import JavaUnusable, java_executable, pyspark_jars
-from cluster.process import await_stopped, tied_to_us
+from lethe.cluster.java import JavaUnusable, java_executable, pyspark_jars
+from lethe.cluster.process import await_stopped, tied_to_us
 
 _MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _PORT_TAKEN: Final = "Address already in use"

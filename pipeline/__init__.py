@@ -5,3 +5,6 @@ between a read and a write is a pure function from data frames to data frames (`
 the batch job and by the stream. Only `io` reads and writes, only `jobs` knows the order of things, only here is Spark
 known.
 """
+
+if __name__ != "lethe.pipeline":
+    raise ImportError("import lethe.pipeline: under its bare name each of its modules would exist twice")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from controller.core.deletion_memory import DISABLED, LET_GO, NO_SUCH_TOPIC, VANISHED
+from lethe.controller.core.deletion_memory import DISABLED, LET_GO, NO_SUCH_TOPIC, VANISHED
 
 __all__ = ["DONE", "ENDED_AT", "LET_GO", "OPEN", "REFUSED_AS", "VANISHED"]
 

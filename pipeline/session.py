@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from pipeline.jvm_names import remember
+from lethe.pipeline.jvm_names import remember
 
 LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 APP_NAME: Final = "lethe-pipeline"

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql.types import StructType
 
-from pipeline import schemas
+from lethe.pipeline import schemas
 
 
 class Layer(enum.StrEnum):

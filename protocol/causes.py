@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from protocol.remedies import BRING_BACK, CLEAR_CACHE
-from protocol.shell_words import for_shell, operand, option
+from lethe.protocol.remedies import BRING_BACK, CLEAR_CACHE
+from lethe.protocol.shell_words import for_shell, operand, option
 
 _IF_IT_LASTS: Final = "if it lasts, see what the broker does; the request is repeated by itself"
 

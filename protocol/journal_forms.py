@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from protocol.journal import Fact, JsonValue, partitions_in, time_from_text
+from lethe.protocol.journal import Fact, JsonValue, partitions_in, time_from_text
 
 
 class Kind(enum.Enum):

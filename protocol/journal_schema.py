@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from protocol.journal import Fact, FactType
-from protocol.journal_forms import Form, Key, Kind, Schema, problems_with
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal_forms import Form, Key, Kind, Schema, problems_with
 
 _TOPIC: Final = r"topic/.+"
 _BROKER: Final = r"broker/\d+"

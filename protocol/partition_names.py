@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from protocol.counting import counted
-from protocol.vocabulary import TopicPartition, topic_name_problem
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import TopicPartition, topic_name_problem
 
 INT32_MAX = 2**31 - 1
 

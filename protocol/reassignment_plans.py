@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
-from protocol.zookeeper.znodes import encode_reassignment
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
+from lethe.protocol.zookeeper.znodes import encode_reassignment
 
 ANY_LOG_DIR = "any"
 

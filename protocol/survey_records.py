@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from protocol.journal import JsonValue, time_from_text, time_to_text
+from lethe.protocol.journal import JsonValue, time_from_text, time_to_text
 
 VERSION: Final = 1
 """Of the files' form; a reader refuses a higher one."""

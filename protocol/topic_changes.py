@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from protocol.counting import counted
-from protocol.topic_config import topic_config_problem
-from protocol.vocabulary import INTERNAL_TOPICS
-from protocol.zookeeper import paths
-from protocol.zookeeper.json_fields import dump, mapping, parse_object
-from protocol.zookeeper.operations import Create, Operation, SetData
-from protocol.zookeeper.znodes import ConfigChange, TopicZnode, encode_config, encode_config_change
+from lethe.protocol.counting import counted
+from lethe.protocol.topic_config import topic_config_problem
+from lethe.protocol.vocabulary import INTERNAL_TOPICS
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.json_fields import dump, mapping, parse_object
+from lethe.protocol.zookeeper.operations import Create, Operation, SetData
+from lethe.protocol.zookeeper.znodes import ConfigChange, TopicZnode, encode_config, encode_config_change
 
 Replicas = tuple[int, ...]
 

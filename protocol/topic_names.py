@@ -12,8 +12,8 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-from protocol.counting import counted
-from protocol.vocabulary import INTERNAL_TOPICS, topic_name_problem
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import INTERNAL_TOPICS, topic_name_problem
 
 
 def topics_matching(expression: str, topics: Iterable[str], *, exclude_internal: bool = False) -> tuple[str, ...]:

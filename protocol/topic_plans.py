@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from protocol.topic_config import topic_config_problem
-from protocol.vocabulary import (
+from lethe.protocol.topic_config import topic_config_problem
+from lethe.protocol.vocabulary import (
     INTERNAL_TOPICS,
     LEADER_NONE,
     ReplicaAssignment,
@@ -19,9 +19,9 @@ from protocol.vocabulary import (
     collides_with,
     topic_name_problem,
 )
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Operation, SetData
-from protocol.zookeeper.znodes import TopicZnode, encode_config, encode_topic
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Operation, SetData
+from lethe.protocol.zookeeper.znodes import TopicZnode, encode_config, encode_topic
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 MOST_PARTITIONS = 100_000

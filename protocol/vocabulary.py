@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, NewType
 
-from protocol.counting import counted
+from lethe.protocol.counting import counted
 
 BrokerId = NewType("BrokerId", int)
 """`broker.id` of a Kafka broker, or of a controller that is none. -1 means "none"."""

@@ -4,3 +4,6 @@
 topics only, and `explain.explain` (pure) concludes why they are not gone yet. No controller is asked, and nothing but
 Kafka's own protocol and znodes is relied on, so clusters of real Kafka brokers can be surveyed too.
 """
+
+if __name__ != "lethe.survey":
+    raise ImportError("import lethe.survey: under its bare name each of its modules would exist twice")

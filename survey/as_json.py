@@ -9,10 +9,10 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from protocol.findings import Place, Standing
-from protocol.journal import JsonValue
-from survey.leftovers import Leftover
-from survey.views import DirectoryKind, LogDirView, Survey, printable
+from lethe.protocol.findings import Place, Standing
+from lethe.protocol.journal import JsonValue
+from lethe.survey.leftovers import Leftover
+from lethe.survey.views import DirectoryKind, LogDirView, Survey, printable
 
 
 def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, JsonValue]:

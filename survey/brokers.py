@@ -22,12 +22,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, cast
 
-from adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
-from adapters.kafka.metadata import ask_metadata
-from protocol.kafka.cached_topics import cached_topics, undecided_topics
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.framing import ProtocolError
-from protocol.kafka.queries import (
+from lethe.adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
+from lethe.adapters.kafka.metadata import ask_metadata
+from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.kafka.queries import (
     DescribableTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -35,9 +35,9 @@ from protocol.kafka.queries import (
     LogDirTopic,
     MetadataResponse,
 )
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
-from survey.directories import FUTURE_SUFFIX
-from survey.views import (
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
+from lethe.survey.directories import FUTURE_SUFFIX
+from lethe.survey.views import (
     BrokerAnswers,
     Directory,
     DirectoryKind,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from protocol import causes
-from protocol.causes import CauseKind
-from protocol.counting import counted, plural
-from protocol.vocabulary import BrokerId
+from lethe.protocol import causes
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.vocabulary import BrokerId
 
 
 @dataclass(frozen=True, slots=True)

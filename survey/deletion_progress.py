@@ -18,14 +18,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from adapters.topic_admin import live_brokers, optional_data
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, Exists, GetData, Present
-from protocol.zookeeper.znodes import MalformedZnode, decode_topic
-from survey.brokers import AskAbout, Scope, ask_all
-from survey.views import BrokerAnswers, Failure, LogDirView, Place
+from lethe.adapters.topic_admin import live_brokers, optional_data
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
+from lethe.survey.brokers import AskAbout, Scope, ask_all
+from lethe.survey.views import BrokerAnswers, Failure, LogDirView, Place
 
 MAX_AT_ONCE: Final = 64
 """Brokers that are asked at the same time: most answer at once, and the silent ones must not queue up."""

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from adapters.properties import decode_text, parse_properties
-from broker.core.formats import (
+from lethe.adapters.properties import decode_text, parse_properties
+from lethe.broker.core.formats import (
     LOG_SUFFIX,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -24,10 +24,10 @@ from broker.core.formats import (
     decode_meta_properties,
     decode_partition_metadata,
 )
-from broker.core.naming import NEVER_CUT, is_of_a_partition, parse_directory_name
-from broker.core.naming import DirectoryKind as NameKind
-from protocol.vocabulary import BrokerId, TopicId, TopicPartition
-from survey.views import Directory, DirectoryKind, LogDirView, Source
+from lethe.broker.core.naming import NEVER_CUT, is_of_a_partition, parse_directory_name
+from lethe.broker.core.naming import DirectoryKind as NameKind
+from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
+from lethe.survey.views import Directory, DirectoryKind, LogDirView, Source
 
 FUTURE_SUFFIX: Final = "-future"
 _FUTURE: Final = re.compile(r"(?P<stem>.+)-(?P<partition>\d{1,10})\.[0-9a-f]{32}-future\Z", re.ASCII)

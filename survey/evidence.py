@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from protocol.causes import CauseKind
-from protocol.journal import JsonValue
-from protocol.zookeeper.znodes import DeletionsPaused
-from survey.views import Survey
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.zookeeper.znodes import DeletionsPaused
+from lethe.survey.views import Survey
 
 
 class Setting(NamedTuple):

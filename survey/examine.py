@@ -16,16 +16,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome, is_absent
-from protocol.zookeeper.znodes import MalformedZnode, decode_config, decode_deletion_marker, decode_deletions_paused
-from survey.brokers import AskAbout, Scope, ask_all, broker_asker
-from survey.directories import is_owned_by, read_log_dir
-from survey.evidence import Evidence, Holds, Setting, Told, Unreadable
-from survey.views import LogDirView, Source, Survey, ZooKeeperTree
-from survey.zookeeper import read_hosts, read_names, read_tree
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome, is_absent
+from lethe.protocol.zookeeper.znodes import (
+    MalformedZnode,
+    decode_config,
+    decode_deletion_marker,
+    decode_deletions_paused,
+)
+from lethe.survey.brokers import AskAbout, Scope, ask_all, broker_asker
+from lethe.survey.directories import is_owned_by, read_log_dir
+from lethe.survey.evidence import Evidence, Holds, Setting, Told, Unreadable
+from lethe.survey.views import LogDirView, Source, Survey, ZooKeeperTree
+from lethe.survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"

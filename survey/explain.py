@@ -18,19 +18,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from protocol.causes import CauseKind
-from protocol.counting import counted, plural
-from protocol.findings import Reason
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from survey import unreadable
-from survey.causes import Cause, ranges
-from survey.directories import may_be_cut
-from survey.evidence import Evidence, ToldTopic
-from survey.leftovers import damage, leftovers
-from survey.replicas import Replica, Seen, Stored, of_broker, replicas_of, stored_by_topic, together
-from survey.unreadable import as_deleted, lethe_leads
-from survey.views import Failure, Survey, TopicTree
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.findings import Reason
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.survey import unreadable
+from lethe.survey.causes import Cause, ranges
+from lethe.survey.directories import may_be_cut
+from lethe.survey.evidence import Evidence, ToldTopic
+from lethe.survey.leftovers import damage, leftovers
+from lethe.survey.replicas import Replica, Seen, Stored, of_broker, replicas_of, stored_by_topic, together
+from lethe.survey.unreadable import as_deleted, lethe_leads
+from lethe.survey.views import Failure, Survey, TopicTree
 
 LATE_AFTER_MS: Final = 60_000
 """A deletion that nothing keeps up takes seconds."""

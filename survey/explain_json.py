@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.journal import JsonValue
-from survey.causes import Cause, sentence, unblock
-from survey.evidence import Evidence
-from survey.explain import Explanation
-from survey.replicas import Replica
+from lethe.protocol.journal import JsonValue
+from lethe.survey.causes import Cause, sentence, unblock
+from lethe.survey.evidence import Evidence
+from lethe.survey.explain import Explanation
+from lethe.survey.replicas import Replica
 
 VERSION = 1
 

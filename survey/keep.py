@@ -18,9 +18,9 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from protocol.survey_records import MANIFEST, ROW_FILES, checksum, survey_id
-from survey.records import Row, manifest, rows_of
-from survey.views import Survey
+from lethe.protocol.survey_records import MANIFEST, ROW_FILES, checksum, survey_id
+from lethe.survey.records import Row, manifest, rows_of
+from lethe.survey.views import Survey
 
 _BUFFER_BYTES: Final = 1 << 20
 

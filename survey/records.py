@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.journal import JsonValue, time_to_text
-from protocol.survey_records import DIRECTORIES, METADATA, VERSION, ZNODES, File, survey_id
-from protocol.vocabulary import TopicId, topic_id_to_text
-from protocol.zookeeper import paths
-from survey.views import Directory, LogDirView, Survey, TopicTree, ZooKeeperTree, printable
+from lethe.protocol.journal import JsonValue, time_to_text
+from lethe.protocol.survey_records import DIRECTORIES, METADATA, VERSION, ZNODES, File, survey_id
+from lethe.protocol.vocabulary import TopicId, topic_id_to_text
+from lethe.protocol.zookeeper import paths
+from lethe.survey.views import Directory, LogDirView, Survey, TopicTree, ZooKeeperTree, printable
 
 Row = dict[str, JsonValue]
 

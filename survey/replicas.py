@@ -8,11 +8,11 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from protocol.causes import CauseKind
-from protocol.vocabulary import BrokerId, ReplicaAssignment
-from survey.causes import Cause
-from survey.evidence import Evidence, ToldReplica, ToldTopic
-from survey.views import BrokerAnswers, DirectoryKind, Failure, TopicTree
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment
+from lethe.survey.causes import Cause
+from lethe.survey.evidence import Evidence, ToldReplica, ToldTopic
+from lethe.survey.views import BrokerAnswers, DirectoryKind, Failure, TopicTree
 
 
 class Seen(enum.Enum):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.topic_names import close_names
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, GetChildren
-from survey.brokers import AskAbout, Scope, ask_all
-from survey.views import Survey
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.topic_names import close_names
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Children, GetChildren
+from lethe.survey.brokers import AskAbout, Scope, ask_all
+from lethe.survey.views import Survey
 
 _LISTS = (paths.BROKER_TOPICS, paths.DELETE_TOPICS, paths.config_topics())
 

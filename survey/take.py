@@ -17,20 +17,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from adapters.broker_settings import BrokerSettings
-from adapters.broker_settings import ask_settings as ask_broker_settings
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.findings import Reason
-from protocol.vocabulary import Broker, BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, GetData
-from protocol.zookeeper.znodes import registered_at_ms
-from survey.brokers import AskBroker, ask_all, broker_asker
-from survey.directories import is_owned_by, read_log_dir
-from survey.leftovers import leftovers
-from survey.removal import Removal
-from survey.views import BrokerAnswers, DirectoryKind, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
-from survey.zookeeper import Names, read_tree
+from lethe.adapters.broker_settings import BrokerSettings
+from lethe.adapters.broker_settings import ask_settings as ask_broker_settings
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.findings import Reason
+from lethe.protocol.vocabulary import Broker, BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import registered_at_ms
+from lethe.survey.brokers import AskBroker, ask_all, broker_asker
+from lethe.survey.directories import is_owned_by, read_log_dir
+from lethe.survey.leftovers import leftovers
+from lethe.survey.removal import Removal
+from lethe.survey.views import BrokerAnswers, DirectoryKind, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
+from lethe.survey.zookeeper import Names, read_tree
 
 MAX_AT_ONCE: Final = 16
 """Directories that are read at the same time."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from protocol.findings import Reason
-from survey.leftovers import Leftover
-from survey.views import Survey
+from lethe.protocol.findings import Reason
+from lethe.survey.leftovers import Leftover
+from lethe.survey.views import Survey
 
 
 class Gauge(NamedTuple):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from protocol.causes import CauseKind
-from protocol.vocabulary import ReplicaAssignment
-from protocol.zookeeper import paths
-from survey.causes import Cause
-from survey.evidence import Evidence, ToldTopic
-from survey.views import TopicTree
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.vocabulary import ReplicaAssignment
+from lethe.protocol.zookeeper import paths
+from lethe.survey.causes import Cause
+from lethe.survey.evidence import Evidence, ToldTopic
+from lethe.survey.views import TopicTree
 
 
 def lethe_leads(evidence: Evidence) -> bool:

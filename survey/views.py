@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.znodes import ControllerZnode
-from survey.removal import Removal
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.znodes import ControllerZnode
+from lethe.survey.removal import Removal
 
 
 class Problem(NamedTuple):

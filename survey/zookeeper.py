@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     Exists,
@@ -22,7 +22,7 @@ from protocol.zookeeper.operations import (
     ZkError,
     is_absent,
 )
-from protocol.zookeeper.znodes import (
+from lethe.protocol.zookeeper.znodes import (
     MalformedZnode,
     TopicZnode,
     decode_broker,
@@ -34,7 +34,7 @@ from protocol.zookeeper.znodes import (
     decode_topic,
     is_controller_registration,
 )
-from survey.views import Problem, TopicTree, ZooKeeperTree
+from lethe.survey.views import Problem, TopicTree, ZooKeeperTree
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.quality.evidence import CLOCK_SKEW_S
-from pipeline.quality.rules import RULES, Severity
-from pipeline.quality.surveys import TOLERANCE
+from lethe.pipeline.quality.evidence import CLOCK_SKEW_S
+from lethe.pipeline.quality.rules import RULES, Severity
+from lethe.pipeline.quality.surveys import TOLERANCE
 
 _INTRODUCTION: Final = f"""\
 # The audit

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.findings import Place, Reason, Standing
-from survey.textfile import BROKER_FINDINGS, FINDING_BYTES, FINDINGS, PROBLEMS, TAKEN, TOOK
+from lethe.protocol.findings import Place, Reason, Standing
+from lethe.survey.textfile import BROKER_FINDINGS, FINDING_BYTES, FINDINGS, PROBLEMS, TAKEN, TOOK
 from tools.dashboard import Dashboard, Kind, Panel, Query, Row
 from tools.dashboard_queries import AND, C
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from protocol.causes import CauseKind
-from survey.explain import Verdict
+from lethe.protocol.causes import CauseKind
+from lethe.survey.explain import Verdict
 
 _HEAD = """# Why is this topic not gone yet?
 

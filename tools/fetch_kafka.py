@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cluster.kafka_fetch import KafkaUnavailable, KafkaVersion, fetch_kafka
+from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion, fetch_kafka
 
 
 def main(versions: list[str]) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cluster.kafka_fetch import KafkaVersion, fetch_kafka
+from lethe.cluster.kafka_fetch import KafkaVersion, fetch_kafka
 from tools import wire_recording
 from tools.docs import PAGES, write
 from tools.wire_history import record

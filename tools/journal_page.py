@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.journal import FactType
-from protocol.journal_schema import SCHEMAS
+from lethe.protocol.journal import FactType
+from lethe.protocol.journal_schema import SCHEMAS
 
 _INTRODUCTION: Final = """\
 # The journal

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cluster.recording_proxy import Frame
-from protocol.kafka.codec import decode_request, decode_response, response_correlation_id
-from protocol.kafka.control import Addressed
-from protocol.zookeeper.operations import WatchKind, ZkError
+from lethe.cluster.recording_proxy import Frame
+from lethe.protocol.kafka.codec import decode_request, decode_response, response_correlation_id
+from lethe.protocol.kafka.control import Addressed
+from lethe.protocol.zookeeper.operations import WatchKind, ZkError
 
 Json = Any
 _HEADER: Final = struct.Struct("!ii")

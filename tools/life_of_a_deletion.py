@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.journal import FactType
-from protocol.vocabulary import LEADER_DURING_DELETE, TopicId, topic_id_to_text
-from protocol.zookeeper import paths
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, TopicId, topic_id_to_text
+from lethe.protocol.zookeeper import paths
 from tools.life_frames import Exchange, kafka_exchanges, zookeeper_exchanges
 from tools.life_run import BROKERS, DELETE_DELAY_MS, TOPIC, Recording, RecordingFailed, record
 from tools.life_words import AFTER, DISKS, DRAWN, INTRODUCTION, MARK, READ_ON, STATES, TIMES, WORDS, paragraph

@@ -16,18 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from adapters.topic_admin import create_topics, mark_for_deletion
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import DaemonFailed
-from cluster.local import ClusterSettings, LocalCluster
-from cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
-from cluster.zookeeper import EmbeddedZooKeeper
-from protocol.journal import Entry, decode_lines
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, Data, Exists, GetChildren, GetData, ReadFailed
-from survey.take import take
+from lethe.adapters.topic_admin import create_topics, mark_for_deletion
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import DaemonFailed
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
+from lethe.cluster.zookeeper import EmbeddedZooKeeper
+from lethe.protocol.journal import Entry, decode_lines
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Children, Data, Exists, GetChildren, GetData, ReadFailed
+from lethe.survey.take import take
 
 TOPIC: Final = "orders"
 BROKERS: Final = (1, 2, 3)

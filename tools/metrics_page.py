@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.runtime.metrics import METRICS
-from controller.runtime import declared
-from controller.runtime.declaring import Metric
-from survey.textfile import GAUGES
+from lethe.broker.runtime.metrics import METRICS
+from lethe.controller.runtime import declared
+from lethe.controller.runtime.declaring import Metric
+from lethe.survey.textfile import GAUGES
 
 CONTROLLER = """\
 # Metrics of the controller

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cli.demo_show import watching
-from cluster.daemons import DaemonFailed
-from cluster.demo import DemoFailed
-from cluster.demo_plan import DemoOptions
-from cluster.demo_report import run_report_demo
-from cluster.java import JavaUnusable
-from cluster.zookeeper import ZooKeeperStartFailed
-from survey.keep import KeepFailed
+from lethe.cli.demo_show import watching
+from lethe.cluster.daemons import DaemonFailed
+from lethe.cluster.demo import DemoFailed
+from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.demo_report import run_report_demo
+from lethe.cluster.java import JavaUnusable
+from lethe.cluster.zookeeper import ZooKeeperStartFailed
+from lethe.survey.keep import KeepFailed
 
 STUCK: Final = ("--stuck-after", "2")
 """The demo does not wait for minutes until the topic that it leaves waiting counts as stuck."""
@@ -68,7 +68,7 @@ def pipeline_and_page(directory: Path) -> int:
 
 
 def _lethe(*arguments: str) -> int:
-    return subprocess.run([sys.executable, "-m", "cli", *arguments], check=False).returncode
+    return subprocess.run([sys.executable, "-m", "lethe", *arguments], check=False).returncode
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from controller.core.transitions import (
+from lethe.controller.core.transitions import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
     PartitionState,

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS
+from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS
 from tools.state_drawing import PARTITION_WORDS, REPLICA_WORDS, name
 
 S = TypeVar("S", bound=enum.IntEnum)

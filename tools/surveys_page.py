@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.report.remedies import remedy
-from pipeline.report.values import Finding
-from protocol.findings import Place, Reason
-from protocol.survey_records import FILES, MANIFEST
+from lethe.pipeline.report.remedies import remedy
+from lethe.pipeline.report.values import Finding
+from lethe.protocol.findings import Place, Reason
+from lethe.protocol.survey_records import FILES, MANIFEST
 
 _INTRODUCTION: Final = """\
 # Kept surveys

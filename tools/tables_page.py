@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.tables import TABLES, Layer
+from lethe.pipeline.tables import TABLES, Layer
 
 _INTRODUCTION: Final = """\
 # The pipeline's tables

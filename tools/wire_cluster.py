@@ -23,15 +23,15 @@ from typing import Final, NamedTuple
 
 import psutil
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import OnWatch, ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from cluster.daemons import ANY_PORT, BrokerDaemon, ControllerDaemon, DaemonFailed, Member
-from cluster.kafka import KafkaBroker, ibp_property, internal_topics
-from cluster.kafka_fetch import KafkaDistribution, KafkaVersion
-from cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
-from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
-from protocol.kafka.control import ApiKey
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.cluster.daemons import ANY_PORT, BrokerDaemon, ControllerDaemon, DaemonFailed, Member
+from lethe.cluster.kafka import KafkaBroker, ibp_property, internal_topics
+from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion
+from lethe.cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from lethe.protocol.kafka.control import ApiKey
 from tools.wire_recording import Exchange, Who
 
 BROKERS: Final = (1, 2)

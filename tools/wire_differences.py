@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import LEADER_DURING_DELETE, LEADER_NONE
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, LEADER_NONE
 from tools.wire_compare import Difference, Pair
 from tools.wire_said import Row, Said, Stream, joined
 

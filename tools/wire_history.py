@@ -14,15 +14,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from adapters import topic_admin
-from adapters.partition_admin import request_election, request_reassignment
-from adapters.topic_alter import Change, TopicNow, change_topics, read_topics
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.kafka.control import ApiKey
-from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
-from protocol.vocabulary import TopicId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.adapters import topic_admin
+from lethe.adapters.partition_admin import request_election, request_reassignment
+from lethe.adapters.topic_alter import Change, TopicNow, change_topics, read_topics
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
+from lethe.protocol.vocabulary import TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     Delete,
@@ -33,7 +33,7 @@ from protocol.zookeeper.operations import (
     Operation,
     Present,
 )
-from protocol.zookeeper.znodes import decode_controller
+from lethe.protocol.zookeeper.znodes import decode_controller
 from tools.wire_cluster import (
     BROKERS,
     CONTROLLER,

@@ -6,10 +6,10 @@ import asyncio
 import struct
 from collections.abc import Mapping, Sequence
 
-from protocol.kafka.codec import decode_request
-from protocol.kafka.control import Addressed, ApiKey, UpdateMetadataPartition, UpdateMetadataRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import TopicPartition
+from lethe.protocol.kafka.codec import decode_request
+from lethe.protocol.kafka.control import Addressed, ApiKey, UpdateMetadataPartition, UpdateMetadataRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import TopicPartition
 from tools.wire_cluster import RecordedCluster
 from tools.wire_recording import Exchange
 

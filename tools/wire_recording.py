@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.control import ApiKey
 
 DIRECTORY: Final = Path(__file__).parents[1] / "tests" / "wire"
 VERSIONS: Final = ("3.9.1", "2.5.1")

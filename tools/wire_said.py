@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from protocol.kafka.codec import decode_request, decode_response
-from protocol.kafka.control import (
+from lethe.protocol.kafka.codec import decode_request, decode_response
+from lethe.protocol.kafka.control import (
     Addressed,
     ApiKey,
     LeaderAndIsrRequest,
@@ -28,8 +28,8 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
-from protocol.kafka.to_controller import (
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
@@ -37,7 +37,7 @@ from protocol.kafka.to_controller import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )
-from protocol.vocabulary import Broker, TopicId
+from lethe.protocol.vocabulary import Broker, TopicId
 from tools.wire_recording import Exchange, Recording
 
 Json = Any

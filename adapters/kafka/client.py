@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, Self, cast
 
-from protocol.kafka.codec import EncodedBody, preload
-from protocol.kafka.connection import Buffers, ClientConnection, highest_common_version
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
-from protocol.kafka.queries import (
+from lethe.protocol.kafka.codec import EncodedBody, preload
+from lethe.protocol.kafka.connection import Buffers, ClientConnection, highest_common_version
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
+from lethe.protocol.kafka.queries import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ChannelResponse,
@@ -26,8 +26,8 @@ from protocol.kafka.queries import (
     Response,
     api_of_request,
 )
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import BrokerEpoch
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import BrokerEpoch
 
 __all__ = ["ClientError", "ConnectionFailed", "KafkaConnection", "ProtocolError", "RequestTimedOut"]
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
-from protocol.shell_words import option
+from lethe.protocol.shell_words import option
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from protocol.counting import counted
-from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES
 
 CHUNK_BYTES: Final = 128 * 1024
 """Read at once, and kept at most twice for a connection whose request is being answered."""

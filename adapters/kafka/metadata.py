@@ -13,12 +13,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import cast
 
-from adapters.kafka.client import KafkaConnection
-from protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION
-from protocol.kafka.connection import highest_common_version
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataTopic
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION
+from lethe.protocol.kafka.connection import highest_common_version
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataTopic
 
 
 async def ask_metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse:

@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
-from adapters.kafka.relay import CHUNK_BYTES, NobodyThere, Relay, Upstream
-from protocol.kafka.connection import ServerConnection
-from protocol.kafka.framing import ProtocolError
-from protocol.kafka.passing import HEAD_BYTES, MoreBytesNeeded, RequestHead, gets_answer
-from protocol.kafka.queries import ApiVersionsResponse
+from lethe.adapters.kafka.relay import CHUNK_BYTES, NobodyThere, Relay, Upstream
+from lethe.protocol.kafka.connection import ServerConnection
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.kafka.passing import HEAD_BYTES, MoreBytesNeeded, RequestHead, gets_answer
+from lethe.protocol.kafka.queries import ApiVersionsResponse
 
 MAX_UNANSWERED: Final = 100
 """Requests of one client that wait for their answers; it is read no further then."""

@@ -25,14 +25,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from adapters.kafka.client import ClientError, ConnectionFailed, KafkaConnection
-from protocol.counting import counted
-from protocol.kafka.control import ApiKey
-from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
-from protocol.kafka.passing import merged_versions
-from protocol.kafka.queries import ApiVersionsResponse
-from protocol.kafka.versions import VersionRange
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+from lethe.adapters.kafka.client import ClientError, ConnectionFailed, KafkaConnection
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
+from lethe.protocol.kafka.passing import merged_versions
+from lethe.protocol.kafka.queries import ApiVersionsResponse
+from lethe.protocol.kafka.versions import VersionRange
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 
 _LOG: Final = logging.getLogger(__name__)
 CHUNK_BYTES: Final = 64 * 1024

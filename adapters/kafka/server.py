@@ -16,19 +16,19 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from adapters.kafka.binding import why_not_bound
-from adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
-from adapters.kafka.passage import Passage
-from adapters.kafka.relay import CHUNK_BYTES as RELAYED_BYTES
-from adapters.kafka.relay import NobodyThere, Relay
-from protocol.counting import counted
-from protocol.kafka.codec import Decoded, RequestHeader
-from protocol.kafka.connection import Buffers, ServerConnection
-from protocol.kafka.control import ApiKey
-from protocol.kafka.framing import ProtocolError
-from protocol.kafka.passing import Claims
-from protocol.kafka.queries import ApiVersionsRequest, Request, Response
-from protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.adapters.kafka.binding import why_not_bound
+from lethe.adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
+from lethe.adapters.kafka.passage import Passage
+from lethe.adapters.kafka.relay import CHUNK_BYTES as RELAYED_BYTES
+from lethe.adapters.kafka.relay import NobodyThere, Relay
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.codec import Decoded, RequestHeader
+from lethe.protocol.kafka.connection import Buffers, ServerConnection
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.kafka.passing import Claims
+from lethe.protocol.kafka.queries import ApiVersionsRequest, Request, Response
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -21,11 +21,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
-from adapters.zookeeper.watches import Arming
-from adapters.zookeeper.wire import Found
-from protocol.counting import counted
-from protocol.zookeeper.operations import Children, Data, Exists, GetData, Read, ReadFailed, ReadOutcome, ZkError
+from lethe.adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
+from lethe.adapters.zookeeper.watches import Arming
+from lethe.adapters.zookeeper.wire import Found
+from lethe.protocol.counting import counted
+from lethe.protocol.zookeeper.operations import Children, Data, Exists, GetData, Read, ReadFailed, ReadOutcome, ZkError
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from protocol.zookeeper.operations import Credentials
-from protocol.zookeeper.paths import path_problem
+from lethe.protocol.zookeeper.operations import Credentials
+from lethe.protocol.zookeeper.paths import path_problem
 
 DEFAULT_PORT: Final = 2181
 _HOST_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[0-9A-Za-z._~-]+)?)\]|([^\s:/\[\]]+))(?::([0-9]{1,5}))?")

@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
-from adapters.zookeeper import wire
-from protocol.counting import counted
-from protocol.zookeeper.operations import ZkError
+from lethe.adapters.zookeeper import wire
+from lethe.protocol.counting import counted
+from lethe.protocol.zookeeper.operations import ZkError
 
 _LENGTH: Final = struct.Struct("!i")
 _UNPARSABLE: Final = (struct.error, *wire.UNPARSABLE)

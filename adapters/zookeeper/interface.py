@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from protocol.zookeeper.operations import MultiOutcome, Operation, Read, ReadOutcome, WatchFired, ZkError
-from protocol.zookeeper.packing import GroupOutcome, MultiPlan
+from lethe.protocol.zookeeper.operations import MultiOutcome, Operation, Read, ReadOutcome, WatchFired, ZkError
+from lethe.protocol.zookeeper.packing import GroupOutcome, MultiPlan
 
 OnWatch = Callable[[WatchFired], None]
 """Called on the event loop for each watch that goes off, before the answer of any read that saw the change. It must

@@ -20,12 +20,12 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from adapters.zookeeper import wire
-from adapters.zookeeper.config import Server, ZooKeeperConfig
-from adapters.zookeeper.connection import Answer, Connection, Ending, connect
-from adapters.zookeeper.interface import OnWatch, ZooKeeperUnavailable
-from adapters.zookeeper.watches import ArmedWatches
-from protocol.zookeeper.operations import ZkError
+from lethe.adapters.zookeeper import wire
+from lethe.adapters.zookeeper.config import Server, ZooKeeperConfig
+from lethe.adapters.zookeeper.connection import Answer, Connection, Ending, connect
+from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.watches import ArmedWatches
+from lethe.protocol.zookeeper.operations import ZkError
 
 logger = logging.getLogger(__name__)
 

@@ -14,15 +14,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from adapters.zookeeper import wire
-from adapters.zookeeper.bulk import Experience, Job, ReadQueue, Way, outcome_of
-from adapters.zookeeper.config import ZooKeeperConfig
-from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
-from adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
-from adapters.zookeeper.link import Link
-from adapters.zookeeper.watches import Arming
-from protocol.counting import counted
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper import wire
+from lethe.adapters.zookeeper.bulk import Experience, Job, ReadQueue, Way, outcome_of
+from lethe.adapters.zookeeper.config import ZooKeeperConfig
+from lethe.adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
+from lethe.adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.link import Link
+from lethe.adapters.zookeeper.watches import Arming
+from lethe.protocol.counting import counted
+from lethe.protocol.zookeeper.operations import (
     Acl,
     Children,
     Create,
@@ -39,8 +39,8 @@ from protocol.zookeeper.operations import (
     ReadOutcome,
     ZkError,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, MultiPlan, PlannedMulti
-from protocol.zookeeper.paths import ancestors_of, is_sensitive, parent_of
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, MultiPlan, PlannedMulti
+from lethe.protocol.zookeeper.paths import ancestors_of, is_sensitive, parent_of
 
 logger = logging.getLogger(__name__)
 

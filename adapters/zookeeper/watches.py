@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from adapters.zookeeper.wire import full_path
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.wire import full_path
+from lethe.protocol.zookeeper.operations import (
     Exists,
     GetChildren,
     Read,

@@ -21,8 +21,8 @@ from aiozk.protocol.connect import ConnectRequest, ConnectResponse
 from aiozk.protocol.ping import PING_XID, PingRequest
 from aiozk.protocol.watches import WATCH_XID
 
-from protocol.counting import counted
-from protocol.zookeeper.operations import (
+from lethe.protocol.counting import counted
+from lethe.protocol.zookeeper.operations import (
     Acl,
     Check,
     Children,

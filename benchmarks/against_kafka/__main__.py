@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
 from benchmarks.against_kafka import contestants, page, plot, results
 from benchmarks.against_kafka.measure import Turn, take_turn
 from benchmarks.against_kafka.plan import QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
 from benchmarks.against_kafka.stage import BenchmarkFailed, Stage, stage
-from cluster.daemons import DaemonFailed
-from cluster.kafka_fetch import KafkaDistribution, KafkaUnavailable, KafkaVersion, fetch_kafka
-from cluster.zookeeper import ZooKeeperStartFailed
+from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
+from lethe.cluster.daemons import DaemonFailed
+from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaUnavailable, KafkaVersion, fetch_kafka
+from lethe.cluster.zookeeper import ZooKeeperStartFailed
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 FAILED: Final = 1

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from cluster.daemons import ControllerDaemon, Member
-from cluster.kafka import AS_RELEASED, KafkaBroker, OpenSession, internal_topics
-from cluster.kafka_fetch import KafkaDistribution
+from lethe.cluster.daemons import ControllerDaemon, Member
+from lethe.cluster.kafka import AS_RELEASED, KafkaBroker, OpenSession, internal_topics
+from lethe.cluster.kafka_fetch import KafkaDistribution
 
 KAFKA: Final = "kafka"
 LETHE: Final = "lethe"

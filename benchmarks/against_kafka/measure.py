@@ -18,11 +18,11 @@ from benchmarks.against_kafka import contestants
 from benchmarks.against_kafka.observer import Counts, Holder, Told, peak_memory_mb
 from benchmarks.against_kafka.plan import BROKERS, REPLICATION_FACTOR, Phase, Workload
 from benchmarks.against_kafka.stage import BenchmarkFailed, Stage
-from protocol.kafka.control import ApiKey
-from protocol.topic_plans import creation_operations, deletion_operation
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Delete, Exists, Operation, Present
-from protocol.zookeeper.packing import GroupDone, MultiPlan
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.topic_plans import creation_operations, deletion_operation
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, Exists, Operation, Present
+from lethe.protocol.zookeeper.packing import GroupDone, MultiPlan
 
 QUIET_S: Final = 1.5
 """Nothing has come for so long: nothing more will."""

@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import aiohttp
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import BrokerDaemon
-from cluster.zookeeper import EmbeddedZooKeeper, four_letter_word
-from protocol.journal import Entry, FactType, decode_lines
-from protocol.kafka.control import ApiKey
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, Exists, GetData, Present
-from protocol.zookeeper.znodes import decode_controller, decode_controller_epoch
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import BrokerDaemon
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, four_letter_word
+from lethe.protocol.journal import Entry, FactType, decode_lines
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
+from lethe.protocol.zookeeper.znodes import decode_controller, decode_controller_epoch
 
 _CONTROL: tuple[str, ...] = (ApiKey.LEADER_AND_ISR.name, ApiKey.UPDATE_METADATA.name, ApiKey.STOP_REPLICA.name)
 _REQUEST_BYTES = re.compile(r'^lethe_agent_request_bytes_total\{api="(\w+)"\} (\S+)$', re.MULTILINE)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import TopicId
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import TopicId
 
 BROKERS: Final = (1, 2, 3)
 REPLICATION_FACTOR: Final = 3

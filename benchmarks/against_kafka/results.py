@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.against_kafka.contestants import KAFKA, LETHE
 from benchmarks.against_kafka.measure import Turn
-from cluster.java import java_executable
+from lethe.cluster.java import java_executable
 
 Document = dict[str, Any]
 _ROOT: Final = Path(__file__).parents[2]

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import ZooKeeperSession
-from adapters.zookeeper.session import open_session
 from benchmarks.against_kafka import contestants
 from benchmarks.against_kafka.observer import Holder, Observer
 from benchmarks.against_kafka.plan import BROKERS, Disk
-from cluster.daemons import BrokerDaemon, Member
-from cluster.kafka_fetch import KafkaDistribution
-from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.cluster.daemons import BrokerDaemon, Member
+from lethe.cluster.kafka_fetch import KafkaDistribution
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 
 SESSION_TIMEOUT_MS: Final = 30_000
 START_LIMIT_S: Final = 120.0

@@ -16,11 +16,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline import session, tables
-from pipeline.io.lake import Lake
-from pipeline.jobs import batch
-from pipeline.jobs.report import DayRange
-from pipeline.tables import Table
+from lethe.pipeline import session, tables
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs import batch
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.tables import Table
 
 NOW: Final = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
 _OF_THE_RUN: Final = ("_ingested_at", "_batch_id", "_source_file")

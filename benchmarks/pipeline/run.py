@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.pipeline.planted import Planted
 from benchmarks.pipeline.watch import Watch
-from cluster.process import tied_to_us
-from cluster.spark import SparkCluster, SparkSettings, SparkStartFailed
+from lethe.cluster.process import tied_to_us
+from lethe.cluster.spark import SparkCluster, SparkSettings, SparkStartFailed
 
 ROOT: Final = Path(__file__).parents[2]
 Tell = Callable[[str], None]

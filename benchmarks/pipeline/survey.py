@@ -19,9 +19,9 @@ from typing import Final, TextIO
 import orjson
 
 from benchmarks.pipeline.planted import Planted
-from protocol.findings import Reason
-from protocol.journal import time_to_text
-from protocol.survey_records import (
+from lethe.protocol.findings import Reason
+from lethe.protocol.journal import time_to_text
+from lethe.protocol.survey_records import (
     DIRECTORIES,
     MANIFEST,
     METADATA,

@@ -7,12 +7,12 @@ controller that they are deleted.
 
 from __future__ import annotations
 
-from broker.core.effects import Effect, Halt, Reply
-from broker.core.inputs import ControlReceived
-from broker.core.records import record_answers
-from broker.core.state import AgentState
-from protocol.counting import counted
-from protocol.kafka.control import (
+from lethe.broker.core.effects import Effect, Halt, Reply
+from lethe.broker.core.inputs import ControlReceived
+from lethe.broker.core.records import record_answers
+from lethe.broker.core.state import AgentState
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.control import (
     ControlRequest,
     ControlResponse,
     LeaderAndIsrRequest,
@@ -24,7 +24,7 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.errors import ErrorCode, error_name
 
 
 def acknowledge(state: AgentState, received: ControlReceived) -> list[Effect]:

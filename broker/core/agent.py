@@ -35,10 +35,10 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from broker.core import catch_up, isr, leader_and_isr, roles, stop_replica
-from broker.core.acknowledgement import acknowledge, refuse_replicas
-from broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
-from broker.core.epochs import (
+from lethe.broker.core import catch_up, isr, leader_and_isr, roles, stop_replica
+from lethe.broker.core.acknowledgement import acknowledge, refuse_replicas
+from lethe.broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
+from lethe.broker.core.epochs import (
     await_confirmation,
     check_epochs,
     is_probe,
@@ -46,7 +46,7 @@ from broker.core.epochs import (
     on_controller_epoch_answered,
     refusal,
 )
-from broker.core.inputs import (
+from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswered,
     ControlReceived,
@@ -61,20 +61,20 @@ from broker.core.inputs import (
     TopicIdAnswer,
     TopicIdsAnswered,
 )
-from broker.core.records import record_answers, record_refusal, record_removals
-from broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
-from broker.core.state import AgentState
-from broker.core.storage import fail_log_dir, take_inventory
-from protocol.journal import Fact, FactType, JsonValue
-from protocol.kafka.control import (
+from lethe.broker.core.records import record_answers, record_refusal, record_removals
+from lethe.broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
+from lethe.broker.core.state import AgentState
+from lethe.broker.core.storage import fail_log_dir, take_inventory
+from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
     api_of,
 )
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import LEADER_DURING_DELETE, BrokerEpoch
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerEpoch
 
 MAX_WAITING_REQUESTS: Final = 1024
 """Control requests that wait for the one in progress. A controller has one in flight, so this many mean a flood."""

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.core.effects import Effect, FillReplica, PerformDisk
-from broker.core.inputs import DiskOutcome
-from broker.core.records import record_problem
-from broker.core.replica import ReplicaState
-from broker.core.stages import FillStage
-from broker.core.state import AgentState
-from broker.core.storage import fail_log_dir
+from lethe.broker.core.effects import Effect, FillReplica, PerformDisk
+from lethe.broker.core.inputs import DiskOutcome
+from lethe.broker.core.records import record_problem
+from lethe.broker.core.replica import ReplicaState
+from lethe.broker.core.stages import FillStage
+from lethe.broker.core.state import AgentState
+from lethe.broker.core.storage import fail_log_dir
 
 MAX_FILLS_PER_ROUND: Final = 256
 """Control requests wait for a round, so it must not take long."""

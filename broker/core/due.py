@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field, replace
 
-from protocol.vocabulary import TopicPartition
+from lethe.protocol.vocabulary import TopicPartition
 
 
 @dataclass(slots=True)

@@ -30,10 +30,10 @@ the others are set aside. So is one without an id, even in a cluster without ids
 
 from __future__ import annotations
 
-from broker.core.identity import StopVerdict
-from broker.core.replica import Replica, ReplicaState
-from broker.core.state import AgentState
-from protocol.vocabulary import TopicId, TopicPartition, topic_id_to_text
+from lethe.broker.core.identity import StopVerdict
+from lethe.broker.core.replica import Replica, ReplicaState
+from lethe.broker.core.state import AgentState
+from lethe.protocol.vocabulary import TopicId, TopicPartition, topic_id_to_text
 
 
 def candidates(state: AgentState, topic_partition: TopicPartition) -> tuple[Replica, ...]:

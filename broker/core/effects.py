@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from protocol.journal import Fact
-from protocol.kafka.control import ControlResponse
-from protocol.vocabulary import BrokerEpoch, Endpoint, TopicId, TopicPartition
+from lethe.protocol.journal import Fact
+from lethe.protocol.kafka.control import ControlResponse
+from lethe.protocol.vocabulary import BrokerEpoch, Endpoint, TopicId, TopicPartition
 
 # --- operations on log directories --------------------------------------------------------------------------------
 

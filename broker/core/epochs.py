@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from broker.core.effects import AskControllerEpoch, Effect, Refuse
-from broker.core.inputs import ControllerEpochAnswer, ControllerEpochUnavailable, ControlReceived
-from broker.core.records import record_refusal
-from broker.core.state import AgentState
-from protocol.kafka.control import (
+from lethe.broker.core.effects import AskControllerEpoch, Effect, Refuse
+from lethe.broker.core.inputs import ControllerEpochAnswer, ControllerEpochUnavailable, ControlReceived
+from lethe.broker.core.records import record_refusal
+from lethe.broker.core.state import AgentState
+from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
     ControlResponse,
@@ -44,8 +44,8 @@ from protocol.kafka.control import (
     api_of,
     probe_request,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import NO_EPOCH
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import NO_EPOCH
 
 MAX_UNCONFIRMED: Final = 64
 """Requests that wait for ZooKeeper. Each comes on a connection of its own, and a cluster has few controllers."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from protocol.counting import counted
-from protocol.vocabulary import TopicId, TopicPartition, topic_id_from_text, topic_id_to_text
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import TopicId, TopicPartition, topic_id_from_text, topic_id_to_text
 
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"

@@ -54,9 +54,9 @@ from __future__ import annotations
 
 import enum
 
-from broker.core.inputs import TopicAbsence, TopicIdAnswer, TopicIdUnavailable
-from broker.core.replica import Replica, ReplicaState
-from protocol.vocabulary import TopicId
+from lethe.broker.core.inputs import TopicAbsence, TopicIdAnswer, TopicIdUnavailable
+from lethe.broker.core.replica import Replica, ReplicaState
+from lethe.protocol.vocabulary import TopicId
 
 
 class StopVerdict(enum.Enum):

@@ -6,8 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from protocol.kafka.control import Addressed
-from protocol.vocabulary import BrokerEpoch, ControllerEpoch, TopicId, TopicPartition
+from lethe.protocol.kafka.control import Addressed
+from lethe.protocol.vocabulary import BrokerEpoch, ControllerEpoch, TopicId, TopicPartition
 
 # --- the disk as found --------------------------------------------------------------------------------------------
 

@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from broker.core.effects import Effect, IsrChange, ProposeIsr, Record
-from broker.core.inputs import IsrOutcome, IsrVerdict
-from broker.core.replica import Replica, ReplicaState
-from broker.core.state import AgentState
-from protocol.back_off import BackOff
-from protocol.journal import Fact, FactType, JsonValue
-from protocol.vocabulary import Endpoint, TopicPartition
+from lethe.broker.core.effects import Effect, IsrChange, ProposeIsr, Record
+from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
+from lethe.broker.core.replica import Replica, ReplicaState
+from lethe.broker.core.state import AgentState
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.vocabulary import Endpoint, TopicPartition
 
 MAX_CHANGES_PER_PROPOSAL: Final = 10_000
 UNANSWERED_BACK_OFF: Final = BackOff(50, 5_000)

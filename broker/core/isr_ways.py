@@ -28,20 +28,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from broker.core.effects import IsrChange
-from broker.core.inputs import IsrOutcome, IsrVerdict
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.to_controller import (
+from lethe.broker.core.effects import IsrChange
+from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.to_controller import (
     AlteredPartition,
     AlterPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionTopic,
 )
-from protocol.vocabulary import BrokerEpoch, BrokerId, RecoveryState, TopicId, TopicPartition
-from protocol.zookeeper.operations import Data, ReadFailed, ReadOutcome, SetData, ZkError
-from protocol.zookeeper.paths import partition_state
-from protocol.zookeeper.znodes import MalformedZnode, decode_state, decode_topic, encode_state
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, RecoveryState, TopicId, TopicPartition
+from lethe.protocol.zookeeper.operations import Data, ReadFailed, ReadOutcome, SetData, ZkError
+from lethe.protocol.zookeeper.paths import partition_state
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_state, decode_topic, encode_state
 
 LAST_VERSION_BY_NAME: Final = 1
 """From the next version on AlterPartition names topics by their ids."""

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.core.duplicates import decide, forget, to_set_aside
-from broker.core.effects import (
+from lethe.broker.core.duplicates import decide, forget, to_set_aside
+from lethe.broker.core.effects import (
     AssignTopicId,
     CreateReplica,
     DiskOperation,
@@ -38,24 +38,24 @@ from broker.core.effects import (
     Reply,
     SetAside,
 )
-from broker.core.identity import OpenVerdict, judge_opening
-from broker.core.inputs import DiskOutcome
-from broker.core.naming import partition_problem, stray_name
-from broker.core.records import count_errors, record_answers, record_problem
-from broker.core.replica import NO_CURRENT_LEADER_EPOCH, Replica, ReplicaState
-from broker.core.roles import begin_role
-from broker.core.stages import LeaderAndIsrStage, Opening
-from broker.core.state import AgentState
-from broker.core.storage import choose_log_dir, fail_log_dir, keep_stray, offline_replica
-from protocol.kafka.control import (
+from lethe.broker.core.identity import OpenVerdict, judge_opening
+from lethe.broker.core.inputs import DiskOutcome
+from lethe.broker.core.naming import partition_problem, stray_name
+from lethe.broker.core.records import count_errors, record_answers, record_problem
+from lethe.broker.core.replica import NO_CURRENT_LEADER_EPOCH, Replica, ReplicaState
+from lethe.broker.core.roles import begin_role
+from lethe.broker.core.stages import LeaderAndIsrStage, Opening
+from lethe.broker.core.state import AgentState
+from lethe.broker.core.storage import choose_log_dir, fail_log_dir, keep_stray, offline_replica
+from lethe.protocol.kafka.control import (
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopic,
     TopicIdError,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import TopicPartition
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import TopicPartition
 
 
 def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[Effect]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
-from protocol.vocabulary import LEADER_DURING_DELETE, Broker, Endpoint, SecurityProtocol, TopicId
+from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, Broker, Endpoint, SecurityProtocol, TopicId
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import hashlib
 import re
 from typing import Final, NamedTuple
 
-from protocol.vocabulary import TopicPartition, topic_name_problem
+from lethe.protocol.vocabulary import TopicPartition, topic_name_problem
 
 MAX_DIRECTORY_NAME_LENGTH: Final = 255
 """What file systems take, and where Kafka cuts the topic in a name that it makes."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from broker.core.duplicates import candidates
-from broker.core.metadata_cache import MetadataCache
-from broker.core.replica import ReplicaState
-from broker.core.state import AgentState
-from protocol.kafka.control import UpdateMetadataPartition
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.broker.core.duplicates import candidates
+from lethe.broker.core.metadata_cache import MetadataCache
+from lethe.broker.core.replica import ReplicaState
+from lethe.broker.core.state import AgentState
+from lethe.protocol.kafka.control import UpdateMetadataPartition
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     LogDir,
@@ -28,7 +28,7 @@ from protocol.kafka.queries import (
     MetadataResponse,
     MetadataTopic,
 )
-from protocol.vocabulary import (
+from lethe.protocol.vocabulary import (
     INTERNAL_TOPICS,
     LEADER_NONE,
     NO_BROKER,

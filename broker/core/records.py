@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.core.effects import DirectoryRef, Effect, Record
-from broker.core.inputs import RemovalOutcome
-from broker.core.naming import parse_directory_name
-from broker.core.state import AgentState
-from protocol.journal import Fact, FactType, partition_ranges
-from protocol.kafka.control import ControlRequest, StopReplicaRequest, TopicError, api_of
-from protocol.kafka.errors import error_name
-from protocol.vocabulary import TopicId, TopicPartition, topic_id_to_text
+from lethe.broker.core.effects import DirectoryRef, Effect, Record
+from lethe.broker.core.inputs import RemovalOutcome
+from lethe.broker.core.naming import parse_directory_name
+from lethe.broker.core.state import AgentState
+from lethe.protocol.journal import Fact, FactType, partition_ranges
+from lethe.protocol.kafka.control import ControlRequest, StopReplicaRequest, TopicError, api_of
+from lethe.protocol.kafka.errors import error_name
+from lethe.protocol.vocabulary import TopicId, TopicPartition, topic_id_to_text
 
 MAX_TEXT: Final = 300
 """A name from the wire may be anything; more of it than this is not repeated."""

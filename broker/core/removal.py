@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from broker.core.effects import DirectoryRef
-from broker.core.inputs import RemovalOutcome
-from protocol.vocabulary import TopicId
+from lethe.broker.core.effects import DirectoryRef
+from lethe.broker.core.inputs import RemovalOutcome
+from lethe.protocol.vocabulary import TopicId
 
 MAX_DIRECTORIES_PER_ROUND: Final = 256
 FIRST_RETRY_MS: Final = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from protocol.vocabulary import NO_BROKER, TopicId
+from lethe.protocol.vocabulary import NO_BROKER, TopicId
 
 NO_CURRENT_LEADER_EPOCH: Final = -1
 

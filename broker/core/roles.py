@@ -7,11 +7,11 @@ follower that is not live) they take up again when an UpdateMetadata brings it; 
 
 from __future__ import annotations
 
-from broker.core.isr import members_to_add
-from broker.core.replica import Replica
-from broker.core.state import AgentState
-from protocol.kafka.control import UpdateMetadataRequest
-from protocol.vocabulary import TopicPartition
+from lethe.broker.core.isr import members_to_add
+from lethe.broker.core.replica import Replica
+from lethe.broker.core.state import AgentState
+from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.protocol.vocabulary import TopicPartition
 
 
 def begin_role(state: AgentState, topic_partition: TopicPartition) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.core.effects import DiskOperation, FillReplica
-from broker.core.identity import OpenVerdict, StopVerdict
-from protocol.kafka.control import LeaderAndIsrPartition, LeaderAndIsrRequest, StopReplicaRequest
-from protocol.vocabulary import TopicId, TopicPartition
+from lethe.broker.core.effects import DiskOperation, FillReplica
+from lethe.broker.core.identity import OpenVerdict, StopVerdict
+from lethe.protocol.kafka.control import LeaderAndIsrPartition, LeaderAndIsrRequest, StopReplicaRequest
+from lethe.protocol.vocabulary import TopicId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,16 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from broker.core.due import DueQueue
-from broker.core.effects import DirectoryRef, IsrChange
-from broker.core.inputs import ControlReceived, IsrVerdict
-from broker.core.metadata_cache import MetadataCache
-from broker.core.naming import unique_name
-from broker.core.removal import RemovalQueue
-from broker.core.replica import Replica, ReplicaState
-from broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
+from lethe.broker.core.due import DueQueue
+from lethe.broker.core.effects import DirectoryRef, IsrChange
+from lethe.broker.core.inputs import ControlReceived, IsrVerdict
+from lethe.broker.core.metadata_cache import MetadataCache
+from lethe.broker.core.naming import unique_name
+from lethe.broker.core.removal import RemovalQueue
+from lethe.broker.core.replica import Replica, ReplicaState
+from lethe.broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 
 INITIAL_CONTROLLER_EPOCH: Final = ControllerEpoch(0)
 MAX_TOMBSTONES: Final = 10_000

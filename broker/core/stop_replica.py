@@ -33,8 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from broker.core.duplicates import candidates, forget, is_anothers, prefer, temper
-from broker.core.effects import (
+from lethe.broker.core.duplicates import candidates, forget, is_anothers, prefer, temper
+from lethe.broker.core.effects import (
     AskTopicIds,
     DirectoryRef,
     DiskOperation,
@@ -44,25 +44,25 @@ from broker.core.effects import (
     Reply,
     SetAside,
 )
-from broker.core.identity import StopVerdict, judge_deletion, judge_deletion_by_answer
-from broker.core.inputs import DiskOutcome, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
-from broker.core.naming import deletion_name, partition_problem, stray_name
-from broker.core.records import count_errors, record_answers, record_deletions, record_problem
-from broker.core.removal import PendingRemoval
-from broker.core.replica import Replica, ReplicaState
-from broker.core.roles import end_role
-from broker.core.stages import Deletion, StopReplicaStage
-from broker.core.state import AgentState
-from broker.core.storage import fail_log_dir, keep_stray
-from protocol.kafka.control import (
+from lethe.broker.core.identity import StopVerdict, judge_deletion, judge_deletion_by_answer
+from lethe.broker.core.inputs import DiskOutcome, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
+from lethe.broker.core.naming import deletion_name, partition_problem, stray_name
+from lethe.broker.core.records import count_errors, record_answers, record_deletions, record_problem
+from lethe.broker.core.removal import PendingRemoval
+from lethe.broker.core.replica import Replica, ReplicaState
+from lethe.broker.core.roles import end_role
+from lethe.broker.core.stages import Deletion, StopReplicaStage
+from lethe.broker.core.state import AgentState
+from lethe.broker.core.storage import fail_log_dir, keep_stray
+from lethe.protocol.kafka.control import (
     StopReplicaPartition,
     StopReplicaRequest,
     StopReplicaResponse,
     StopReplicaTopic,
     TopicError,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicId, TopicPartition
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicId, TopicPartition
 
 
 def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Effect]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.core.duplicates import add_candidate, candidates, fail_candidates
-from broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, Record, SetAside
-from broker.core.inputs import FoundLogDir, FoundReplica, InventoryLoaded
-from broker.core.records import id_text
-from broker.core.removal import PendingRemoval
-from broker.core.replica import Replica, ReplicaState
-from broker.core.state import AgentState, Leftover
-from protocol.journal import Fact, FactType
-from protocol.vocabulary import TopicPartition
+from lethe.broker.core.duplicates import add_candidate, candidates, fail_candidates
+from lethe.broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, Record, SetAside
+from lethe.broker.core.inputs import FoundLogDir, FoundReplica, InventoryLoaded
+from lethe.broker.core.records import id_text
+from lethe.broker.core.removal import PendingRemoval
+from lethe.broker.core.replica import Replica, ReplicaState
+from lethe.broker.core.state import AgentState, Leftover
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.vocabulary import TopicPartition
 
 KEPT_FROM_BEFORE = "found set aside at start"
 NOT_A_REPLICA = "its name is not that of a replica"

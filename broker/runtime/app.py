@@ -24,23 +24,23 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from adapters.clock import Clock, SystemClock
-from adapters.config_broker import BrokerConfig
-from adapters.config_listeners import with_ports
-from adapters.descriptors import connections_that_fit
-from adapters.http import AddressUnavailable, HttpServer, serve_http
-from adapters.journal import Journal
-from adapters.journal_open import open_journal
-from adapters.kafka.limits import ServerLimits
-from adapters.kafka.server import ListenFailed
-from adapters.logs import fields
-from adapters.registration import cluster_id, ensure_roots
-from adapters.service_manager import ServiceManager, service_manager
-from adapters.signals import stop_on_signals
-from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from broker.core.effects import DirectoryRef, DiskOperation, ProposeIsr
-from broker.core.inputs import (
+from lethe.adapters.clock import Clock, SystemClock
+from lethe.adapters.config_broker import BrokerConfig
+from lethe.adapters.config_listeners import with_ports
+from lethe.adapters.descriptors import connections_that_fit
+from lethe.adapters.http import AddressUnavailable, HttpServer, serve_http
+from lethe.adapters.journal import Journal
+from lethe.adapters.journal_open import open_journal
+from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.kafka.server import ListenFailed
+from lethe.adapters.logs import fields
+from lethe.adapters.registration import cluster_id, ensure_roots
+from lethe.adapters.service_manager import ServiceManager, service_manager
+from lethe.adapters.signals import stop_on_signals
+from lethe.adapters.zookeeper.interface import OpenSession, ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.broker.core.effects import DirectoryRef, DiskOperation, ProposeIsr
+from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswer,
     DiskOutcome,
@@ -50,21 +50,21 @@ from broker.core.inputs import (
     RemovalOutcome,
     TopicIdAnswer,
 )
-from broker.core.state import AgentState, Settings
-from broker.runtime.controlled_shutdown import leave_in_order
-from broker.runtime.disk import Disk
-from broker.runtime.isr_changes import IsrChanges
-from broker.runtime.log_dirs import LogDirs
-from broker.runtime.loop import AgentLoop
-from broker.runtime.metrics import AgentMetrics
-from broker.runtime.ownership import CannotStart
-from broker.runtime.pages import AgentPages
-from broker.runtime.recorder import Recorder
-from broker.runtime.remover import Remover
-from broker.runtime.server import Listeners, handler_for
-from broker.runtime.sessions import Sessions
-from protocol.journal import Fact
-from protocol.vocabulary import Broker, BrokerEpoch, Endpoint
+from lethe.broker.core.state import AgentState, Settings
+from lethe.broker.runtime.controlled_shutdown import leave_in_order
+from lethe.broker.runtime.disk import Disk
+from lethe.broker.runtime.isr_changes import IsrChanges
+from lethe.broker.runtime.log_dirs import LogDirs
+from lethe.broker.runtime.loop import AgentLoop
+from lethe.broker.runtime.metrics import AgentMetrics
+from lethe.broker.runtime.ownership import CannotStart
+from lethe.broker.runtime.pages import AgentPages
+from lethe.broker.runtime.recorder import Recorder
+from lethe.broker.runtime.remover import Remover
+from lethe.broker.runtime.server import Listeners, handler_for
+from lethe.broker.runtime.sessions import Sessions
+from lethe.protocol.journal import Fact
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, Endpoint
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from broker.core.formats import (
+from lethe.broker.core.formats import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -23,8 +23,8 @@ from broker.core.formats import (
     decode_checkpoint,
     encode_checkpoint,
 )
-from broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
-from protocol.vocabulary import TopicPartition
+from lethe.broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
+from lethe.protocol.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -16,16 +16,16 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
-from adapters.config_broker import ControlledShutdownConfig
-from adapters.kafka.client import ClientError, ProtocolError
-from broker.core.isr import controller_endpoint
-from broker.core.state import AgentState
-from broker.runtime.controller_connection import ControllerConnection
-from protocol.counting import counted
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
-from protocol.kafka.versions import control_versions
-from protocol.vocabulary import Endpoint
+from lethe.adapters.config_broker import ControlledShutdownConfig
+from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.broker.core.isr import controller_endpoint
+from lethe.broker.core.state import AgentState
+from lethe.broker.runtime.controller_connection import ControllerConnection
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
+from lethe.protocol.kafka.versions import control_versions
+from lethe.protocol.vocabulary import Endpoint
 
 logger = logging.getLogger(__name__)
 

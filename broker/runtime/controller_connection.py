@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from adapters.kafka.client import KafkaConnection
-from protocol.vocabulary import BrokerId, Endpoint
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 
 class ControllerConnection:

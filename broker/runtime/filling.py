@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.core.formats import (
+from lethe.broker.core.formats import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     encode_leader_epochs,
     segment_name,
 )
-from broker.core.inputs import DiskOutcome
-from broker.runtime.disk import Disk, Refused
-from broker.runtime.inventory import count_stored, read_topic_id
-from protocol.counting import counted
-from protocol.vocabulary import TopicId
+from lethe.broker.core.inputs import DiskOutcome
+from lethe.broker.runtime.disk import Disk, Refused
+from lethe.broker.runtime.inventory import count_stored, read_topic_id
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import TopicId
 
 
 def demand_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> None:

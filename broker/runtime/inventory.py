@@ -6,11 +6,11 @@ import logging
 import stat
 from typing import Final
 
-from broker.core.formats import LOG_SUFFIX, PARTITION_METADATA, TEMPORARY_SUFFIX, decode_partition_metadata
-from broker.core.inputs import FoundDirectory, FoundLogDir, FoundReplica
-from broker.core.naming import DirectoryKind, parse_directory_name
-from broker.runtime.disk import Disk, Entry, Refused
-from protocol.vocabulary import TopicId, TopicPartition
+from lethe.broker.core.formats import LOG_SUFFIX, PARTITION_METADATA, TEMPORARY_SUFFIX, decode_partition_metadata
+from lethe.broker.core.inputs import FoundDirectory, FoundLogDir, FoundReplica
+from lethe.broker.core.naming import DirectoryKind, parse_directory_name
+from lethe.broker.runtime.disk import Disk, Entry, Refused
+from lethe.protocol.vocabulary import TopicId, TopicPartition
 
 logger = logging.getLogger(__name__)
 

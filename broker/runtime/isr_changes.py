@@ -12,11 +12,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from adapters.kafka.client import ClientError, ProtocolError
-from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession
-from broker.core.effects import IsrChange, ProposeIsr
-from broker.core.inputs import IsrOutcome, IsrVerdict
-from broker.core.isr_ways import (
+from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession
+from lethe.broker.core.effects import IsrChange, ProposeIsr
+from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
+from lethe.broker.core.isr_ways import (
     accepted_partitions,
     alter_partition_request,
     alter_partition_version,
@@ -25,20 +25,20 @@ from broker.core.isr_ways import (
     plan_write,
     unanswered,
 )
-from broker.runtime.controller_connection import ControllerConnection
-from protocol.kafka.connection import highest_common_version
-from protocol.kafka.control import ApiKey
-from protocol.kafka.to_controller import AlterPartitionResponse
-from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint, TopicPartition
-from protocol.zookeeper.operations import Create, GetData, MultiDone, MultiFailed, SetData, ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, MultiPlan
-from protocol.zookeeper.paths import (
+from lethe.broker.runtime.controller_connection import ControllerConnection
+from lethe.protocol.kafka.connection import highest_common_version
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.to_controller import AlterPartitionResponse
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint, TopicPartition
+from lethe.protocol.zookeeper.operations import Create, GetData, MultiDone, MultiFailed, SetData, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, MultiPlan
+from lethe.protocol.zookeeper.paths import (
     isr_change_notification,
     isr_change_notifications,
     partition_state,
     topic,
 )
-from protocol.zookeeper.znodes import encode_isr_change
+from lethe.protocol.zookeeper.znodes import encode_isr_change
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.core.effects import (
+from lethe.broker.core.effects import (
     AssignTopicId,
     CreateReplica,
     DirectoryRef,
@@ -38,7 +38,7 @@ from broker.core.effects import (
     RenameForDeletion,
     SetAside,
 )
-from broker.core.formats import (
+from lethe.broker.core.formats import (
     CLEAN_SHUTDOWN_MARKER,
     PARTITION_METADATA,
     RECORDS_PER_SEGMENT,
@@ -46,14 +46,14 @@ from broker.core.formats import (
     encode_partition_metadata,
     segment_sizes,
 )
-from broker.core.inputs import DiskOutcome, FoundLogDir
-from broker.core.naming import DirectoryKind, directory_name, parse_directory_name
-from broker.runtime.checkpoints import Checkpoints
-from broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused, explain
-from broker.runtime.filling import demand_empty, demand_nothing_stored, fill_with_segments
-from broker.runtime.inventory import read_inventory, read_topic_id
-from broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
-from protocol.vocabulary import TopicId
+from lethe.broker.core.inputs import DiskOutcome, FoundLogDir
+from lethe.broker.core.naming import DirectoryKind, directory_name, parse_directory_name
+from lethe.broker.runtime.checkpoints import Checkpoints
+from lethe.broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused, explain
+from lethe.broker.runtime.filling import demand_empty, demand_nothing_stored, fill_with_segments
+from lethe.broker.runtime.inventory import read_inventory, read_topic_id
+from lethe.broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
+from lethe.protocol.vocabulary import TopicId
 
 logger = logging.getLogger(__name__)
 

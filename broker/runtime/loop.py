@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Protocol
 
-from adapters.clock import Clock
-from broker.core.agent import step
-from broker.core.effects import (
+from lethe.adapters.clock import Clock
+from lethe.broker.core.agent import step
+from lethe.broker.core.effects import (
     AskControllerEpoch,
     AskTopicIds,
     DirectoryRef,
@@ -31,7 +31,7 @@ from broker.core.effects import (
     Reply,
     SetTimer,
 )
-from broker.core.inputs import (
+from lethe.broker.core.inputs import (
     ControllerEpochAnswer,
     ControllerEpochAnswered,
     ControlReceived,
@@ -46,9 +46,9 @@ from broker.core.inputs import (
     TopicIdAnswer,
     TopicIdsAnswered,
 )
-from broker.core.state import AgentState
-from protocol.journal import Fact
-from protocol.kafka.control import Addressed, ControlResponse
+from lethe.broker.core.state import AgentState
+from lethe.protocol.journal import Fact
+from lethe.protocol.kafka.control import Addressed, ControlResponse
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from adapters.journal import JournalCounts
-from broker.core.state import AgentState
-from protocol.journal import Fact, FactType
-from protocol.kafka.control import ApiKey
+from lethe.adapters.journal import JournalCounts
+from lethe.broker.core.state import AgentState
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.kafka.control import ApiKey
 
 
 class Declared(NamedTuple):

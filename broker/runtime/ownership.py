@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from adapters.properties import decode_text, parse_properties
-from broker.core.formats import (
+from lethe.adapters.properties import decode_text, parse_properties
+from lethe.broker.core.formats import (
     LOCK_FILE,
     META_PROPERTIES,
     TEMPORARY_SUFFIX,
@@ -21,7 +21,7 @@ from broker.core.formats import (
     decode_meta_properties,
     encode_meta_properties,
 )
-from broker.runtime.disk import Disk, Refused
+from lethe.broker.runtime.disk import Disk, Refused
 
 _MAX_META_BYTES: Final = 64 * 1024
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
-from broker.core.duplicates import candidates
-from broker.core.state import AgentState
-from broker.runtime.loop import AgentLoop
-from broker.runtime.metrics import AgentMetrics
-from broker.runtime.sessions import Sessions
+from lethe.adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
+from lethe.broker.core.duplicates import candidates
+from lethe.broker.core.state import AgentState
+from lethe.broker.runtime.loop import AgentLoop
+from lethe.broker.runtime.metrics import AgentMetrics
+from lethe.broker.runtime.sessions import Sessions
 
 MAX_LISTED: Final = 1_000
 

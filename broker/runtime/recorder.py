@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from adapters.logs import fields
-from protocol.counting import counted
-from protocol.journal import Fact, FactType
+from lethe.adapters.logs import fields
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import Fact, FactType
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
-from broker.core.effects import DirectoryRef
-from broker.core.inputs import RemovalOutcome
-from broker.runtime.log_dirs import LogDirs
+from lethe.broker.core.effects import DirectoryRef
+from lethe.broker.core.inputs import RemovalOutcome
+from lethe.broker.runtime.log_dirs import LogDirs
 
 SLICES_PER_SECOND: Final = 20
 UNLIMITED_SLICE_FILES: Final = 1_000

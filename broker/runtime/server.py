@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from adapters.kafka.limits import ServerLimits, ServerLoad
-from adapters.kafka.server import Close, Handler, KafkaServer, Peer
-from broker.core.queries import answer_describe_log_dirs, answer_metadata
-from broker.runtime.log_dirs import Space
-from broker.runtime.loop import AgentLoop, RequestRefused
-from protocol.kafka.codec import RequestHeader
-from protocol.kafka.control import Addressed, ApiKey
-from protocol.kafka.queries import DescribeLogDirsRequest, MetadataRequest, Request, Response
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import Endpoint
+from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
+from lethe.adapters.kafka.server import Close, Handler, KafkaServer, Peer
+from lethe.broker.core.queries import answer_describe_log_dirs, answer_metadata
+from lethe.broker.runtime.log_dirs import Space
+from lethe.broker.runtime.loop import AgentLoop, RequestRefused
+from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.control import Addressed, ApiKey
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest, MetadataRequest, Request, Response
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import Endpoint
 
 SERVED: Final[Mapping[ApiKey, VersionRange]] = {
     api: SPOKEN[api]

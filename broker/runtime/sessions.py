@@ -13,23 +13,23 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from adapters.clock import Clock
-from adapters.logs import fields
-from adapters.registration import BrokerIdTaken, RegistrationFailed, notify_log_dir_failure, register_broker
-from adapters.zookeeper.interface import OpenSession, SessionLost, ZooKeeperSession, ZooKeeperUnavailable
-from broker.core.inputs import (
+from lethe.adapters.clock import Clock
+from lethe.adapters.logs import fields
+from lethe.adapters.registration import BrokerIdTaken, RegistrationFailed, notify_log_dir_failure, register_broker
+from lethe.adapters.zookeeper.interface import OpenSession, SessionLost, ZooKeeperSession, ZooKeeperUnavailable
+from lethe.broker.core.inputs import (
     ControllerEpochAnswer,
     ControllerEpochUnavailable,
     TopicAbsence,
     TopicIdAnswer,
     TopicIdUnavailable,
 )
-from broker.runtime.ownership import CannotStart
-from protocol.back_off import BackOff
-from protocol.vocabulary import Broker, BrokerEpoch
-from protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
-from protocol.zookeeper.paths import controller_epoch, topic
-from protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch, decode_topic
+from lethe.broker.runtime.ownership import CannotStart
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.vocabulary import Broker, BrokerEpoch
+from lethe.protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
+from lethe.protocol.zookeeper.paths import controller_epoch, topic
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch, decode_topic
 
 logger = logging.getLogger(__name__)
 

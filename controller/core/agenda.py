@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.agenda_deletion import DeletionTask
-from controller.core.agenda_partitions import PartitionTask, Replicas
-from controller.core.agenda_power import PowerTask
-from controller.core.agenda_reassignment import ReassignmentTask
-from controller.core.agenda_requests import RequestTask
-from controller.core.agenda_residence import ResidenceTask
-from protocol.vocabulary import Broker, BrokerId
+from lethe.controller.core.agenda_deletion import DeletionTask
+from lethe.controller.core.agenda_partitions import PartitionTask, Replicas
+from lethe.controller.core.agenda_power import PowerTask
+from lethe.controller.core.agenda_reassignment import ReassignmentTask
+from lethe.controller.core.agenda_requests import RequestTask
+from lethe.controller.core.agenda_residence import ResidenceTask
+from lethe.protocol.vocabulary import Broker, BrokerId
 
 # --- tenure -------------------------------------------------------------------------------------------------------
 

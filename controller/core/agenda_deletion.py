@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controller.core.agenda_partitions import Replicas
-from protocol.zookeeper.operations import Operation
+from lethe.controller.core.agenda_partitions import Replicas
+from lethe.protocol.zookeeper.operations import Operation
 
 
 @dataclass(frozen=True, slots=True)

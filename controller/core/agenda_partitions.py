@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.election import Strategy
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.controller.core.election import Strategy
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
 
 Replicas = tuple[PartitionReplica, ...]
 Partitions = tuple[TopicPartition, ...]

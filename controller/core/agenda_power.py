@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocol.vocabulary import Broker, BrokerId, ControllerEpoch
-from protocol.zookeeper.operations import Data
+from lethe.protocol.vocabulary import Broker, BrokerId, ControllerEpoch
+from lethe.protocol.zookeeper.operations import Data
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controller.core.agenda_partitions import Partitions, Replicas
-from protocol.vocabulary import LeaderAndIsr, TopicPartition
+from lethe.controller.core.agenda_partitions import Partitions, Replicas
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 
 
 class Target(NamedTuple):

@@ -6,13 +6,13 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from controller.core.agenda_partitions import Partitions
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import ControllerResponse
-from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.znodes import ProducerIdBlock
+from lethe.controller.core.agenda_partitions import Partitions
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import ControllerResponse
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.znodes import ProducerIdBlock
 
 # --- configuration ----------------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.agenda_partitions import Partitions
-from protocol.vocabulary import Broker, ReplicaAssignment
+from lethe.controller.core.agenda_partitions import Partitions
+from lethe.protocol.vocabulary import Broker, ReplicaAssignment
 
 
 @dataclass(frozen=True, slots=True)

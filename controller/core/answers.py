@@ -10,35 +10,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from controller.core import caches, evidence, owed, power, reassignment_end
-from controller.core.agenda import LeaveIfSettled, Stand, TakeReplicasOffline
-from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
-from controller.core.agenda_partitions import MoveReplicas
-from controller.core.context import Context, Outstanding
-from controller.core.deletion import note_problem, note_tombstoned
-from controller.core.deletion_memory import METADATA_CACHE
-from controller.core.events import (
+from lethe.controller.core import caches, evidence, owed, power, reassignment_end
+from lethe.controller.core.agenda import LeaveIfSettled, Stand, TakeReplicasOffline
+from lethe.controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
+from lethe.controller.core.agenda_partitions import MoveReplicas
+from lethe.controller.core.context import Context, Outstanding
+from lethe.controller.core.deletion import note_problem, note_tombstoned
+from lethe.controller.core.deletion_memory import METADATA_CACHE
+from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrAnswered,
     LogDirsDescribed,
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from controller.core.replica_machine import move
-from controller.core.topic import Hosting, Partition
-from controller.core.transitions import ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType, partition_ranges
-from protocol.kafka.control import (
+from lethe.controller.core.replica_machine import move
+from lethe.controller.core.topic import Hosting, Partition
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType, partition_ranges
+from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopic,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.queries import DescribeLogDirsRequest
-from protocol.vocabulary import BrokerId, PartitionReplica, TopicId, TopicPartition
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId, TopicPartition
 
 UNPROVEN = "answered without having said that it can reach the replica"
 AWAITS_PROOF = "answered, and a look at the broker's log directories is to follow"

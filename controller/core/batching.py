@@ -24,10 +24,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from controller.core import listing
-from controller.core.context import Context
-from controller.core.topic import Partition
-from protocol.kafka.control import (
+from lethe.controller.core import listing
+from lethe.controller.core.context import Context
+from lethe.controller.core.topic import Partition
+from lethe.protocol.kafka.control import (
     ControlRequest,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
@@ -40,8 +40,8 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataTopic,
 )
-from protocol.kafka.versions import control_versions
-from protocol.vocabulary import (
+from lethe.protocol.kafka.versions import control_versions
+from lethe.protocol.vocabulary import (
     EPOCH_DURING_DELETE,
     INITIAL_LEADER_EPOCH,
     LEADER_DURING_DELETE,

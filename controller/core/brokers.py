@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import caches, owed, reassignment_end
-from controller.core.agenda import (
+from lethe.controller.core import caches, owed, reassignment_end
+from lethe.controller.core.agenda import (
     AnnounceBrokersUnlessElected,
     BrokersFailed,
     BrokersStarted,
@@ -19,21 +19,21 @@ from controller.core.agenda import (
     ReadBroker,
     TakeReplicasOffline,
 )
-from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
-from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
-from controller.core.agenda_reassignment import ProgressReassignments, RetireReplicas
-from controller.core.agenda_residence import EvictReplicas, Register
-from controller.core.context import Context, SetAside
-from controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
-from controller.core.deletion import note_tombstoned
-from controller.core.effects import CloseChannel, OpenChannel, ShowBrokers
-from controller.core.mutation import forget_broker_memory
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, is_absent
+from lethe.controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
+from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from lethe.controller.core.agenda_reassignment import ProgressReassignments, RetireReplicas
+from lethe.controller.core.agenda_residence import EvictReplicas, Register
+from lethe.controller.core.context import Context, SetAside
+from lethe.controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
+from lethe.controller.core.deletion import note_tombstoned
+from lethe.controller.core.effects import CloseChannel, OpenChannel, ShowBrokers
+from lethe.controller.core.mutation import forget_broker_memory
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, is_absent
 
 # --- who is there -------------------------------------------------------------------------------------------------
 

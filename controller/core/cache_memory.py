@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from protocol.vocabulary import BrokerId, TopicId
+from lethe.protocol.vocabulary import BrokerId, TopicId
 
 
 class Due(NamedTuple):

@@ -38,28 +38,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from controller.core import missed
-from controller.core.agenda import Stand
-from controller.core.agenda_requests import GhostsChecked
-from controller.core.cache_memory import Due, Ghost, Reading, Told
-from controller.core.context import Context, Role
-from controller.core.effects import CompareCaches, ReadCache
-from controller.core.events import CacheRead, UpdateMetadataAnswered
-from controller.core.turn import Turn
-from protocol.back_off import BackOff
-from protocol.journal import FactType, JsonValue, partition_ranges
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataTopic
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import (
+from lethe.controller.core import missed
+from lethe.controller.core.agenda import Stand
+from lethe.controller.core.agenda_requests import GhostsChecked
+from lethe.controller.core.cache_memory import Due, Ghost, Reading, Told
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.effects import CompareCaches, ReadCache
+from lethe.controller.core.events import CacheRead, UpdateMetadataAnswered
+from lethe.controller.core.turn import Turn
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.journal import FactType, JsonValue, partition_ranges
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataTopic
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.vocabulary import (
     INTERNAL_TOPICS,
     LEADER_DURING_DELETE,
     BrokerId,
     TopicPartition,
     topic_id_to_text,
 )
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData, ReadOutcome, is_absent
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, is_absent
 
 MAX_NAMED: Final = 1_000
 """Suspected topics that are asked about at once; the others follow with the next look."""

@@ -6,8 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId, Endpoint
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 
 class Takeover(enum.Enum):

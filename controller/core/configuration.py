@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from controller.core.agenda_deletion import ListDeletions, ReadPause
-from controller.core.agenda_partitions import BringOnline
-from controller.core.agenda_requests import ConfigurationRead, ReadConfiguration
-from controller.core.config import DynamicConfig, Unreadable
-from controller.core.context import Context
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
-from protocol.zookeeper.znodes import ConfigChange
+from lethe.controller.core.agenda_deletion import ListDeletions, ReadPause
+from lethe.controller.core.agenda_partitions import BringOnline
+from lethe.controller.core.agenda_requests import ConfigurationRead, ReadConfiguration
+from lethe.controller.core.config import DynamicConfig, Unreadable
+from lethe.controller.core.context import Context
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.znodes import ConfigChange
 
 DELETE_TOPIC = "delete.topic.enable"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"

@@ -16,18 +16,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from controller.core.cache_memory import CacheComparison
-from controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
-from controller.core.deletion_memory import Debtor, Deletion, LogDirEvidence, Mark, Pause, RefusedMark, RetryOf, Stage
-from controller.core.effects import Timer
-from controller.core.endpoints import control_endpoint
-from controller.core.raises import Raises
-from controller.core.takings import Takings
-from controller.core.topic import Partition, Reassignment, Topic
-from controller.core.transitions import ReplicaState
-from protocol.kafka.queries import ChannelRequest
-from protocol.kafka.to_controller import ControllerRequest
-from protocol.vocabulary import (
+from lethe.controller.core.cache_memory import CacheComparison
+from lethe.controller.core.config import NOTHING_CONFIGURED, CoreConfig, DynamicConfig
+from lethe.controller.core.deletion_memory import (
+    Debtor,
+    Deletion,
+    LogDirEvidence,
+    Mark,
+    Pause,
+    RefusedMark,
+    RetryOf,
+    Stage,
+)
+from lethe.controller.core.effects import Timer
+from lethe.controller.core.endpoints import control_endpoint
+from lethe.controller.core.raises import Raises
+from lethe.controller.core.takings import Takings
+from lethe.controller.core.topic import Partition, Reassignment, Topic
+from lethe.controller.core.transitions import ReplicaState
+from lethe.protocol.kafka.queries import ChannelRequest
+from lethe.protocol.kafka.to_controller import ControllerRequest
+from lethe.protocol.vocabulary import (
     NO_BROKER,
     Broker,
     BrokerEpoch,
@@ -40,8 +49,8 @@ from protocol.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from controller.core.agenda import Task
-    from controller.core.continuations import Continuation
+    from lethe.controller.core.agenda import Task
+    from lethe.controller.core.continuations import Continuation
 
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT

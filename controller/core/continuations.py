@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.agenda_deletion import DeletionContinuation
-from controller.core.agenda_partitions import ElectLeaders, PartitionContinuation, Partitions, ShrinkIsr
-from controller.core.agenda_power import PowerContinuation
-from controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ReassignmentContinuation
-from controller.core.agenda_requests import RequestContinuation
-from controller.core.agenda_residence import ResidenceContinuation
-from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId
+from lethe.controller.core.agenda_deletion import DeletionContinuation
+from lethe.controller.core.agenda_partitions import ElectLeaders, PartitionContinuation, Partitions, ShrinkIsr
+from lethe.controller.core.agenda_power import PowerContinuation
+from lethe.controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ReassignmentContinuation
+from lethe.controller.core.agenda_requests import RequestContinuation
+from lethe.controller.core.agenda_residence import ResidenceContinuation
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId
 
 # --- tenure -------------------------------------------------------------------------------------------------------
 

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core import requests
-from controller.core.agenda_partitions import ElectLeaders, MoveReplicas
-from controller.core.agenda_requests import AnswerControlledShutdown, ControlShutdown, StopFollowers
-from controller.core.context import Context
-from controller.core.election import Strategy
-from controller.core.transitions import ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
-from protocol.vocabulary import NO_EPOCH, BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.controller.core import requests
+from lethe.controller.core.agenda_partitions import ElectLeaders, MoveReplicas
+from lethe.controller.core.agenda_requests import AnswerControlledShutdown, ControlShutdown, StopFollowers
+from lethe.controller.core.context import Context
+from lethe.controller.core.election import Strategy
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 
 
 def begin(turn: Turn, task: ControlShutdown) -> None:

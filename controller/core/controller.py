@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from controller.core import (
+from lethe.controller.core import (
     agenda,
     agenda_deletion,
     agenda_partitions,
@@ -55,8 +55,8 @@ from controller.core import (
     tenure,
     unreadable,
 )
-from controller.core.context import Context
-from controller.core.effects import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import (
     CheckPower,
     CompareCaches,
     Effect,
@@ -69,8 +69,8 @@ from controller.core.effects import (
     StandAgain,
     Timer,
 )
-from controller.core.events import Event, External, ProbesAnswered, ZnodesRead, ZnodesWritten
-from controller.core.turn import Turn
+from lethe.controller.core.events import Event, External, ProbesAnswered, ZnodesRead, ZnodesWritten
+from lethe.controller.core.turn import Turn
 
 
 def step(context: Context, event: Event, now_ms: int) -> list[Effect]:

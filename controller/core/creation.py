@@ -11,22 +11,22 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 
-from controller.core.agenda import CreateTopics, ListTopics, ReadTopics
-from controller.core.agenda_deletion import ListDeletions
-from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
-from controller.core.agenda_reassignment import TrimReassignments
-from controller.core.agenda_residence import EvictReplicas
-from controller.core.context import Context, SetAside
-from controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
-from controller.core.deletion import phase
-from controller.core.deletion_memory import REFUSED, VANISHED
-from controller.core.mutation import add_topic, queue_deletion, remove_topic
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId, PartitionReplica, TopicId, is_usable_topic_id, topic_name_problem
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import (
+from lethe.controller.core.agenda import CreateTopics, ListTopics, ReadTopics
+from lethe.controller.core.agenda_deletion import ListDeletions
+from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from lethe.controller.core.agenda_reassignment import TrimReassignments
+from lethe.controller.core.agenda_residence import EvictReplicas
+from lethe.controller.core.context import Context, SetAside
+from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
+from lethe.controller.core.deletion import phase
+from lethe.controller.core.deletion_memory import REFUSED, VANISHED
+from lethe.controller.core.mutation import add_topic, queue_deletion, remove_topic
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId, is_usable_topic_id, topic_name_problem
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     GetChildren,
@@ -38,7 +38,7 @@ from protocol.zookeeper.operations import (
     ZkError,
     is_absent,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
 def list_topics(turn: Turn, task: ListTopics) -> None:

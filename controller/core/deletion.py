@@ -24,25 +24,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core import evidence, owed, partition_machine
-from controller.core.agenda_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
-from controller.core.agenda_partitions import MovePartitions, MoveReplicas
-from controller.core.context import Context
-from controller.core.deletion_memory import METADATA_CACHE, Deletion, Problem, RetryOf
-from controller.core.effects import EndTombstoneWaits, RetryDeletions
-from controller.core.mutation import (
+from lethe.controller.core import evidence, owed, partition_machine
+from lethe.controller.core.agenda_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
+from lethe.controller.core.agenda_partitions import MovePartitions, MoveReplicas
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import METADATA_CACHE, Deletion, Problem, RetryOf
+from lethe.controller.core.effects import EndTombstoneWaits, RetryDeletions
+from lethe.controller.core.mutation import (
     acknowledge_deletion,
     count_retry,
     set_ineligible,
     set_replica_state,
     start_deletion,
 )
-from controller.core.replica_machine import move
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.back_off import BackOff
-from protocol.journal import FactType, JsonValue, partition_ranges
-from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from lethe.controller.core.replica_machine import move
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.journal import FactType, JsonValue, partition_ranges
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
 _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)

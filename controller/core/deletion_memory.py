@@ -6,10 +6,10 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from controller.core.transitions import ReplicaState
-from protocol.causes import CauseKind
-from protocol.kafka.control import UpdateMetadataTopic
-from protocol.vocabulary import BrokerEpoch, BrokerId, PartitionReplica
+from lethe.controller.core.transitions import ReplicaState
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.control import UpdateMetadataTopic
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, PartitionReplica
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from protocol.journal import Fact
-from protocol.kafka.control import StopReplicaRequest
-from protocol.kafka.queries import ChannelRequest
-from protocol.kafka.to_controller import ControllerResponse
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
-from protocol.zookeeper.operations import Check, Operation, Read
+from lethe.protocol.journal import Fact
+from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.kafka.queries import ChannelRequest
+from lethe.protocol.kafka.to_controller import ControllerResponse
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from lethe.protocol.zookeeper.operations import Check, Operation, Read
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from protocol.vocabulary import (
+from lethe.protocol.vocabulary import (
     INITIAL_LEADER_EPOCH,
     LEADER_NONE,
     ControllerEpoch,

@@ -6,8 +6,8 @@ none, the first listener, which then cannot be spoken to.
 
 from __future__ import annotations
 
-from controller.core.config import CoreConfig
-from protocol.vocabulary import Broker, Endpoint, SecurityProtocol
+from lethe.controller.core.config import CoreConfig
+from lethe.protocol.vocabulary import Broker, Endpoint, SecurityProtocol
 
 
 def control_endpoint(config: CoreConfig, broker: Broker) -> Endpoint:

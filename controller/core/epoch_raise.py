@@ -24,18 +24,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.agenda import Stand
-from controller.core.agenda_power import EpochRaised
-from controller.core.context import Context
-from controller.core.power import refusing_epoch
-from controller.core.resigning import resign
-from controller.core.turn import Turn
-from protocol.back_off import BackOff
-from protocol.counting import counted
-from protocol.vocabulary import BrokerId, ControllerEpoch
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Check, SetData
-from protocol.zookeeper.packing import GroupDone, GroupOutcome
+from lethe.controller.core.agenda import Stand
+from lethe.controller.core.agenda_power import EpochRaised
+from lethe.controller.core.context import Context
+from lethe.controller.core.power import refusing_epoch
+from lethe.controller.core.resigning import resign
+from lethe.controller.core.turn import Turn
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Check, SetData
+from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
 
 HIGHEST: Final = 1 << 30
 """No epoch is raised above this one."""

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
-from controller.core.effects import RebalanceLeaders, Timer
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
-from protocol.kafka.queries import DescribeLogDirsResponse
-from protocol.kafka.to_controller import (
+from lethe.controller.core.effects import RebalanceLeaders, Timer
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from lethe.protocol.kafka.queries import DescribeLogDirsResponse
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
     ControllerRequest,
 )
-from protocol.vocabulary import BrokerEpoch, BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ReadOutcome, WatchFired, WatchKind
-from protocol.zookeeper.packing import GroupOutcome
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ReadOutcome, WatchFired, WatchKind
+from lethe.protocol.zookeeper.packing import GroupOutcome
 
 # --- the session --------------------------------------------------------------------------------------------------
 

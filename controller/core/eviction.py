@@ -23,21 +23,21 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from controller.core.agenda import ReadModifiedTopics, ReadStates, ReadTopics
-from controller.core.agenda_reassignment import StartReassignments, Target
-from controller.core.agenda_residence import EvictReplicas, ReplicasEvicted
-from controller.core.context import Context
-from controller.core.expansion import note_written, set_topic, znode_of
-from controller.core.mutation import remove_topic, set_assignment
-from controller.core.placement import BrokerRack
-from controller.core.topic import Partition
-from controller.core.transitions import PartitionState
-from controller.core.turn import Turn
-from protocol.journal import FactType, partition_ranges
-from protocol.vocabulary import ReplicaAssignment, TopicPartition
-from protocol.zookeeper import znodes
-from protocol.zookeeper.operations import ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.controller.core.agenda import ReadModifiedTopics, ReadStates, ReadTopics
+from lethe.controller.core.agenda_reassignment import StartReassignments, Target
+from lethe.controller.core.agenda_residence import EvictReplicas, ReplicasEvicted
+from lethe.controller.core.context import Context
+from lethe.controller.core.expansion import note_written, set_topic, znode_of
+from lethe.controller.core.mutation import remove_topic, set_assignment
+from lethe.controller.core.placement import BrokerRack
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.transitions import PartitionState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType, partition_ranges
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import znodes
+from lethe.protocol.zookeeper.operations import ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 # --- choosing -----------------------------------------------------------------------------------------------------
 

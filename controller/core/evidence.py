@@ -22,17 +22,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
-from controller.core.context import Context
-from controller.core.deletion_memory import LogDirEvidence, Look, Unproven
-from controller.core.events import LogDirsDescribed, StopReplicaAnswered
-from controller.core.topic import Hosting
-from controller.core.transitions import ReplicaState
-from controller.core.turn import Turn
-from protocol.kafka.control import StopReplicaRequest
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
-from protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from lethe.controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import LogDirEvidence, Look, Unproven
+from lethe.controller.core.events import LogDirsDescribed, StopReplicaAnswered
+from lethe.controller.core.topic import Hosting
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 NO_LOOK = "the answer to StopReplica was not followed by a look at the log directories"
 

@@ -16,20 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.agenda import ReadModifiedTopics, ReadTopics
-from controller.core.agenda_deletion import ListDeletions
-from controller.core.agenda_residence import EvictReplicas, ServePartitions
-from controller.core.context import Context
-from controller.core.continuations import ModifiedTopicsRead, TopicsRestored
-from controller.core.creation import forget, understood
-from controller.core.mutation import set_assignment
-from controller.core.topic import Topic
-from controller.core.turn import Turn
-from protocol.journal import FactType, partition_ranges
-from protocol.vocabulary import ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData, Operation, ReadOutcome, SetData, ZkError, is_absent
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.controller.core.agenda import ReadModifiedTopics, ReadTopics
+from lethe.controller.core.agenda_deletion import ListDeletions
+from lethe.controller.core.agenda_residence import EvictReplicas, ServePartitions
+from lethe.controller.core.context import Context
+from lethe.controller.core.continuations import ModifiedTopicsRead, TopicsRestored
+from lethe.controller.core.creation import forget, understood
+from lethe.controller.core.mutation import set_assignment
+from lethe.controller.core.topic import Topic
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType, partition_ranges
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, GetData, Operation, ReadOutcome, SetData, ZkError, is_absent
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
 def topics_modified(turn: Turn, topics: tuple[str, ...]) -> None:

@@ -11,24 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import brokers, caches, preferred
-from controller.core.agenda import BecomeActive, StartPartitions
-from controller.core.agenda_deletion import ResumeDeletions
-from controller.core.agenda_partitions import BringOnline, MoveReplicas
-from controller.core.agenda_reassignment import ProgressReassignments, ReadReassignments
-from controller.core.agenda_requests import DropStrangers, NotificationsDeleted, ReadPreferredElections
-from controller.core.agenda_residence import EvictReplicas, Register
-from controller.core.context import Context, Role
-from controller.core.continuations import NotificationsListed, ReplicasAnnounced, StatesRead
-from controller.core.election import without_strangers
-from controller.core.mutation import set_first_replica_states, set_leadership, set_state_of
-from controller.core.topic import Partition
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import (
+from lethe.controller.core import brokers, caches, preferred
+from lethe.controller.core.agenda import BecomeActive, StartPartitions
+from lethe.controller.core.agenda_deletion import ResumeDeletions
+from lethe.controller.core.agenda_partitions import BringOnline, MoveReplicas
+from lethe.controller.core.agenda_reassignment import ProgressReassignments, ReadReassignments
+from lethe.controller.core.agenda_requests import DropStrangers, NotificationsDeleted, ReadPreferredElections
+from lethe.controller.core.agenda_residence import EvictReplicas, Register
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.continuations import NotificationsListed, ReplicasAnnounced, StatesRead
+from lethe.controller.core.election import without_strangers
+from lethe.controller.core.mutation import set_first_replica_states, set_leadership, set_state_of
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     Delete,

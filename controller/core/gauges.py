@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.core.context import Context
-from controller.core.deletion_memory import Stage
-from controller.core.transitions import ReplicaState
-from protocol.vocabulary import BrokerId
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import Stage
+from lethe.controller.core.transitions import ReplicaState
+from lethe.protocol.vocabulary import BrokerId
 
 
 class Owed(NamedTuple):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.context import Context
-from controller.core.deletion_memory import PAUSES, Stage
-from controller.core.topic import Partition
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPartition
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import PAUSES, Stage
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPartition
 
 
 def violations(context: Context) -> list[str]:

@@ -14,16 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from controller.core import requests
-from controller.core.agenda_reassignment import ProgressReassignments
-from controller.core.agenda_requests import AlterPartitions, DropStrangers, IsrsAltered, RefreshStates, StatesRefreshed
-from controller.core.context import Context
-from controller.core.leadership import is_stale, set_state, take_in_state, with_next_version
-from controller.core.mutation import set_leadership
-from controller.core.topic import Partition
-from controller.core.turn import Turn
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.to_controller import (
+from lethe.controller.core import requests
+from lethe.controller.core.agenda_reassignment import ProgressReassignments
+from lethe.controller.core.agenda_requests import (
+    AlterPartitions,
+    DropStrangers,
+    IsrsAltered,
+    RefreshStates,
+    StatesRefreshed,
+)
+from lethe.controller.core.context import Context
+from lethe.controller.core.leadership import is_stale, set_state, take_in_state, with_next_version
+from lethe.controller.core.mutation import set_leadership
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.to_controller import (
     AlteredPartition,
     AlteredTopic,
     AlterPartition,
@@ -31,10 +37,10 @@ from protocol.kafka.to_controller import (
     AlterPartitionResponse,
     AlterPartitionTopic,
 )
-from protocol.vocabulary import BrokerId, LeaderAndIsr, RecoveryState, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import GetData, Operation, ReadOutcome, ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, RecoveryState, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import GetData, Operation, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 FIRST_ALTER_PARTITION_WITH_TOPIC_IDS = 2
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from controller.core import election, partition_machine, replica_machine
-from controller.core.agenda_partitions import (
+from lethe.controller.core import election, partition_machine, replica_machine
+from lethe.controller.core.agenda_partitions import (
     ElectLeaders,
     IsrShrunk,
     LeadersElected,
@@ -24,20 +24,29 @@ from controller.core.agenda_partitions import (
     ShrinkIsr,
     UncleanConfigsRead,
 )
-from controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ProgressReassignments
-from controller.core.agenda_requests import DropStrangers
-from controller.core.context import Context
-from controller.core.continuations import StatesReread
-from controller.core.election import Elected, NoLeader, Strategy
-from controller.core.mutation import set_leadership
-from controller.core.topic import Partition
-from controller.core.transitions import PartitionState
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData, Operation, ReadFailed, ReadOutcome, SetData, ZkError, is_absent
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ProgressReassignments
+from lethe.controller.core.agenda_requests import DropStrangers
+from lethe.controller.core.context import Context
+from lethe.controller.core.continuations import StatesReread
+from lethe.controller.core.election import Elected, NoLeader, Strategy
+from lethe.controller.core.mutation import set_leadership
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.transitions import PartitionState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    Data,
+    GetData,
+    Operation,
+    ReadFailed,
+    ReadOutcome,
+    SetData,
+    ZkError,
+    is_absent,
+)
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 UNCLEAN_CONFIG = "unclean.leader.election.enable"
 

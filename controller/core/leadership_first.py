@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core import election, partition_machine
-from controller.core.agenda_partitions import InitializeLeadership, LeadershipInitialized, LeadershipPathsCreated
-from controller.core.leadership import online, refuse_write
-from controller.core.mutation import set_leadership
-from controller.core.transitions import PartitionState
-from controller.core.turn import Turn
-from protocol.vocabulary import LeaderAndIsr, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Operation, ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.controller.core import election, partition_machine
+from lethe.controller.core.agenda_partitions import InitializeLeadership, LeadershipInitialized, LeadershipPathsCreated
+from lethe.controller.core.leadership import online, refuse_write
+from lethe.controller.core.mutation import set_leadership
+from lethe.controller.core.transitions import PartitionState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Operation, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
 def initialize(turn: Turn, task: InitializeLeadership) -> None:

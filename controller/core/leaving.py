@@ -13,11 +13,11 @@ deletion, and lets no topic's znodes go while a broker owes its tombstone.
 
 from __future__ import annotations
 
-from controller.core.agenda import GiveUp
-from controller.core.context import NOTHING_LEFT, Context, Leaving, LeftBehind
-from controller.core.effects import LeaveAnyway
-from controller.core.turn import Turn
-from protocol.vocabulary import BrokerId
+from lethe.controller.core.agenda import GiveUp
+from lethe.controller.core.context import NOTHING_LEFT, Context, Leaving, LeftBehind
+from lethe.controller.core.effects import LeaveAnyway
+from lethe.controller.core.turn import Turn
+from lethe.protocol.vocabulary import BrokerId
 
 
 def begin(turn: Turn, reason: str, patience_ms: int) -> None:

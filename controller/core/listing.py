@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from controller.core.config import CoreConfig
-from controller.core.context import Context
-from protocol.vocabulary import NO_EPOCH, Broker, Endpoint
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.context import Context
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, Endpoint
 
 
 def entry(context: Context) -> Broker | None:

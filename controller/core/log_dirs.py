@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.agenda_deletion import ResumeDeletions
-from controller.core.agenda_partitions import MoveReplicas
-from controller.core.agenda_requests import CheckLogDirs
-from controller.core.transitions import ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType
+from lethe.controller.core.agenda_deletion import ResumeDeletions
+from lethe.controller.core.agenda_partitions import MoveReplicas
+from lethe.controller.core.agenda_requests import CheckLogDirs
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
 
 _ASKED_ABOUT: Final = (ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE)
 """New ones have just been announced; a deletion that was asked for, or is done, has its own answer."""

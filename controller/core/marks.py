@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from controller.core.agenda import ListTopics, Task
-from controller.core.agenda_deletion import (
+from lethe.controller.core.agenda import ListTopics, Task
+from lethe.controller.core.agenda_deletion import (
     DeletionsListed,
     ListDeletions,
     MarkersDated,
@@ -37,9 +37,9 @@ from controller.core.agenda_deletion import (
     ResumeDeletions,
     SettleUnknownMarkers,
 )
-from controller.core.agenda_reassignment import EndReassignments
-from controller.core.deletion import phase
-from controller.core.deletion_memory import (
+from lethe.controller.core.agenda_reassignment import EndReassignments
+from lethe.controller.core.deletion import phase
+from lethe.controller.core.deletion_memory import (
     DELETING,
     DISABLED,
     LET_GO,
@@ -49,11 +49,11 @@ from controller.core.deletion_memory import (
     Mark,
     RefusedMark,
 )
-from controller.core.mutation import queue_deletion
-from controller.core.turn import Turn
-from protocol.causes import CauseKind
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.controller.core.mutation import queue_deletion
+from lethe.controller.core.turn import Turn
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Children,
     Create,
     Delete,
@@ -64,7 +64,7 @@ from protocol.zookeeper.operations import (
     ReadOutcome,
     ZkError,
 )
-from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 MAX_REFUSED: Final = 1_000
 """Of more refused markers than this, the oldest are forgotten."""

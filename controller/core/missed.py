@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from controller.core.cache_memory import Reading
-from controller.core.context import Context
-from protocol.vocabulary import BrokerId
+from lethe.controller.core.cache_memory import Reading
+from lethe.controller.core.context import Context
+from lethe.protocol.vocabulary import BrokerId
 
 MAX_MISSED: Final = 10_000
 """Of one broker; further topics are not remembered."""

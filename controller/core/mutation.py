@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.core.context import Context, Outstanding
-from controller.core.deletion_memory import Deletion, RetryOf, Stage, Tombstone
-from controller.core.replica_counts import add, count_replicas, count_waiting, move_replica, stop_waiting
-from controller.core.topic import Hosting, Partition, Reassignment, Topic
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-from protocol.kafka.queries import DescribeLogDirsRequest
-from protocol.vocabulary import (
+from lethe.controller.core.context import Context, Outstanding
+from lethe.controller.core.deletion_memory import Deletion, RetryOf, Stage, Tombstone
+from lethe.controller.core.replica_counts import add, count_replicas, count_waiting, move_replica, stop_waiting
+from lethe.controller.core.topic import Hosting, Partition, Reassignment, Topic
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest
+from lethe.protocol.vocabulary import (
     BrokerEpoch,
     BrokerId,
     LeaderAndIsr,

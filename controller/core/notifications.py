@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar, assert_never
 
-from controller.core import configuration
-from controller.core.agenda_requests import (
+from lethe.controller.core import configuration
+from lethe.controller.core.agenda_requests import (
     CheckLogDirs,
     DeleteNotifications,
     Notification,
@@ -21,9 +21,18 @@ from controller.core.agenda_requests import (
     ReadNotifications,
     RefreshStates,
 )
-from controller.core.turn import Turn
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from lethe.controller.core.turn import Turn
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Delete,
+    GetChildren,
+    GetData,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+)
 
 T = TypeVar("T")
 

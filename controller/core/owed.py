@@ -21,18 +21,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.core.batching import tombstone, update_metadata
-from controller.core.context import Context
-from controller.core.deletion_memory import Debtor, OwedTombstone, Problem, RetryOf
-from controller.core.effects import RetryOwedTombstones
-from controller.core.events import UpdateMetadataAnswered
-from controller.core.mutation import count_retry
-from controller.core.turn import Turn
-from protocol.back_off import BackOff
-from protocol.journal import FactType
-from protocol.kafka.control import UpdateMetadataRequest
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import BrokerId, TopicPartition
+from lethe.controller.core.batching import tombstone, update_metadata
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import Debtor, OwedTombstone, Problem, RetryOf
+from lethe.controller.core.effects import RetryOwedTombstones
+from lethe.controller.core.events import UpdateMetadataAnswered
+from lethe.controller.core.mutation import count_retry
+from lethe.controller.core.turn import Turn
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
 
 MAX_OWED_TOPICS: Final = 10_000
 """Of one broker. A topic that would be one more waits for the answer instead, as with no limit."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.agenda_partitions import BringOnline, ElectLeaders, InitializeLeadership, MovePartitions
-from controller.core.context import Context
-from controller.core.mutation import set_partition_state
-from controller.core.transitions import PARTITION_TRANSITIONS, PartitionState
-from controller.core.turn import Turn
-from protocol.journal import FactType, partition_ranges
-from protocol.vocabulary import TopicPartition
+from lethe.controller.core.agenda_partitions import BringOnline, ElectLeaders, InitializeLeadership, MovePartitions
+from lethe.controller.core.context import Context
+from lethe.controller.core.mutation import set_partition_state
+from lethe.controller.core.transitions import PARTITION_TRANSITIONS, PartitionState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType, partition_ranges
+from lethe.protocol.vocabulary import TopicPartition
 
 
 def move(turn: Turn, task: MovePartitions) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.agenda_deletion import (
+from lethe.controller.core.agenda_deletion import (
     BegunNoted,
     BegunRead,
     ListDeletions,
@@ -26,13 +26,13 @@ from controller.core.agenda_deletion import (
     ReadPause,
     ResumeDeletions,
 )
-from controller.core.context import Context
-from controller.core.deletion_memory import Pause
-from controller.core.turn import Turn
-from protocol.causes import CauseKind
-from protocol.journal import FactType
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import Pause
+from lethe.controller.core.turn import Turn
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import FactType
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
     Data,
     Exists,
@@ -43,7 +43,7 @@ from protocol.zookeeper.operations import (
     ZkError,
     is_absent,
 )
-from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
 def read_pause(turn: Turn, task: ReadPause) -> None:

@@ -24,13 +24,13 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from controller.core.config import CoreConfig
-from controller.core.context import Context, LastAnswer, Role
-from controller.core.endpoints import is_spoken
-from controller.core.resigning import step_back
-from controller.core.turn import Turn
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.context import Context, LastAnswer, Role
+from lethe.controller.core.endpoints import is_spoken
+from lethe.controller.core.resigning import step_back
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
 
 
 class Standing(enum.Enum):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from controller.core.power import BrokerPower, Standing
-from protocol.causes import CauseKind
+from lethe.controller.core.power import BrokerPower, Standing
+from lethe.protocol.causes import CauseKind
 
 CAUSES: Final[Mapping[Standing, CauseKind]] = MappingProxyType(
     {

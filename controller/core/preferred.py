@@ -11,19 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from controller.core import election
-from controller.core.agenda_partitions import ElectLeaders, Partitions
-from controller.core.agenda_requests import PreferredElectionsRead, PreferredElectionsRemoved, RemovePreferredElections
-from controller.core.context import Context
-from controller.core.effects import RebalanceLeaders
-from controller.core.election import Strategy
-from controller.core.leadership import online
-from controller.core.topic import Partition
-from controller.core.turn import Turn
-from protocol.vocabulary import LeaderAndIsr, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, ZkError
-from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.controller.core import election
+from lethe.controller.core.agenda_partitions import ElectLeaders, Partitions
+from lethe.controller.core.agenda_requests import (
+    PreferredElectionsRead,
+    PreferredElectionsRemoved,
+    RemovePreferredElections,
+)
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import RebalanceLeaders
+from lethe.controller.core.election import Strategy
+from lethe.controller.core.leadership import online
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.turn import Turn
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 FIRST_REBALANCE_MS: Final = 5_000
 """After taking over, as in Kafka: by then the brokers that restarted with the controller may be back."""

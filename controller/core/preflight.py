@@ -27,18 +27,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from controller.core.agenda_power import BrokersProbed, Preflight, RegistrationsListed, RegistrationsRead
-from controller.core.context import Context, Role
-from controller.core.effects import ProbeTarget, StandAgain
-from controller.core.endpoints import is_spoken
-from controller.core.events import ProbeOutcome
-from controller.core.turn import Turn
-from protocol.back_off import BackOff
-from protocol.kafka.control import probe_request
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import Broker, BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import (
+from lethe.controller.core.agenda_power import BrokersProbed, Preflight, RegistrationsListed, RegistrationsRead
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.effects import ProbeTarget, StandAgain
+from lethe.controller.core.endpoints import is_spoken
+from lethe.controller.core.events import ProbeOutcome
+from lethe.controller.core.turn import Turn
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.kafka.control import probe_request
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.vocabulary import Broker, BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     GetChildren,

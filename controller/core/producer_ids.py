@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import requests
-from controller.core.agenda_requests import AllocateProducerIds, ProducerIdsRead, ProducerIdsWritten
-from controller.core.context import Context
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.to_controller import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.json_fields import INT64_MAX
-from protocol.zookeeper.operations import (
+from lethe.controller.core import requests
+from lethe.controller.core.agenda_requests import AllocateProducerIds, ProducerIdsRead, ProducerIdsWritten
+from lethe.controller.core.context import Context
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.to_controller import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.json_fields import INT64_MAX
+from lethe.protocol.zookeeper.operations import (
     Create,
     Data,
     GetData,
@@ -33,7 +33,7 @@ from protocol.zookeeper.operations import (
     ZkError,
     is_absent,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 _SIZE = znodes.PRODUCER_ID_BLOCK_SIZE
 _WHAT = "allocating producer ids"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocol.back_off import BackOff
+from lethe.protocol.back_off import BackOff
 
 
 @dataclass(slots=True)

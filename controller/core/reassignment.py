@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.agenda import ReadModifiedTopics
-from controller.core.agenda_deletion import ListDeletions
-from controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
-from controller.core.agenda_reassignment import (
+from lethe.controller.core.agenda import ReadModifiedTopics
+from lethe.controller.core.agenda_deletion import ListDeletions
+from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from lethe.controller.core.agenda_reassignment import (
     AnnounceReassignments,
     FinishReassignments,
     LeadTargets,
@@ -41,21 +41,28 @@ from controller.core.agenda_reassignment import (
     StartReassignments,
     Target,
 )
-from controller.core.context import Context
-from controller.core.effects import RetryReassignments
-from controller.core.election import raised, without_strangers
-from controller.core.expansion import note_written, set_topic, znode_of
-from controller.core.leadership import is_removed, is_stale, read_again, refuse_write, set_state, with_next_version
-from controller.core.mutation import begin_reassignment, set_leadership
-from controller.core.topic import Partition
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.back_off import BackOff
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
-from protocol.zookeeper import znodes
-from protocol.zookeeper.operations import ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import RetryReassignments
+from lethe.controller.core.election import raised, without_strangers
+from lethe.controller.core.expansion import note_written, set_topic, znode_of
+from lethe.controller.core.leadership import (
+    is_removed,
+    is_stale,
+    read_again,
+    refuse_write,
+    set_state,
+    with_next_version,
+)
+from lethe.controller.core.mutation import begin_reassignment, set_leadership
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import znodes
+from lethe.protocol.zookeeper.operations import ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
 def in_words(replicas: Iterable[int]) -> str:

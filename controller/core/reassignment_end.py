@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.core import election
-from controller.core.agenda import ReadModifiedTopics
-from controller.core.agenda_deletion import ListDeletions, QueueDeletions
-from controller.core.agenda_partitions import MoveReplicas
-from controller.core.agenda_reassignment import (
+from lethe.controller.core import election
+from lethe.controller.core.agenda import ReadModifiedTopics
+from lethe.controller.core.agenda_deletion import ListDeletions, QueueDeletions
+from lethe.controller.core.agenda_partitions import MoveReplicas
+from lethe.controller.core.agenda_reassignment import (
     EndReassignments,
     FinishReassignments,
     LeadTargets,
@@ -33,20 +33,20 @@ from controller.core.agenda_reassignment import (
     TargetsLed,
     TrimReassignments,
 )
-from controller.core.context import Context
-from controller.core.expansion import note_written, set_topic, znode_of
-from controller.core.leadership import is_stale, online, read_again, set_state, with_next_version
-from controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
-from controller.core.partition_machine import enter
-from controller.core.reassignment import in_words, refuse_state, retry_later
-from controller.core.topic import Partition, Reassignment
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Check, Operation, ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.controller.core.context import Context
+from lethe.controller.core.expansion import note_written, set_topic, znode_of
+from lethe.controller.core.leadership import is_stale, online, read_again, set_state, with_next_version
+from lethe.controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
+from lethe.controller.core.partition_machine import enter
+from lethe.controller.core.reassignment import in_words, refuse_state, retry_later
+from lethe.controller.core.topic import Partition, Reassignment
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Operation, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 _DELETING: Final = "deleting a replica that was moved away"
 

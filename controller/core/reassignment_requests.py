@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.agenda import ListTopics, ReadModifiedTopics, Task
-from controller.core.agenda_reassignment import (
+from lethe.controller.core.agenda import ListTopics, ReadModifiedTopics, Task
+from lethe.controller.core.agenda_reassignment import (
     ReadReassignments,
     ReassignmentsRead,
     ReassignmentsTrimmed,
     StartReassignments,
     Target,
 )
-from controller.core.context import Context
-from controller.core.turn import Turn
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, SetData, ZkError
-from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.controller.core.context import Context
+from lethe.controller.core.turn import Turn
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, SetData, ZkError
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
 def read(turn: Turn, task: ReadReassignments) -> None:

@@ -11,17 +11,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from controller.core import missed, owed
-from controller.core.agenda_deletion import RemoveTopics, SearchTopicTrees, TopicsRemoved, TopicTree, TopicTreesSearched
-from controller.core.context import Context
-from controller.core.deletion import phase, retry_later
-from controller.core.deletion_memory import Problem, RetryOf
-from controller.core.mutation import count_retry, remove_topic, set_ineligible
-from controller.core.turn import Turn
-from protocol.journal import FactType, JsonValue
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, Delete, GetChildren, Operation, ReadFailed, ReadOutcome, ZkError
-from protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.controller.core import missed, owed
+from lethe.controller.core.agenda_deletion import (
+    RemoveTopics,
+    SearchTopicTrees,
+    TopicsRemoved,
+    TopicTree,
+    TopicTreesSearched,
+)
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion import phase, retry_later
+from lethe.controller.core.deletion_memory import Problem, RetryOf
+from lethe.controller.core.mutation import count_retry, remove_topic, set_ineligible
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType, JsonValue
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Delete,
+    GetChildren,
+    Operation,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+)
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 # --- znodes, as memory believes them to be --------------------------------------------------------------------------
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from controller.core.context import Context
-from controller.core.deletion_memory import Deletion
-from controller.core.transitions import ReplicaState
-from protocol.vocabulary import BrokerId
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import Deletion
+from lethe.controller.core.transitions import ReplicaState
+from lethe.protocol.vocabulary import BrokerId
 
 C = TypeVar("C")
 _DELETED: Final = ReplicaState.DELETION_SUCCESSFUL

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from controller.core.agenda_partitions import MoveReplicas, Replicas, ShrinkIsr
-from controller.core.context import Context
-from controller.core.mutation import enter_replica_state, set_assignment
-from controller.core.topic import Partition
-from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType, partition_ranges
-from protocol.vocabulary import PartitionReplica, TopicPartition
+from lethe.controller.core.agenda_partitions import MoveReplicas, Replicas, ShrinkIsr
+from lethe.controller.core.context import Context
+from lethe.controller.core.mutation import enter_replica_state, set_assignment
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType, partition_ranges
+from lethe.protocol.vocabulary import PartitionReplica, TopicPartition
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 

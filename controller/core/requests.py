@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from typing import TypeVar, assert_never
 
-from controller.core.agenda_requests import (
+from lethe.controller.core.agenda_requests import (
     AllocateProducerIds,
     AlterPartitions,
     AnswerAsController,
     ControlProven,
     ControlShutdown,
 )
-from controller.core.context import Asked, Context
-from controller.core.effects import Reply
-from controller.core.events import BrokerRequested
-from controller.core.turn import Turn
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.controller.core.context import Asked, Context
+from lethe.controller.core.effects import Reply
+from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
@@ -35,9 +35,9 @@ from protocol.kafka.to_controller import (
     ControllerRequest,
     ControllerResponse,
 )
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Check
-from protocol.zookeeper.packing import GroupDone, GroupOutcome
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Check
+from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
 
 R = TypeVar("R", bound=ControllerRequest)
 

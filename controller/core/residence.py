@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import listing
-from controller.core.agenda_residence import (
+from lethe.controller.core import listing
+from lethe.controller.core.agenda_residence import (
     Register,
     RegistrationRead,
     RegistrationRemoved,
@@ -23,12 +23,12 @@ from controller.core.agenda_residence import (
     ResidentNoted,
     ResidentsListed,
 )
-from controller.core.context import Context
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.vocabulary import Broker
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import Broker
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
     Children,
     Create,
@@ -41,7 +41,7 @@ from protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 # --- ids ----------------------------------------------------------------------------------------------------------
 

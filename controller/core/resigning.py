@@ -8,22 +8,22 @@ turns at it. Who is asked to give control up for good only watches from then on.
 
 from __future__ import annotations
 
-from controller.core import leaving, owed
-from controller.core.agenda import GiveUp, Stand
-from controller.core.agenda_residence import Unregister
-from controller.core.context import Context, Role
-from controller.core.continuations import GivenUp
-from controller.core.effects import CloseChannel, DisconnectBrokers, RenewSession, StandAgain, Timer
-from controller.core.mutation import reset_cluster
-from controller.core.requests import refuse_all
-from controller.core.turn import Turn
-from protocol.back_off import BackOff
-from protocol.journal import FactType
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import NO_BROKER
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Check, Delete
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.controller.core import leaving, owed
+from lethe.controller.core.agenda import GiveUp, Stand
+from lethe.controller.core.agenda_residence import Unregister
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.continuations import GivenUp
+from lethe.controller.core.effects import CloseChannel, DisconnectBrokers, RenewSession, StandAgain, Timer
+from lethe.controller.core.mutation import reset_cluster
+from lethe.controller.core.requests import refuse_all
+from lethe.controller.core.turn import Turn
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import NO_BROKER
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Delete
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 SETTLED_AFTER_MS = 60_000
 """A tenure in which a broker obeyed and that lasted this long counts as success: the next fault backs off from the

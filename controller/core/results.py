@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from controller.core import (
+from lethe.controller.core import (
     agenda_deletion,
     agenda_partitions,
     agenda_power,
@@ -47,11 +47,11 @@ from controller.core import (
     tenure,
     unreadable,
 )
-from controller.core.events import ProbesAnswered, Result, ZnodesRead, ZnodesWritten
-from controller.core.turn import Turn
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ReadFailed, ZkError
-from protocol.zookeeper.packing import GroupUnknown
+from lethe.controller.core.events import ProbesAnswered, Result, ZnodesRead, ZnodesWritten
+from lethe.controller.core.turn import Turn
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ReadFailed, ZkError
+from lethe.protocol.zookeeper.packing import GroupUnknown
 
 
 def route(turn: Turn, event: Result) -> None:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.agenda_partitions import BringOnline, MovePartitions
-from controller.core.agenda_requests import DropStrangers, RefreshStates, StrangersDropped
-from controller.core.context import Context
-from controller.core.election import raised, without_strangers
-from controller.core.leadership import (
+from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions
+from lethe.controller.core.agenda_requests import DropStrangers, RefreshStates, StrangersDropped
+from lethe.controller.core.context import Context
+from lethe.controller.core.election import raised, without_strangers
+from lethe.controller.core.leadership import (
     drop_strangers_unwritten,
     is_removed,
     is_stale,
@@ -27,11 +27,11 @@ from controller.core.leadership import (
     set_state,
     with_next_version,
 )
-from controller.core.mutation import set_leadership
-from controller.core.transitions import PartitionState
-from controller.core.turn import Turn
-from protocol.vocabulary import LEADER_NONE, LeaderAndIsr, TopicPartition
-from protocol.zookeeper.packing import GroupDone, GroupOutcome
+from lethe.controller.core.mutation import set_leadership
+from lethe.controller.core.transitions import PartitionState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.vocabulary import LEADER_NONE, LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
 
 
 def drop(turn: Turn, task: DropStrangers) -> None:

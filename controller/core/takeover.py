@@ -25,20 +25,20 @@ that was lost to another one's election changed nothing and does not count.
 
 from __future__ import annotations
 
-from controller.core.agenda import Stand
-from controller.core.config import CoreConfig, Takeover
-from controller.core.context import Context, Role
-from controller.core.continuations import ControllerTaken
-from controller.core.effects import StandAgain
-from controller.core.resigning import step_back
-from controller.core.turn import Turn
-from protocol.back_off import BackOff
-from protocol.journal import FactType
-from protocol.vocabulary import ControllerEpoch
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Check, Create, Data, Delete, ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
-from protocol.zookeeper.znodes import ControllerZnode
+from lethe.controller.core.agenda import Stand
+from lethe.controller.core.config import CoreConfig, Takeover
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.continuations import ControllerTaken
+from lethe.controller.core.effects import StandAgain
+from lethe.controller.core.resigning import step_back
+from lethe.controller.core.turn import Turn
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import ControllerEpoch
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Check, Create, Data, Delete, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.znodes import ControllerZnode
 
 
 def may_be_taken_from(holder: ControllerZnode) -> bool:

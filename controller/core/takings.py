@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocol.vocabulary import BrokerId
+from lethe.protocol.vocabulary import BrokerId
 
 
 @dataclass(slots=True)

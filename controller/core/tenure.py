@@ -15,22 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core import epoch_raise, preflight, takeover
-from controller.core.agenda import ListBrokers, ListNotifications, ListTopics, ReadStates, Stand, TakeOver
-from controller.core.agenda_deletion import ListDeletions, ReadPause
-from controller.core.agenda_power import ElectSelf, Preflight, TakeControl
-from controller.core.agenda_requests import ReadConfiguration
-from controller.core.agenda_residence import EvictReplicas, ListResidents
-from controller.core.context import Context, Role
-from controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated
-from controller.core.effects import StandAgain
-from controller.core.resigning import at_rest, control_lost, resign, step_back
-from controller.core.turn import Turn
-from protocol.journal import FactType, JsonValue
-from protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.json_fields import INT32_MAX
-from protocol.zookeeper.operations import (
+from lethe.controller.core import epoch_raise, preflight, takeover
+from lethe.controller.core.agenda import ListBrokers, ListNotifications, ListTopics, ReadStates, Stand, TakeOver
+from lethe.controller.core.agenda_deletion import ListDeletions, ReadPause
+from lethe.controller.core.agenda_power import ElectSelf, Preflight, TakeControl
+from lethe.controller.core.agenda_requests import ReadConfiguration
+from lethe.controller.core.agenda_residence import EvictReplicas, ListResidents
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated
+from lethe.controller.core.effects import StandAgain
+from lethe.controller.core.resigning import at_rest, control_lost, resign, step_back
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType, JsonValue
+from lethe.protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.json_fields import INT32_MAX
+from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
     Data,
@@ -40,7 +40,7 @@ from protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 _IN_MIGRATION = "/migration exists: this cluster is being migrated to KRaft, or was"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.vocabulary import BrokerEpoch, LeaderAndIsr, ReplicaAssignment, TopicId
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.vocabulary import BrokerEpoch, LeaderAndIsr, ReplicaAssignment, TopicId
 
 
 class Hosting(NamedTuple):

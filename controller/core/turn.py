@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.core.agenda import Task
-from controller.core.batching import RequestBatch
-from controller.core.context import Awaited, Context, Outstanding
-from controller.core.continuations import Continuation
-from controller.core.effects import (
+from lethe.controller.core.agenda import Task
+from lethe.controller.core.batching import RequestBatch
+from lethe.controller.core.context import Awaited, Context, Outstanding
+from lethe.controller.core.continuations import Continuation
+from lethe.controller.core.effects import (
     CheckPower,
     Effect,
     ProbeBrokers,
@@ -25,14 +25,14 @@ from controller.core.effects import (
     Timer,
     WriteZnodes,
 )
-from controller.core.mutation import note_sent
-from protocol.journal import Fact, FactType, JsonValue, partition_ranges
-from protocol.kafka.control import StopReplicaRequest
-from protocol.kafka.queries import ChannelRequest, api_of_sent
-from protocol.kafka.to_controller import ControllerResponse
-from protocol.vocabulary import BrokerId, TopicPartition, topic_id_to_text
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Check, Operation, Read
+from lethe.controller.core.mutation import note_sent
+from lethe.protocol.journal import Fact, FactType, JsonValue, partition_ranges
+from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.kafka.queries import ChannelRequest, api_of_sent
+from lethe.protocol.kafka.to_controller import ControllerResponse
+from lethe.protocol.vocabulary import BrokerId, TopicPartition, topic_id_to_text
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Check, Operation, Read
 
 
 class Turn:

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controller.core.agenda import ReadTopics
-from controller.core.agenda_deletion import (
+from lethe.controller.core.agenda import ReadTopics
+from lethe.controller.core.agenda_deletion import (
     ListDeletions,
     MarkersRead,
     QueueDeletions,
@@ -31,15 +31,15 @@ from controller.core.agenda_deletion import (
     UnreadableStatesRead,
     UnreadableTopic,
 )
-from controller.core.context import Context
-from controller.core.creation import understood
-from controller.core.mutation import add_topic, set_first_replica_states, set_partition_state
-from controller.core.transitions import PartitionState
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.creation import understood
+from lethe.controller.core.mutation import add_topic, set_first_replica_states, set_partition_state
+from lethe.controller.core.transitions import PartitionState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     GetChildren,

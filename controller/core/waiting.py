@@ -13,14 +13,14 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from controller.core.context import Context
-from controller.core.deletion_memory import METADATA_CACHE, PAUSES, Deletion, Mark
-from controller.core.endpoints import is_spoken
-from controller.core.topic import Partition
-from controller.core.transitions import ReplicaState
-from protocol.causes import CauseKind
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, TopicPartition
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import METADATA_CACHE, PAUSES, Deletion, Mark
+from lethe.controller.core.endpoints import is_spoken
+from lethe.controller.core.topic import Partition
+from lethe.controller.core.transitions import ReplicaState
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

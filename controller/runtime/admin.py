@@ -6,17 +6,24 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from adapters.clock import Clock
-from adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
-from controller.core.context import Context, Role
-from controller.core.waiting import Wait, all_waits, marked_topics, waits
-from controller.runtime.explanation import DEFAULT_TOPICS, Problems, explain_all, explain_topic, meaning, not_marked
-from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ControllerMetrics
-from controller.runtime.powers import PowerWatch, power_json
-from controller.runtime.sessions import SessionKeeper
-from protocol.journal import JsonValue, partition_ranges
-from protocol.vocabulary import NO_BROKER
+from lethe.adapters.clock import Clock
+from lethe.adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.waiting import Wait, all_waits, marked_topics, waits
+from lethe.controller.runtime.explanation import (
+    DEFAULT_TOPICS,
+    Problems,
+    explain_all,
+    explain_topic,
+    meaning,
+    not_marked,
+)
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.controller.runtime.metrics import ControllerMetrics
+from lethe.controller.runtime.powers import PowerWatch, power_json
+from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.protocol.journal import JsonValue, partition_ranges
+from lethe.protocol.vocabulary import NO_BROKER
 
 STUCK_AFTER_S: Final = 300.0
 """An event that takes longer than this means that something is wrong with the process."""

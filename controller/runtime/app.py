@@ -24,43 +24,43 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from adapters.clock import Clock, SystemClock
-from adapters.config_controller import ControllerConfig
-from adapters.http import AddressUnavailable, HttpServer, serve_http
-from adapters.journal import Journal
-from adapters.journal_open import open_journal
-from adapters.kafka.server import ListenFailed
-from adapters.logs import fields
-from adapters.registration import ensure_roots
-from adapters.service_manager import ServiceManager, service_manager
-from adapters.signals import stop_on_signals
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import OpenSession
-from adapters.zookeeper.session import open_session
-from controller.core.context import NOTHING_LEFT, Context, LeftBehind
-from controller.core.controller import after_fault, step
-from controller.core.events import ResignationRequested, SessionLost
-from controller.core.leaving import awaited, left_behind
-from controller.runtime.admin import AdminPages
-from controller.runtime.blockers import log_blockers
-from controller.runtime.board.board import Board, BoardMemory
-from controller.runtime.brokers import ChannelProblem, Channels, ChannelSettings, Connect
-from controller.runtime.caches import CacheReader, ConnectToAsk
-from controller.runtime.configured import connector, core_config, listener_for
-from controller.runtime.instance import ControllerIdTaken, Instance
-from controller.runtime.left_behind import left_words, waiting_words
-from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ControllerMetrics
-from controller.runtime.perform import Performer
-from controller.runtime.powers import PowerWatch
-from controller.runtime.probing import Prober
-from controller.runtime.queue import EventQueue
-from controller.runtime.recorder import Recorder
-from controller.runtime.sessions import SessionKeeper
-from controller.runtime.sources import sources
-from controller.runtime.timers import Timers
-from protocol.journal import Fact, FactType
-from protocol.vocabulary import BrokerId, Endpoint
+from lethe.adapters.clock import Clock, SystemClock
+from lethe.adapters.config_controller import ControllerConfig
+from lethe.adapters.http import AddressUnavailable, HttpServer, serve_http
+from lethe.adapters.journal import Journal
+from lethe.adapters.journal_open import open_journal
+from lethe.adapters.kafka.server import ListenFailed
+from lethe.adapters.logs import fields
+from lethe.adapters.registration import ensure_roots
+from lethe.adapters.service_manager import ServiceManager, service_manager
+from lethe.adapters.signals import stop_on_signals
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import OpenSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.controller.core.context import NOTHING_LEFT, Context, LeftBehind
+from lethe.controller.core.controller import after_fault, step
+from lethe.controller.core.events import ResignationRequested, SessionLost
+from lethe.controller.core.leaving import awaited, left_behind
+from lethe.controller.runtime.admin import AdminPages
+from lethe.controller.runtime.blockers import log_blockers
+from lethe.controller.runtime.board.board import Board, BoardMemory
+from lethe.controller.runtime.brokers import ChannelProblem, Channels, ChannelSettings, Connect
+from lethe.controller.runtime.caches import CacheReader, ConnectToAsk
+from lethe.controller.runtime.configured import connector, core_config, listener_for
+from lethe.controller.runtime.instance import ControllerIdTaken, Instance
+from lethe.controller.runtime.left_behind import left_words, waiting_words
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.controller.runtime.metrics import ControllerMetrics
+from lethe.controller.runtime.perform import Performer
+from lethe.controller.runtime.powers import PowerWatch
+from lethe.controller.runtime.probing import Prober
+from lethe.controller.runtime.queue import EventQueue
+from lethe.controller.runtime.recorder import Recorder
+from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.controller.runtime.sources import sources
+from lethe.controller.runtime.timers import Timers
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 

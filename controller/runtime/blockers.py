@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from adapters.clock import Clock
-from controller.core.context import Context
-from controller.core.waiting import Wait, marked_topics, waits
-from controller.runtime.explanation import path_of
-from protocol import causes
-from protocol.causes import CauseKind
-from protocol.counting import counted
-from protocol.vocabulary import BrokerId
+from lethe.adapters.clock import Clock
+from lethe.controller.core.context import Context
+from lethe.controller.core.waiting import Wait, marked_topics, waits
+from lethe.controller.runtime.explanation import path_of
+from lethe.protocol import causes
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import BrokerId
 
 logger = logging.getLogger(__name__)
 

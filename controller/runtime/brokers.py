@@ -33,30 +33,30 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, assert_never
 
-from adapters.kafka.client import ConnectionFailed, RequestTimedOut
-from adapters.logs import fields
-from controller.core.effects import OpenChannel, Send
-from controller.core.events import (
+from lethe.adapters.kafka.client import ConnectionFailed, RequestTimedOut
+from lethe.adapters.logs import fields
+from lethe.controller.core.effects import OpenChannel, Send
+from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrAnswered,
     LogDirsDescribed,
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from controller.runtime.metrics import ChannelCounts, ChannelView
-from protocol.back_off import BackOff
-from protocol.kafka.codec import EncodedBody, encode_control_body
-from protocol.kafka.control import (
+from lethe.controller.runtime.metrics import ChannelCounts, ChannelView
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.kafka.codec import EncodedBody, encode_control_body
+from lethe.protocol.kafka.control import (
     ApiKey,
     LeaderAndIsrResponse,
     StopReplicaResponse,
     UpdateMetadataResponse,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.framing import ProtocolError
-from protocol.kafka.queries import ChannelRequest, ChannelResponse, DescribeLogDirsResponse, api_of_sent
-from protocol.kafka.versions import InterBrokerProtocol, control_versions
-from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.kafka.queries import ChannelRequest, ChannelResponse, DescribeLogDirsResponse, api_of_sent
+from lethe.protocol.kafka.versions import InterBrokerProtocol, control_versions
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 

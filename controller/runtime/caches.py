@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from adapters.kafka.client import ClientError, KafkaConnection
-from adapters.kafka.metadata import ask_metadata
-from controller.core.effects import ReadCache
-from controller.core.events import CacheRead
-from protocol.kafka.cached_topics import cached_topics, undecided_topics
-from protocol.kafka.framing import ProtocolError
-from protocol.vocabulary import Endpoint
+from lethe.adapters.kafka.client import ClientError, KafkaConnection
+from lethe.adapters.kafka.metadata import ask_metadata
+from lethe.controller.core.effects import ReadCache
+from lethe.controller.core.events import CacheRead
+from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.vocabulary import Endpoint
 
 ConnectToAsk = Callable[[Endpoint], Awaitable[KafkaConnection]]
 """Opens a connection; raises ConnectionFailed."""

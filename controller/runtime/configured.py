@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from adapters.config_controller import ControllerConfig
-from adapters.descriptors import connections_that_fit
-from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from adapters.kafka.limits import ServerLimits
-from controller.core.config import CoreConfig
-from controller.core.events import External
-from controller.runtime.listener import BrokerListener, relay_for
-from controller.runtime.metrics import ControllerMetrics
-from protocol.vocabulary import Endpoint, SecurityProtocol
+from lethe.adapters.config_controller import ControllerConfig
+from lethe.adapters.descriptors import connections_that_fit
+from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.limits import ServerLimits
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.events import External
+from lethe.controller.runtime.listener import BrokerListener, relay_for
+from lethe.controller.runtime.metrics import ControllerMetrics
+from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
 
 def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) -> CoreConfig:

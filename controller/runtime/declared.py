@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.events import ControllerState
-from controller.runtime import declared_brokers as brokers
-from controller.runtime import declared_deletions as deletions
-from controller.runtime.declaring import Kind, Metric
+from lethe.controller.core.events import ControllerState
+from lethe.controller.runtime import declared_brokers as brokers
+from lethe.controller.runtime import declared_deletions as deletions
+from lethe.controller.runtime.declaring import Kind, Metric
 
 
 def _controller_gauge(name: str, meaning: str) -> Metric:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.runtime.declaring import Kind, Metric
+from lethe.controller.runtime.declaring import Kind, Metric
 
 # --- channels -----------------------------------------------------------------------------------------------------
 

@@ -43,18 +43,18 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from controller.core.context import Context, LeftBehind
-from controller.core.deletion_memory import Deletion, Pause
-from controller.core.leaving import unproven
-from controller.core.pausing import pauses
-from controller.core.waiting import Wait, all_rows, marked_since_ms, marked_topics
-from controller.runtime.brokers import ChannelProblem
-from controller.runtime.left_behind import as_json
-from protocol import causes
-from protocol.causes import CauseKind
-from protocol.counting import counted
-from protocol.journal import JsonValue, partition_ranges
-from protocol.vocabulary import BrokerId, PartitionReplica
+from lethe.controller.core.context import Context, LeftBehind
+from lethe.controller.core.deletion_memory import Deletion, Pause
+from lethe.controller.core.leaving import unproven
+from lethe.controller.core.pausing import pauses
+from lethe.controller.core.waiting import Wait, all_rows, marked_since_ms, marked_topics
+from lethe.controller.runtime.brokers import ChannelProblem
+from lethe.controller.runtime.left_behind import as_json
+from lethe.protocol import causes
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue, partition_ranges
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 
 VERSION: Final = 1
 DEFAULT_TOPICS: Final = 100

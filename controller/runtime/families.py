@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from prometheus_client.core import Metric as Family
 
-from controller.runtime.declaring import Kind, Metric
-from controller.runtime.samples import Buckets, Sample
+from lethe.controller.runtime.declaring import Kind, Metric
+from lethe.controller.runtime.samples import Buckets, Sample
 
 Labels = Mapping[str, str]
 V = TypeVar("V")

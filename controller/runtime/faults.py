@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from adapters.zookeeper.interface import SessionLost
+from lethe.adapters.zookeeper.interface import SessionLost
 
 
 class Verdict(enum.Enum):

@@ -24,12 +24,12 @@ from typing import Final
 
 import orjson
 
-from adapters.registration import EphemeralTaken, ensure_roots, make_ephemeral
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, GetData, Operation, SetData
-from protocol.zookeeper.znodes import is_controller_registration
+from lethe.adapters.registration import EphemeralTaken, ensure_roots, make_ephemeral
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Data, GetData, Operation, SetData
+from lethe.protocol.zookeeper.znodes import is_controller_registration
 
 logger = logging.getLogger(__name__)
 

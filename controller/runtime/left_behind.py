@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from controller.core.context import LeftBehind
-from protocol.counting import counted, plural
-from protocol.journal import JsonValue
-from protocol.vocabulary import BrokerId
+from lethe.controller.core.context import LeftBehind
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import BrokerId
 
 MAX_NAMES: Final = 20
 

@@ -32,19 +32,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from adapters.config_listeners import with_ports
-from adapters.kafka.limits import ServerLimits
-from adapters.kafka.relay import Relay
-from adapters.kafka.server import Close, KafkaServer, Peer
-from controller.core.effects import Reply
-from controller.core.events import BrokerRequested
-from controller.core.requests import refused
-from controller.runtime.metrics import ListenerView
-from protocol.kafka.codec import RequestHeader
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.kafka.passing import Claims
-from protocol.kafka.queries import (
+from lethe.adapters.config_listeners import with_ports
+from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.kafka.relay import Relay
+from lethe.adapters.kafka.server import Close, KafkaServer, Peer
+from lethe.controller.core.effects import Reply
+from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.requests import refused
+from lethe.controller.runtime.metrics import ListenerView
+from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.passing import Claims
+from lethe.protocol.kafka.queries import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     DescribeConfigsRequest,
@@ -60,7 +60,7 @@ from protocol.kafka.queries import (
     Request,
     Response,
 )
-from protocol.kafka.to_controller import (
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
@@ -70,8 +70,8 @@ from protocol.kafka.to_controller import (
     ControllerRequest,
     ControllerResponse,
 )
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import Broker, BrokerId, Endpoint
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import Broker, BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 

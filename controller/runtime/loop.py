@@ -19,15 +19,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from adapters.clock import Clock
-from adapters.logs import fields
-from controller.core.context import Context
-from controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
-from controller.core.events import Answer, ControllerState, Event, External, Result, SessionLost, state_of
-from controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
-from controller.runtime.queue import EventQueue, Queued
-from controller.runtime.steps import Step, Stepper
-from protocol.journal import Fact, FactType, JsonValue
+from lethe.adapters.clock import Clock
+from lethe.adapters.logs import fields
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
+from lethe.controller.core.events import Answer, ControllerState, Event, External, Result, SessionLost, state_of
+from lethe.controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
+from lethe.controller.runtime.queue import EventQueue, Queued
+from lethe.controller.runtime.steps import Step, Stepper
+from lethe.protocol.journal import Fact, FactType, JsonValue
 
 logger = logging.getLogger(__name__)
 

@@ -19,16 +19,16 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from adapters.kafka.relay import RelayCounts
-from controller.core.deletion_memory import RetryOf, Stage
-from controller.core.events import ControllerState
-from controller.core.gauges import Gauges
-from controller.core.power_view import CAUSES, PowerView
-from controller.core.transitions import ReplicaState
-from controller.runtime import declared, declared_brokers, declared_deletions
-from controller.runtime.families import histograms, labelled, single, summaries, values
-from controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
-from protocol.journal import Fact, FactType
+from lethe.adapters.kafka.relay import RelayCounts
+from lethe.controller.core.deletion_memory import RetryOf, Stage
+from lethe.controller.core.events import ControllerState
+from lethe.controller.core.gauges import Gauges
+from lethe.controller.core.power_view import CAUSES, PowerView
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.runtime import declared, declared_brokers, declared_deletions
+from lethe.controller.runtime.families import histograms, labelled, single, summaries, values
+from lethe.controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
+from lethe.protocol.journal import Fact, FactType
 
 _TENURES: Final = ("elected", "resigned")
 """What facts of an election say when a tenure begins and ends."""

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, assert_never
 
-from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
-from controller.core.effects import (
+from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from lethe.controller.core.effects import (
     CloseChannel,
     DisconnectBrokers,
     Effect,
@@ -33,12 +33,12 @@ from controller.core.effects import (
     ShowBrokers,
     WriteZnodes,
 )
-from controller.core.events import ProbeOutcome, ProbesAnswered, Result, ZnodesRead, ZnodesWritten
-from controller.runtime.timers import Timers
-from protocol.journal import Fact, FactType
-from protocol.vocabulary import Broker, BrokerId
-from protocol.zookeeper.operations import Operation, Read
-from protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupOutcome, GroupUnknown, MultiPlan
+from lethe.controller.core.events import ProbeOutcome, ProbesAnswered, Result, ZnodesRead, ZnodesWritten
+from lethe.controller.runtime.timers import Timers
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.vocabulary import Broker, BrokerId
+from lethe.protocol.zookeeper.operations import Operation, Read
+from lethe.protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupOutcome, GroupUnknown, MultiPlan
 
 
 class ChannelSet(Protocol):

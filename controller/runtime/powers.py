@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from adapters.clock import Clock
-from controller.core import power
-from controller.core.context import Context, Role
-from controller.core.power import BrokerPower, Standing
-from controller.core.power_view import CAUSES, PowerView
-from controller.runtime.brokers import ChannelProblem
-from protocol.causes import remedy
-from protocol.journal import JsonValue
-from protocol.vocabulary import BrokerId
+from lethe.adapters.clock import Clock
+from lethe.controller.core import power
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.power import BrokerPower, Standing
+from lethe.controller.core.power_view import CAUSES, PowerView
+from lethe.controller.runtime.brokers import ChannelProblem
+from lethe.protocol.causes import remedy
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import BrokerId
 
 Problems = Mapping[BrokerId, ChannelProblem]
 

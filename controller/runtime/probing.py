@@ -11,15 +11,15 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final
 
-from adapters.kafka.client import ClientError
-from controller.core.effects import ProbeBrokers, ProbeTarget
-from controller.core.events import ProbeOutcome
-from controller.runtime.brokers import MAX_PROBLEM_CHARS, Connect
-from protocol.kafka.codec import EncodedBody, encode_control_body
-from protocol.kafka.control import ApiKey
-from protocol.kafka.framing import ProtocolError
-from protocol.kafka.versions import InterBrokerProtocol, control_versions
-from protocol.vocabulary import NO_EPOCH
+from lethe.adapters.kafka.client import ClientError
+from lethe.controller.core.effects import ProbeBrokers, ProbeTarget
+from lethe.controller.core.events import ProbeOutcome
+from lethe.controller.runtime.brokers import MAX_PROBLEM_CHARS, Connect
+from lethe.protocol.kafka.codec import EncodedBody, encode_control_body
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.kafka.versions import InterBrokerProtocol, control_versions
+from lethe.protocol.vocabulary import NO_EPOCH
 
 LIMIT_MS: Final = 3_000
 """For a probe, connecting included."""

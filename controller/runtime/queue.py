@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from controller.core.events import (
+from lethe.controller.core.events import (
     Answer,
     BrokerModified,
     BrokersChanged,

@@ -14,9 +14,9 @@ import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from adapters.logs import FieldValue, fields
-from protocol.counting import counted
-from protocol.journal import Fact, FactType, JsonValue
+from lethe.adapters.logs import FieldValue, fields
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import Fact, FactType, JsonValue
 
 logger = logging.getLogger(__name__)
 

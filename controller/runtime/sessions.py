@@ -18,14 +18,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.logs import fields
-from adapters.registration import RegistrationFailed
-from adapters.zookeeper.interface import OpenSession, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
-from adapters.zookeeper.interface import SessionLost as SessionIsLost
-from controller.core.events import External, SessionEstablished, SessionLost, from_watch
-from controller.runtime.instance import ControllerIdTaken
-from protocol.back_off import BackOff
-from protocol.zookeeper.operations import WatchFired
+from lethe.adapters.logs import fields
+from lethe.adapters.registration import RegistrationFailed
+from lethe.adapters.zookeeper.interface import OpenSession, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.interface import SessionLost as SessionIsLost
+from lethe.controller.core.events import External, SessionEstablished, SessionLost, from_watch
+from lethe.controller.runtime.instance import ControllerIdTaken
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.zookeeper.operations import WatchFired
 
 logger = logging.getLogger(__name__)
 

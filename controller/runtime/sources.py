@@ -10,18 +10,26 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from adapters.clock import Clock
-from adapters.journal import Journal, JournalCounts
-from controller.core.answers import NOT_LISTED, UNPROVEN
-from controller.core.context import Context, Role
-from controller.core.deletion_memory import RetryOf
-from controller.core.gauges import Gauges, gauges
-from controller.core.waiting import oldest
-from controller.runtime.listener import BrokerListener
-from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ChannelView, JournalView, OldestView, QueueView, SessionView, Sources, Tenure
-from controller.runtime.powers import PowerWatch
-from controller.runtime.sessions import SessionKeeper
+from lethe.adapters.clock import Clock
+from lethe.adapters.journal import Journal, JournalCounts
+from lethe.controller.core.answers import NOT_LISTED, UNPROVEN
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.deletion_memory import RetryOf
+from lethe.controller.core.gauges import Gauges, gauges
+from lethe.controller.core.waiting import oldest
+from lethe.controller.runtime.listener import BrokerListener
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.controller.runtime.metrics import (
+    ChannelView,
+    JournalView,
+    OldestView,
+    QueueView,
+    SessionView,
+    Sources,
+    Tenure,
+)
+from lethe.controller.runtime.powers import PowerWatch
+from lethe.controller.runtime.sessions import SessionKeeper
 
 V = TypeVar("V")
 

@@ -21,10 +21,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from controller.core.context import Context
-from controller.core.effects import Effect
-from controller.core.events import Event, ZnodesRead, ZnodesWritten
-from protocol.zookeeper.operations import Data
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect
+from lethe.controller.core.events import Event, ZnodesRead, ZnodesWritten
+from lethe.protocol.zookeeper.operations import Data
 
 Step = Callable[[Context, Event, int], list[Effect]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from adapters.clock import Clock
-from controller.core.effects import Timer
-from controller.core.events import TimerFired
+from lethe.adapters.clock import Clock
+from lethe.controller.core.effects import Timer
+from lethe.controller.core.events import TimerFired
 
 
 class Timers:

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.io.files import Files, Item, escaped, quoted
-from pipeline.io.frames import empty
+from lethe.pipeline.io.files import Files, Item, escaped, quoted
+from lethe.pipeline.io.frames import empty
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 _LINES: Final = StructType([StructField("value", StringType()), StructField("file", StringType())])

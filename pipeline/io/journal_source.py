@@ -25,8 +25,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pipeline.io.files import quoted
-from pipeline.io.following import Follower, Gone, Lines, Mark, Range, ahead, pieces, ranges, read, survey_state
+from lethe.pipeline.io.files import quoted
+from lethe.pipeline.io.following import Follower, Gone, Lines, Mark, Range, ahead, pieces, ranges, read, survey_state
 
 NAME: Final = "lethe-journal"
 SCHEMA: Final = "value binary, file string, position long, lost long"

@@ -28,13 +28,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from pipeline.io.files import Files, FileTrouble, escaped, not_opened, trouble_in
-from pipeline.io.frames import empty
-from pipeline.io.lock import LOCK, hold_in_time, is_left_by_us
-from pipeline.io.moves import Move, Staging, settle_all
-from pipeline.literals import day_values
-from pipeline.tables import TABLES, Table
-from protocol.lake import IDENTITY, cluster_of, encode_identity, is_begun
+from lethe.pipeline.io.files import Files, FileTrouble, escaped, not_opened, trouble_in
+from lethe.pipeline.io.frames import empty
+from lethe.pipeline.io.lock import LOCK, hold_in_time, is_left_by_us
+from lethe.pipeline.io.moves import Move, Staging, settle_all
+from lethe.pipeline.literals import day_values
+from lethe.pipeline.tables import TABLES, Table
+from lethe.protocol.lake import IDENTITY, cluster_of, encode_identity, is_begun
 
 NEXT_IDENTITY: Final = f"_{IDENTITY}"
 """Written first, then renamed: where a crash came between, it says what the lake is."""

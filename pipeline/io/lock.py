@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from pipeline.io.files import Files, FileTrouble
+from lethe.pipeline.io.files import Files, FileTrouble
 
 LOCK: Final = "_lock"
 WAIT_POLL_S: Final = 0.2

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.io.files import Files
+from lethe.pipeline.io.files import Files
 
 WORK: Final = "_work"
 PLAN: Final = "plan.json"

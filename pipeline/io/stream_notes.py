@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from pipeline.io.files import Files
+from lethe.pipeline.io.files import Files
 
 STREAMS: Final = "_streams"
 _BEGUN: Final = "begun"

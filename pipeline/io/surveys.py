@@ -13,10 +13,10 @@ from typing import Final
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.io.files import Files, FileTrouble, Item
-from pipeline.io.journal import NothingToRead, read_lines
-from protocol.journal import JsonValue
-from protocol.survey_records import MANIFEST, ROW_FILES, VERSION, File, row_problems
+from lethe.pipeline.io.files import Files, FileTrouble, Item
+from lethe.pipeline.io.journal import NothingToRead, read_lines
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.survey_records import MANIFEST, ROW_FILES, VERSION, File, row_problems
 
 
 @dataclass(frozen=True, slots=True)

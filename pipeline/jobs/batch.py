@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.io.journal import journal_files
-from pipeline.io.lake import Lake
-from pipeline.io.surveys import must_be_of_surveys
-from pipeline.jobs.refresh import refresh
-from pipeline.jobs.refresh_audit import refresh_audit, unaudited
-from pipeline.jobs.refresh_gold import keep_rules
-from pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
-from pipeline.jobs.rules import Wishes
-from pipeline.jobs.take_in import take_in_journal
-from pipeline.jobs.take_in_surveys import take_in_surveys
+from lethe.pipeline.io.journal import journal_files
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.io.surveys import must_be_of_surveys
+from lethe.pipeline.jobs.refresh import refresh
+from lethe.pipeline.jobs.refresh_audit import refresh_audit, unaudited
+from lethe.pipeline.jobs.refresh_gold import keep_rules
+from lethe.pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
+from lethe.pipeline.jobs.rules import Wishes
+from lethe.pipeline.jobs.take_in import take_in_journal
+from lethe.pipeline.jobs.take_in_surveys import take_in_surveys
 
 
 def run(

@@ -21,19 +21,19 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.io.following import survey_state
-from pipeline.io.lake import Lake, LakeUnusable, StagedRows
-from pipeline.io.stream_notes import StreamNotes
-from pipeline.jobs.refresh import refresh
-from pipeline.jobs.refresh_gold import keep_rules, refresh_stuck
-from pipeline.jobs.report import DayRange, Only
-from pipeline.jobs.rules import Rules, Wishes
-from pipeline.jobs.take_in import add_new
-from pipeline.jobs.take_in_surveys import take_in_surveys
-from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
-from pipeline.transforms import bronze_events
-from pipeline.transforms.contract import FIRST_MS
-from pipeline.transforms.journal_lines import are_of_tenures
+from lethe.pipeline.io.following import survey_state
+from lethe.pipeline.io.lake import Lake, LakeUnusable, StagedRows
+from lethe.pipeline.io.stream_notes import StreamNotes
+from lethe.pipeline.jobs.refresh import refresh
+from lethe.pipeline.jobs.refresh_gold import keep_rules, refresh_stuck
+from lethe.pipeline.jobs.report import DayRange, Only
+from lethe.pipeline.jobs.rules import Rules, Wishes
+from lethe.pipeline.jobs.take_in import add_new
+from lethe.pipeline.jobs.take_in_surveys import take_in_surveys
+from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
+from lethe.pipeline.transforms import bronze_events
+from lethe.pipeline.transforms.contract import FIRST_MS
+from lethe.pipeline.transforms.journal_lines import are_of_tenures
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MS = datetime.timedelta(milliseconds=1)

@@ -22,21 +22,21 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import tables
-from pipeline.io.lake import Lake, StagedRows
-from pipeline.jobs.refresh_gold import refresh_gold
-from pipeline.jobs.report import Only, Stage
-from pipeline.jobs.rules import Rules
-from pipeline.tables import Table
-from pipeline.transforms.affected import STEM, lines_about, rows_of, rows_of_others, stems_of, touched
-from pipeline.transforms.directories import directories
-from pipeline.transforms.leftover_by_broker import leftover_by_broker
-from pipeline.transforms.leftovers import leftovers
-from pipeline.transforms.replicas import replica_deletions
-from pipeline.transforms.span_heads import span_heads
-from pipeline.transforms.spans import deletion_spans
-from pipeline.transforms.waits import otherwise_waited
-from protocol.journal import FactType
+from lethe.pipeline import tables
+from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.jobs.refresh_gold import refresh_gold
+from lethe.pipeline.jobs.report import Only, Stage
+from lethe.pipeline.jobs.rules import Rules
+from lethe.pipeline.tables import Table
+from lethe.pipeline.transforms.affected import STEM, lines_about, rows_of, rows_of_others, stems_of, touched
+from lethe.pipeline.transforms.directories import directories
+from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
+from lethe.pipeline.transforms.leftovers import leftovers
+from lethe.pipeline.transforms.replicas import replica_deletions
+from lethe.pipeline.transforms.span_heads import span_heads
+from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.pipeline.transforms.waits import otherwise_waited
+from lethe.protocol.journal import FactType
 
 
 class Refreshed(NamedTuple):

@@ -23,14 +23,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import tables
-from pipeline.io.lake import DAY, Lake
-from pipeline.literals import day_value, day_values
-from pipeline.outcomes import OPEN
-from pipeline.quality.deletions import lack_acks
-from pipeline.quality.evidence import Evidence, is_lasting, is_unasked, skew
-from pipeline.quality.rules import RULES, Verdict, audit, gathered, verdict
-from pipeline.tables import Table
+from lethe.pipeline import tables
+from lethe.pipeline.io.lake import DAY, Lake
+from lethe.pipeline.literals import day_value, day_values
+from lethe.pipeline.outcomes import OPEN
+from lethe.pipeline.quality.deletions import lack_acks
+from lethe.pipeline.quality.evidence import Evidence, is_lasting, is_unasked, skew
+from lethe.pipeline.quality.rules import RULES, Verdict, audit, gathered, verdict
+from lethe.pipeline.tables import Table
 
 _DAY: Final = datetime.timedelta(days=1)
 _OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)

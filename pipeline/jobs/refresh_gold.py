@@ -5,16 +5,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection
 
-from pipeline import tables
-from pipeline.io.lake import Lake
-from pipeline.jobs.report import Only, Stage
-from pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
-from pipeline.transforms.candidates import stale_topic_candidates
-from pipeline.transforms.reclaim import daily_reclaim
-from pipeline.transforms.slo import deletion_slo
-from pipeline.transforms.slow_brokers import slow_brokers
-from pipeline.transforms.stuck import Surveyed, stuck_now
-from pipeline.transforms.tenures import controller_tenures
+from lethe.pipeline import tables
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.report import Only, Stage
+from lethe.pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
+from lethe.pipeline.transforms.candidates import stale_topic_candidates
+from lethe.pipeline.transforms.reclaim import daily_reclaim
+from lethe.pipeline.transforms.slo import deletion_slo
+from lethe.pipeline.transforms.slow_brokers import slow_brokers
+from lethe.pipeline.transforms.stuck import Surveyed, stuck_now
+from lethe.pipeline.transforms.tenures import controller_tenures
 
 
 def refresh_gold(

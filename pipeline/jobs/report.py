@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from pipeline.jobs.rules import Rules
+    from lethe.pipeline.jobs.rules import Rules
 
 Stage = Callable[[str], None]
 """Told the name of each stage as it begins."""

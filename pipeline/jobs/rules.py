@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from pipeline.io.files import Item
-from pipeline.io.lake import LakeUnusable
-from pipeline.transforms.candidates import StaleRule
-from pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
-from protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of, made_by, newest_number, rules_of
+from lethe.pipeline.io.files import Item
+from lethe.pipeline.io.lake import LakeUnusable
+from lethe.pipeline.transforms.candidates import StaleRule
+from lethe.pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
+from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of, made_by, newest_number, rules_of
 
 
 class Place(Protocol):

@@ -24,15 +24,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.io import journal_source
-from pipeline.io.files import Files, FileTrouble
-from pipeline.io.following import Follower, behind
-from pipeline.io.journal import NothingToRead
-from pipeline.io.lake import Lake, LakeUnusable
-from pipeline.io.lock import Locked, hold
-from pipeline.jobs.micro_batch import Done, MicroBatches
-from pipeline.jobs.rules import Place, Wishes
-from protocol.lake import IDENTITY
+from lethe.pipeline.io import journal_source
+from lethe.pipeline.io.files import Files, FileTrouble
+from lethe.pipeline.io.following import Follower, behind
+from lethe.pipeline.io.journal import NothingToRead
+from lethe.pipeline.io.lake import Lake, LakeUnusable
+from lethe.pipeline.io.lock import Locked, hold
+from lethe.pipeline.jobs.micro_batch import Done, MicroBatches
+from lethe.pipeline.jobs.rules import Place, Wishes
+from lethe.protocol.lake import IDENTITY
 
 T = TypeVar("T")
 POLL_S: Final = 1

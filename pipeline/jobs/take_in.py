@@ -18,14 +18,14 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.io.files import quoted
-from pipeline.io.frames import frame_of
-from pipeline.io.journal import COMPRESSED, damage, read_lines
-from pipeline.io.lake import Lake, StagedRows
-from pipeline.jobs.report import DayRange, Taken
-from pipeline.literals import day_value
-from pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
-from pipeline.transforms import bronze_events
+from lethe.pipeline.io.files import quoted
+from lethe.pipeline.io.frames import frame_of
+from lethe.pipeline.io.journal import COMPRESSED, damage, read_lines
+from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.jobs.report import DayRange, Taken
+from lethe.pipeline.literals import day_value
+from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
+from lethe.pipeline.transforms import bronze_events
 
 KEY = ("source", "id")
 _SOURCE_FILE: Final = StructType([StructField("_source_file", StringType())])

@@ -24,22 +24,22 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from pipeline import tables
-from pipeline.io.files import Files, FileTrouble, quoted
-from pipeline.io.frames import frame_of
-from pipeline.io.journal import read_lines
-from pipeline.io.lake import Lake, StagedRows
-from pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
-from pipeline.jobs.report import DayRange, Refused, Taken
-from pipeline.jobs.take_in import keep_aside
-from pipeline.schemas import TEXT
-from pipeline.tables import Table
-from pipeline.transforms import bronze_surveys
-from pipeline.transforms.bronze_events import KEPT
-from pipeline.transforms.contract import to_schema
-from protocol.counting import counted
-from protocol.journal import JsonValue, time_from_text
-from protocol.survey_records import DIRECTORIES, FILES, METADATA, ROW_FILES, ZNODES, File
+from lethe.pipeline import tables
+from lethe.pipeline.io.files import Files, FileTrouble, quoted
+from lethe.pipeline.io.frames import frame_of
+from lethe.pipeline.io.journal import read_lines
+from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
+from lethe.pipeline.jobs.report import DayRange, Refused, Taken
+from lethe.pipeline.jobs.take_in import keep_aside
+from lethe.pipeline.schemas import TEXT
+from lethe.pipeline.tables import Table
+from lethe.pipeline.transforms import bronze_surveys
+from lethe.pipeline.transforms.bronze_events import KEPT
+from lethe.pipeline.transforms.contract import to_schema
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue, time_from_text
+from lethe.protocol.survey_records import DIRECTORIES, FILES, METADATA, ROW_FILES, ZNODES, File
 
 TABLES: Final[Mapping[str, Table]] = {
     ZNODES.name: tables.ZNODE_SNAPSHOT,

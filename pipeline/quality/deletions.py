@@ -23,12 +23,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.literals import day_value
-from pipeline.outcomes import DONE, OPEN, VANISHED
-from pipeline.quality.evidence import Digest, Evidence, gaps, line_name, rare_facts, skew, unasked
-from pipeline.quality.ranges import are_sane, numbers_in
-from pipeline.transforms.counting import plural_of
-from protocol.journal import FactType
+from lethe.pipeline.literals import day_value
+from lethe.pipeline.outcomes import DONE, OPEN, VANISHED
+from lethe.pipeline.quality.evidence import Digest, Evidence, gaps, line_name, rare_facts, skew, unasked
+from lethe.pipeline.quality.ranges import are_sane, numbers_in
+from lethe.pipeline.transforms.counting import plural_of
+from lethe.protocol.journal import FactType
 
 _ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", StringType())])
 _STEPS: Final = ("started_at", "tombstoned_at", "acknowledged_at", "znodes_gone_at", "done_at", "let_go_at", "last_at")

@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from protocol.clocks import CLOCK_SKEW_MS
-from protocol.journal import FactType
+from lethe.protocol.clocks import CLOCK_SKEW_MS
+from lethe.protocol.journal import FactType
 
 FOUND: Final = ("subject", "time", "detail", "event_ids")
 RARE: Final = (

@@ -21,8 +21,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from protocol.journal_forms import Form, Key, Kind
-from protocol.journal_schema import SCHEMAS
+from lethe.protocol.journal_forms import Form, Key, Kind
+from lethe.protocol.journal_schema import SCHEMAS
 
 _COUNTS: Final = r"OBJECT<((\w+|`[^`]*`): BIGINT(, )?)*>"
 _WHOLE: Final = r"(BIGINT|DECIMAL\(\d+,0\))"

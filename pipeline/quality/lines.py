@@ -17,9 +17,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.quality.evidence import Digest, Evidence, gaps, is_next_day, number, run, tells_of
-from pipeline.quality.forms import fits
-from protocol.journal import FactType
+from lethe.pipeline.quality.evidence import Digest, Evidence, gaps, is_next_day, number, run, tells_of
+from lethe.pipeline.quality.forms import fits
+from lethe.protocol.journal import FactType
 
 _STRETCH: Final = 65_536
 

@@ -20,11 +20,11 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.quality import deletions, lines, surveys, tenures, transitions
-from pipeline.quality.evidence import CLOCK_SKEW_S, Digest, Evidence, line_name, rare_lines
-from pipeline.quality.ranges import MOST_PARTITIONS
-from pipeline.schemas import VIOLATIONS
-from pipeline.transforms.contract import union_of
+from lethe.pipeline.quality import deletions, lines, surveys, tenures, transitions
+from lethe.pipeline.quality.evidence import CLOCK_SKEW_S, Digest, Evidence, line_name, rare_lines
+from lethe.pipeline.quality.ranges import MOST_PARTITIONS
+from lethe.pipeline.schemas import VIOLATIONS
+from lethe.pipeline.transforms.contract import union_of
 
 
 class Severity(enum.StrEnum):

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pipeline.quality.evidence import Digest, Evidence, facts, line_name, rare_facts, skew
-from protocol.journal import FactType
+from lethe.pipeline.quality.evidence import Digest, Evidence, facts, line_name, rare_facts, skew
+from lethe.protocol.journal import FactType
 
 LONGEST_MS: Final = 86_400_000
 """Of a write a line that says more is not believed."""

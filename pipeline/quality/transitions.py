@@ -27,10 +27,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
-from pipeline.quality.evidence import Digest, Evidence, facts, gaps, is_next_day, run, tells_of, topic, unasked
-from pipeline.quality.ranges import are_sane, numbers_in
-from protocol.journal import FactType
+from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
+from lethe.pipeline.quality.evidence import Digest, Evidence, facts, gaps, is_next_day, run, tells_of, topic, unasked
+from lethe.pipeline.quality.ranges import are_sane, numbers_in
+from lethe.protocol.journal import FactType
 
 _TEXT: Final = StringType()
 _DATA: Final = StructType(

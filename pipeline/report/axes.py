@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pipeline.report.words import MS_PER_DAY, clock, number, round_size, step_words
+from lethe.pipeline.report.words import MS_PER_DAY, clock, number, round_size, step_words
 
 _S: Final = 1000
 _MIN: Final = 60 * _S

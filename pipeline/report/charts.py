@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pipeline.report import svg
-from pipeline.report.axes import Scale, clock_scale, count_scale, log_scale, size_scale
-from pipeline.report.markup import Markup, el, join
-from pipeline.report.read_spans import BINS_PER_DECADE
-from pipeline.report.values import Freed, Latency, Progress
-from pipeline.report.words import clock, count, duration, size, step_words
+from lethe.pipeline.report import svg
+from lethe.pipeline.report.axes import Scale, clock_scale, count_scale, log_scale, size_scale
+from lethe.pipeline.report.markup import Markup, el, join
+from lethe.pipeline.report.read_spans import BINS_PER_DECADE
+from lethe.pipeline.report.values import Freed, Latency, Progress
+from lethe.pipeline.report.words import clock, count, duration, size, step_words
 
 REACHED: Final = (
     ("marked_at", "Marked", "l-marked"),

@@ -42,10 +42,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.io.moves import PLAN, WORK
-from pipeline.report.values import Rows
-from pipeline.tables import TABLES, Table
-from protocol.lake import IDENTITY, cluster_of
+from lethe.pipeline.io.moves import PLAN, WORK
+from lethe.pipeline.report.values import Rows
+from lethe.pipeline.tables import TABLES, Table
+from lethe.protocol.lake import IDENTITY, cluster_of
 
 BATCH_ROWS: Final = 65_536
 PATIENCE_S: Final = 5.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from pipeline.report.markup import Child, Markup, el, join
-from pipeline.report.words import NONE, count, number
+from lethe.pipeline.report.markup import Child, Markup, el, join
+from lethe.pipeline.report.words import NONE, count, number
 
 CARDS: Final = "cards"
 """The class of tables whose rows become cards where there is little room."""

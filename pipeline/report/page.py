@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
-from pipeline.report import sections_cluster, sections_deletions, sections_findings
-from pipeline.report.markup import Child, Markup, el, join, raw
-from pipeline.report.parts import Section
-from pipeline.report.values import Report
-from pipeline.report.verdict import Figure, Level, asked, figures, is_empty, verdict
-from pipeline.report.words import NONE, cut, day, instant
+from lethe.pipeline.report import sections_cluster, sections_deletions, sections_findings
+from lethe.pipeline.report.markup import Child, Markup, el, join, raw
+from lethe.pipeline.report.parts import Section
+from lethe.pipeline.report.values import Report
+from lethe.pipeline.report.verdict import Figure, Level, asked, figures, is_empty, verdict
+from lethe.pipeline.report.words import NONE, cut, day, instant
 
 TITLE: Final = "Topic deletions"
 _ICONS: Final = {
@@ -168,7 +168,7 @@ def _footer(report: Report) -> Markup:
 
 
 def _resource(name: str) -> str:
-    return files("pipeline.report").joinpath(name).read_text(encoding="utf-8")
+    return files("lethe.pipeline.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

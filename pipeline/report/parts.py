@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from pipeline.report.html_table import Cell
-from pipeline.report.markup import Child, Markup, el, join
-from pipeline.report.words import MS_PER_DAY, count, cut, duration, instant, number, size
+from lethe.pipeline.report.html_table import Cell
+from lethe.pipeline.report.markup import Child, Markup, el, join
+from lethe.pipeline.report.words import MS_PER_DAY, count, cut, duration, instant, number, size
 
 TOPIC_FITS: Final = 12
 """Characters of a topic's name that are never cut for want of room."""

@@ -9,13 +9,13 @@ from typing import Any, Final, TypeVar
 
 import pyarrow.dataset as ds
 
-from pipeline import tables
-from pipeline.report.columns import Days, LakeChanged, LakeReader, Order
-from pipeline.report.read_disks import disks, read_log_dirs
-from pipeline.report.read_earlier import read_earlier
-from pipeline.report.read_spans import read_deletions
-from pipeline.report.read_surveys import both, read_surveys, rows_of
-from pipeline.report.values import (
+from lethe.pipeline import tables
+from lethe.pipeline.report.columns import Days, LakeChanged, LakeReader, Order
+from lethe.pipeline.report.read_disks import disks, read_log_dirs
+from lethe.pipeline.report.read_earlier import read_earlier
+from lethe.pipeline.report.read_spans import read_deletions
+from lethe.pipeline.report.read_surveys import both, read_surveys, rows_of
+from lethe.pipeline.report.values import (
     BadLine,
     Candidate,
     Deletions,
@@ -31,7 +31,7 @@ from pipeline.report.values import (
     Tenure,
     Violation,
 )
-from protocol.findings import Standing
+from lethe.protocol.findings import Standing
 
 ROWS: Final = 200
 """Of a list, at most."""

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pyarrow.dataset as ds
 
-from pipeline import tables
-from pipeline.report.columns import LakeReader, column_names, to_rows
-from pipeline.report.read_surveys import rows_of
-from pipeline.report.values import Disks, LogDir, SurveyRow
+from lethe.pipeline import tables
+from lethe.pipeline.report.columns import LakeReader, column_names, to_rows
+from lethe.pipeline.report.read_surveys import rows_of
+from lethe.pipeline.report.values import Disks, LogDir, SurveyRow
 
 LOCAL = "local"
 """The `source` of what a survey read itself."""

@@ -19,13 +19,13 @@ from typing import Final
 
 import pyarrow.dataset as ds
 
-from pipeline import tables
-from pipeline.report.columns import LakeReader, column_names, to_rows
-from pipeline.report.read_disks import LOCAL, LogDirRow
-from pipeline.report.read_surveys import rows_of
-from pipeline.report.values import Earlier, Finding, LogDir, Rows, SurveyRow
-from protocol.findings import Reason
-from protocol.zookeeper import paths
+from lethe.pipeline import tables
+from lethe.pipeline.report.columns import LakeReader, column_names, to_rows
+from lethe.pipeline.report.read_disks import LOCAL, LogDirRow
+from lethe.pipeline.report.read_surveys import rows_of
+from lethe.pipeline.report.values import Earlier, Finding, LogDir, Rows, SurveyRow
+from lethe.protocol.findings import Reason
+from lethe.protocol.zookeeper import paths
 
 _SHOWN: Final = 200
 _CARRIED: Final = (

@@ -15,10 +15,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.outcomes import DONE, ENDED_AT, LET_GO, VANISHED
-from pipeline.report.columns import LakeReader, Order, column_names, first, milliseconds, to_rows
-from pipeline.report.values import Deletions, Freed, Interval, Latency, Progress, Span
-from pipeline.tables import DELETION_SPANS
+from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, VANISHED
+from lethe.pipeline.report.columns import LakeReader, Order, column_names, first, milliseconds, to_rows
+from lethe.pipeline.report.values import Deletions, Freed, Interval, Latency, Progress, Span
+from lethe.pipeline.tables import DELETION_SPANS
 
 SHOWN: Final = 200
 """Deletions at most."""

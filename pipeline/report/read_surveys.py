@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from pipeline import tables
-from pipeline.report.columns import LakeReader, Order
-from pipeline.report.values import Rows, SurveyRow
-from protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.pipeline import tables
+from lethe.pipeline.report.columns import LakeReader, Order
+from lethe.pipeline.report.values import Rows, SurveyRow
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 
 ROUND_MS: Final = 36 * 3_600_000
 """Surveys of different hosts that lie as near together belong to one round: a day, and some time to be late."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
-from pipeline.report.values import Finding
-from protocol.findings import Reason
-from protocol.remedies import CLEAR_CACHE, CLEAR_OLD_INCARNATION, REMAKE_DIRECTORY
-from protocol.shell_words import operand, option
+from lethe.pipeline.report.values import Finding
+from lethe.protocol.findings import Reason
+from lethe.protocol.remedies import CLEAR_CACHE, CLEAR_OLD_INCARNATION, REMAKE_DIRECTORY
+from lethe.protocol.shell_words import operand, option
 
 
 class Remedy(NamedTuple):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.report import svg
-from pipeline.report.axes import Scale, clock_scale
-from pipeline.report.charts import share
-from pipeline.report.html_table import Cell, Column, Shown, left_out, table
-from pipeline.report.markup import Markup, el, join
-from pipeline.report.parts import Section, amount, calm, code, labelled, more, stack, took, when
-from pipeline.report.values import BadLine, Report, SlowBroker, Tenure, Violation
-from pipeline.report.verdict import audited, is_audited
-from pipeline.report.words import count, cut, day, duration, number
-from protocol.counting import plural
+from lethe.pipeline.report import svg
+from lethe.pipeline.report.axes import Scale, clock_scale
+from lethe.pipeline.report.charts import share
+from lethe.pipeline.report.html_table import Cell, Column, Shown, left_out, table
+from lethe.pipeline.report.markup import Markup, el, join
+from lethe.pipeline.report.parts import Section, amount, calm, code, labelled, more, stack, took, when
+from lethe.pipeline.report.values import BadLine, Report, SlowBroker, Tenure, Violation
+from lethe.pipeline.report.verdict import audited, is_audited
+from lethe.pipeline.report.words import count, cut, day, duration, number
+from lethe.protocol.counting import plural
 
 SLOW: Final = 2.0
 """Times the median of all brokers: from there on a broker is called slow."""

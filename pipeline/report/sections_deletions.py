@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
-from pipeline.report import charts, timeline
-from pipeline.report.axes import Scale, time_step
-from pipeline.report.html_table import Cell, Column, Shown, left_out, table
-from pipeline.report.markup import Markup, el, join
-from pipeline.report.parts import (
+from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
+from lethe.pipeline.report import charts, timeline
+from lethe.pipeline.report.axes import Scale, time_step
+from lethe.pipeline.report.html_table import Cell, Column, Shown, left_out, table
+from lethe.pipeline.report.markup import Markup, el, join
+from lethe.pipeline.report.parts import (
     Section,
     after,
     amount,
@@ -27,9 +27,9 @@ from pipeline.report.parts import (
     topic_cell,
     when,
 )
-from pipeline.report.values import Deletions, Freed, Interval, Latency, Reclaim, Report, Rows, Span
-from pipeline.report.verdict import is_surveyed_since, latency, reclaimed_bytes
-from pipeline.report.words import MS_PER_DAY, clock, count, day, duration, instant, number, size, step_words
+from lethe.pipeline.report.values import Deletions, Freed, Interval, Latency, Reclaim, Report, Rows, Span
+from lethe.pipeline.report.verdict import is_surveyed_since, latency, reclaimed_bytes
+from lethe.pipeline.report.words import MS_PER_DAY, clock, count, day, duration, instant, number, size, step_words
 
 MEASURES: Final = (
     ("deleted", "From the mark to deleted", "h-deleted", "every replica acknowledged, the topic's znodes gone"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pipeline.report.charts import share
-from pipeline.report.html_table import CARDS, Cell, Column, Shown, left_out, table
-from pipeline.report.markup import Markup, el, join
-from pipeline.report.parts import (
+from lethe.pipeline.report.charts import share
+from lethe.pipeline.report.html_table import CARDS, Cell, Column, Shown, left_out, table
+from lethe.pipeline.report.markup import Markup, el, join
+from lethe.pipeline.report.parts import (
     Section,
     amount,
     bytes_cell,
@@ -22,12 +22,12 @@ from pipeline.report.parts import (
     topic_cell,
     when,
 )
-from pipeline.report.remedies import remedy
-from pipeline.report.values import Candidate, Disks, Finding, FindingCount, Report, Rows, Stuck, SurveyRow
-from pipeline.report.verdict import asked, disks_read, findings_by_standing, read_everything, saw_everything
-from pipeline.report.words import NONE, count, cut, minute, number, size
-from protocol.findings import Reason, Standing
-from protocol.shell_words import option
+from lethe.pipeline.report.remedies import remedy
+from lethe.pipeline.report.values import Candidate, Disks, Finding, FindingCount, Report, Rows, Stuck, SurveyRow
+from lethe.pipeline.report.verdict import asked, disks_read, findings_by_standing, read_everything, saw_everything
+from lethe.pipeline.report.words import NONE, count, cut, minute, number, size
+from lethe.protocol.findings import Reason, Standing
+from lethe.protocol.shell_words import option
 
 _STANDINGS: Final = {each.code: each for each in Standing}
 _REASONS: Final = {each.code: each for each in Reason}

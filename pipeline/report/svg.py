@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pipeline.report.axes import Scale
-from pipeline.report.markup import Child, Markup, el, join
+from lethe.pipeline.report.axes import Scale
+from lethe.pipeline.report.markup import Child, Markup, el, join
 
 LABELS_PX: Final = 18
 """Height of the labels under a chart."""

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pipeline.outcomes import ENDED_AT, LET_GO, VANISHED
-from pipeline.report import svg
-from pipeline.report.axes import Scale, clock_scale, elapsed_scale, log_scale
-from pipeline.report.markup import Markup, el, join
-from pipeline.report.values import Interval, Span, Tenure
-from pipeline.report.words import duration, instant
+from lethe.pipeline.outcomes import ENDED_AT, LET_GO, VANISHED
+from lethe.pipeline.report import svg
+from lethe.pipeline.report.axes import Scale, clock_scale, elapsed_scale, log_scale
+from lethe.pipeline.report.markup import Markup, el, join
+from lethe.pipeline.report.values import Interval, Span, Tenure
+from lethe.pipeline.report.words import duration, instant
 
 ROW_PX: Final = 20
 _BAR: Final = (3.0, 9.0)

@@ -6,12 +6,12 @@ import enum
 from collections import Counter
 from typing import Final, NamedTuple
 
-from pipeline.outcomes import LET_GO, VANISHED
-from pipeline.report.values import Disks, Latency, Report
-from pipeline.report.words import NONE, count, duration, number, size
-from protocol.clocks import CLOCKS_DIFFER_MS
-from protocol.counting import plural
-from protocol.findings import Standing
+from lethe.pipeline.outcomes import LET_GO, VANISHED
+from lethe.pipeline.report.values import Disks, Latency, Report
+from lethe.pipeline.report.words import NONE, count, duration, number, size
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.protocol.counting import plural
+from lethe.protocol.findings import Standing
 
 FINDINGS: Final = {
     Standing.LEFT_OVER: ("left over", "left over"),

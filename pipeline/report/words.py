@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Final
 
-from protocol.counting import plural
+from lethe.protocol.counting import plural
 
 NONE: Final = "–"
 _BYTES: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from broker.core.naming import NEVER_CUT
-from protocol.clocks import CLOCK_SKEW_MS
+from lethe.broker.core.naming import NEVER_CUT
+from lethe.protocol.clocks import CLOCK_SKEW_MS
 
 
 def with_span_of_replicas(lines: DataFrame, heads: DataFrame) -> DataFrame:

@@ -19,7 +19,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from protocol.journal import SPEC_VERSION, TYPE_PREFIX, FactType, Flaw
+from lethe.protocol.journal import SPEC_VERSION, TYPE_PREFIX, FactType, Flaw
 
 SHOWN: Final = 80
 KEPT: Final = 10_000

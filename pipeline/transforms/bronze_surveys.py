@@ -15,10 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from pipeline.transforms.bronze_events import KEPT
-from pipeline.transforms.contract import to_schema
-from pipeline.transforms.journal_lines import MOST_BYTES
-from protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, File, Kind
+from lethe.pipeline.transforms.bronze_events import KEPT
+from lethe.pipeline.transforms.contract import to_schema
+from lethe.pipeline.transforms.journal_lines import MOST_BYTES
+from lethe.protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, File, Kind
 
 _SIZES: Final = ("size_bytes", "segment_bytes", "files")
 """They are added up: one that no directory has must not be what sums overflow by, or are made smaller by."""

@@ -37,16 +37,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from broker.core.naming import NEVER_CUT
-from pipeline import schemas
-from pipeline.literals import day_value
-from pipeline.transforms.contract import to_schema
-from pipeline.transforms.directories import LOCAL
-from pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
-from protocol.counting import counted
-from protocol.findings import Reason
-from protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
-from protocol.vocabulary import INTERNAL_TOPICS
+from lethe.broker.core.naming import NEVER_CUT
+from lethe.pipeline import schemas
+from lethe.pipeline.literals import day_value
+from lethe.pipeline.transforms.contract import to_schema
+from lethe.pipeline.transforms.directories import LOCAL
+from lethe.pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
+from lethe.protocol.counting import counted
+from lethe.protocol.findings import Reason
+from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
+from lethe.protocol.vocabulary import INTERNAL_TOPICS
 
 MIN_UNWRITTEN_DAYS: Final = 1
 MAX_UNWRITTEN_DAYS: Final = 36_500

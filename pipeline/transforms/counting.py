@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from protocol.counting import plural
+from lethe.protocol.counting import plural
 
 
 def plural_of(number: Column, one: str, many: str | None = None) -> Column:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import schemas
-from pipeline.transforms.contract import to_schema
+from lethe.pipeline import schemas
+from lethe.pipeline.transforms.contract import to_schema
 
 LOCAL = "local"
 """`source` of what was read from a file system."""

@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from controller.core.deletion_memory import DELETING
-from pipeline.outcomes import REFUSED_AS
+from lethe.controller.core.deletion_memory import DELETING
+from lethe.pipeline.outcomes import REFUSED_AS
 
 MAX_PIECE: Final = 100_000
 """A range of more partitions than this is no range of a topic's partitions: it is left to the audit."""

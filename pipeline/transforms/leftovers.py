@@ -20,11 +20,11 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from broker.core.naming import NEVER_CUT
-from pipeline import schemas
-from pipeline.transforms.contract import to_schema, union_of
-from pipeline.transforms.directories import LOG_DIR
-from pipeline.transforms.survey_topics import (
+from lethe.broker.core.naming import NEVER_CUT
+from lethe.pipeline import schemas
+from lethe.pipeline.transforms.contract import to_schema, union_of
+from lethe.pipeline.transforms.directories import LOG_DIR
+from lethe.pipeline.transforms.survey_topics import (
     PARTITION,
     REPLICA,
     TOPIC,
@@ -40,8 +40,8 @@ from pipeline.transforms.survey_topics import (
     topics_in_service,
     topics_not_in_service,
 )
-from protocol.findings import Place, Reason
-from protocol.zookeeper import paths
+from lethe.protocol.findings import Place, Reason
+from lethe.protocol.zookeeper import paths
 
 
 def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import schemas
-from pipeline.transforms.contract import to_schema
-from pipeline.transforms.journal_lines import freed_lines
+from lethe.pipeline import schemas
+from lethe.pipeline.transforms.contract import to_schema
+from lethe.pipeline.transforms.journal_lines import freed_lines
 
 
 def daily_reclaim(events: DataFrame) -> DataFrame:

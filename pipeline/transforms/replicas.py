@@ -16,10 +16,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import schemas
-from pipeline.transforms.attribution import with_span_of_replicas
-from pipeline.transforms.contract import ms_between, to_schema
-from pipeline.transforms.journal_lines import (
+from lethe.pipeline import schemas
+from lethe.pipeline.transforms.attribution import with_span_of_replicas
+from lethe.pipeline.transforms.contract import ms_between, to_schema
+from lethe.pipeline.transforms.journal_lines import (
     ACKED,
     ASKED,
     INELIGIBLE,

@@ -7,9 +7,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import schemas
-from pipeline.outcomes import DONE, LET_GO, OPEN, VANISHED
-from pipeline.transforms.contract import to_schema
+from lethe.pipeline import schemas
+from lethe.pipeline.outcomes import DONE, LET_GO, OPEN, VANISHED
+from lethe.pipeline.transforms.contract import to_schema
 
 ALL: Final = "all"
 UNKNOWN: Final = "unknown"

@@ -35,9 +35,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
-from pipeline.transforms.attribution import later
-from pipeline.transforms.journal_lines import phase_lines
+from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
+from lethe.pipeline.transforms.attribution import later
+from lethe.pipeline.transforms.journal_lines import phase_lines
 
 KEY: Final = ("topic", "id_key", "span")
 _HELD: Final = "held"

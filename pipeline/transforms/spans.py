@@ -15,13 +15,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import schemas
-from pipeline.outcomes import DONE, OPEN
-from pipeline.transforms.attribution import with_span_of_freed
-from pipeline.transforms.contract import ms_between, to_schema
-from pipeline.transforms.journal_lines import freed_lines
-from pipeline.transforms.span_heads import KEY
-from pipeline.transforms.waits import waited_ms, waits
+from lethe.pipeline import schemas
+from lethe.pipeline.outcomes import DONE, OPEN
+from lethe.pipeline.transforms.attribution import with_span_of_freed
+from lethe.pipeline.transforms.contract import ms_between, to_schema
+from lethe.pipeline.transforms.journal_lines import freed_lines
+from lethe.pipeline.transforms.span_heads import KEY
+from lethe.pipeline.transforms.waits import waited_ms, waits
 
 WAITS: Final = schemas.DELETION_SPANS["waited_for"].dataType
 _FREED: Final = {"freed_directories": "directories", "freed_bytes": "size_bytes", "freed_files": "files"}

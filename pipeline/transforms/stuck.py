@@ -28,15 +28,15 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import schemas
-from pipeline.outcomes import OPEN
-from pipeline.transforms.contract import to_schema
-from pipeline.transforms.stuck_causes import TYPE, cause, filled, no_causes, only_if
-from pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
-from protocol.causes import HELD_BY, CauseKind
-from protocol.clocks import CLOCKS_DIFFER_MS
-from protocol.findings import Reason
-from protocol.zookeeper import paths
+from lethe.pipeline import schemas
+from lethe.pipeline.outcomes import OPEN
+from lethe.pipeline.transforms.contract import to_schema
+from lethe.pipeline.transforms.stuck_causes import TYPE, cause, filled, no_causes, only_if
+from lethe.pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
+from lethe.protocol.causes import HELD_BY, CauseKind
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.protocol.findings import Reason
+from lethe.protocol.zookeeper import paths
 
 DEFAULT_THRESHOLD_MS: Final = 300_000
 _INSTANTS: Final = (

@@ -11,8 +11,8 @@ import re
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from protocol.causes import ITS_PARTITIONS, CauseKind
-from protocol.shell_words import PLAIN, for_shell
+from lethe.protocol.causes import ITS_PARTITIONS, CauseKind
+from lethe.protocol.shell_words import PLAIN, for_shell
 
 _WORDS = ("operand", "option")
 TYPE = "struct<rank:int,broker:int,sentence:string,remedy:string>"

@@ -14,9 +14,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline import schemas
-from pipeline.transforms.contract import ms_before, ms_between, to_schema
-from pipeline.transforms.journal_lines import PAUSED, RESUMED, tenure_lines
+from lethe.pipeline import schemas
+from lethe.pipeline.transforms.contract import ms_before, ms_between, to_schema
+from lethe.pipeline.transforms.journal_lines import PAUSED, RESUMED, tenure_lines
 
 
 def controller_tenures(events: DataFrame) -> DataFrame:

@@ -17,9 +17,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.transforms.contract import ms_between
-from pipeline.transforms.journal_lines import broker_lines
-from protocol.causes import CauseKind
+from lethe.pipeline.transforms.contract import ms_between
+from lethe.pipeline.transforms.journal_lines import broker_lines
+from lethe.protocol.causes import CauseKind
 
 BROKER_TO_RETURN: Final = CauseKind.BROKER_TO_RETURN.code
 LOG_DIRECTORY: Final = CauseKind.LOG_DIRECTORY.code

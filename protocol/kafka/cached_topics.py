@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import MetadataTopic
-from protocol.vocabulary import ZERO_TOPIC_ID, TopicId
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import MetadataTopic
+from lethe.protocol.vocabulary import ZERO_TOPIC_ID, TopicId
 
 FIRST_WITHOUT_CREATION: Final = 4
 """The first Metadata version that can say that the broker shall not create the topics that it is asked about."""

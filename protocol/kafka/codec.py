@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from protocol.counting import counted
-from protocol.kafka import codec_control, codec_queries, codec_to_controller
-from protocol.kafka.codec_control import Binding
-from protocol.kafka.codec_layout import compile_layout, fixed_offset
-from protocol.kafka.codec_primitives import Layout, Malformed, Unencodable, skip_tagged_fields
-from protocol.kafka.control import Addressed, ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.framing import ProtocolError, frame_size
-from protocol.kafka.queries import (
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka import codec_control, codec_queries, codec_to_controller
+from lethe.protocol.kafka.codec_control import Binding
+from lethe.protocol.kafka.codec_layout import compile_layout, fixed_offset
+from lethe.protocol.kafka.codec_primitives import Layout, Malformed, Unencodable, skip_tagged_fields
+from lethe.protocol.kafka.control import Addressed, ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.framing import ProtocolError, frame_size
+from lethe.protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsResponse,
     ChannelRequest,
@@ -37,8 +37,8 @@ from protocol.kafka.queries import (
     api_of_request,
     api_of_sent,
 )
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import NO_EPOCH, BrokerEpoch
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch
 
 __all__ = [
     "Decoded",

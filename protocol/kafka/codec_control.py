@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from protocol.kafka.codec_errors import errors_by_name, errors_by_partition
-from protocol.kafka.codec_layout import MakeArray, Shape
-from protocol.kafka.codec_primitives import Malformed, Unencodable
-from protocol.kafka.codec_states import leader_and_isr_states, update_metadata_states
-from protocol.kafka.control import (
+from lethe.protocol.kafka.codec_errors import errors_by_name, errors_by_partition
+from lethe.protocol.kafka.codec_layout import MakeArray, Shape
+from lethe.protocol.kafka.codec_primitives import Malformed, Unencodable
+from lethe.protocol.kafka.codec_states import leader_and_isr_states, update_metadata_states
+from lethe.protocol.kafka.control import (
     Addressed,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
@@ -27,7 +27,7 @@ from protocol.kafka.control import (
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
-from protocol.vocabulary import (
+from lethe.protocol.vocabulary import (
     NO_EPOCH,
     NO_LEADER_EPOCH,
     Broker,

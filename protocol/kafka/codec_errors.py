@@ -11,8 +11,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from protocol.kafka.codec_layout import MakeArray
-from protocol.kafka.codec_primitives import (
+from lethe.protocol.kafka.codec_layout import MakeArray
+from lethe.protocol.kafka.codec_primitives import (
     Append,
     Layout,
     Malformed,
@@ -20,7 +20,7 @@ from protocol.kafka.codec_primitives import (
     encode_string,
     read_length,
 )
-from protocol.kafka.control import TopicError
+from lethe.protocol.kafka.control import TopicError
 
 _BY_ID: Final = struct.Struct(">ihB")
 _NAMED: Final = {True: struct.Struct(">ihB"), False: struct.Struct(">ih")}

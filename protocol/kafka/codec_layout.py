@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.counting import counted
-from protocol.kafka.codec_primitives import (
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.codec_primitives import (
     FIXED,
     TOPIC_ID,
     Append,

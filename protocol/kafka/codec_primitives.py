@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from protocol.counting import counted
-from protocol.kafka.framing import ProtocolError
-from protocol.vocabulary import ZERO_TOPIC_ID
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.vocabulary import ZERO_TOPIC_ID
 
 Append = Callable[[bytes], Any]
 Read = Callable[[bytes, int], tuple[Any, int]]

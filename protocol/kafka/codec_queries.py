@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from protocol.kafka.codec_control import Binding
-from protocol.kafka.codec_layout import Shape
-from protocol.kafka.codec_primitives import Unencodable
-from protocol.kafka.queries import (
+from lethe.protocol.kafka.codec_control import Binding
+from lethe.protocol.kafka.codec_layout import Shape
+from lethe.protocol.kafka.codec_primitives import Unencodable
+from lethe.protocol.kafka.queries import (
     NO_AUTHORIZED_OPERATIONS,
     UNKNOWN_BYTES,
     ApiVersion,
@@ -42,7 +42,7 @@ from protocol.kafka.queries import (
     MetadataTopic,
     SupportedFeature,
 )
-from protocol.vocabulary import NO_BROKER
+from lethe.protocol.vocabulary import NO_BROKER
 
 
 def _attributes(*names: str) -> Callable[[Any], Sequence[Any]]:

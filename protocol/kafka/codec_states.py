@@ -18,9 +18,9 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from protocol.kafka.codec_layout import MakeArray
-from protocol.kafka.codec_primitives import Append, Layout, Malformed, Read, encode_length, read_length
-from protocol.kafka.control import LeaderAndIsrPartition, UpdateMetadataPartition
+from lethe.protocol.kafka.codec_layout import MakeArray
+from lethe.protocol.kafka.codec_primitives import Append, Layout, Malformed, Read, encode_length, read_length
+from lethe.protocol.kafka.control import LeaderAndIsrPartition, UpdateMetadataPartition
 
 MAX_LOOKS_AHEAD: Final = 4
 """States at the head of an array after which all of the rest is looked at: were it after each, a peer could have an

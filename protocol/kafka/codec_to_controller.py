@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from protocol.counting import counted
-from protocol.kafka.codec_control import Binding, row
-from protocol.kafka.codec_layout import Shape
-from protocol.kafka.codec_primitives import Unencodable
-from protocol.kafka.to_controller import (
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.codec_control import Binding, row
+from lethe.protocol.kafka.codec_layout import Shape
+from lethe.protocol.kafka.codec_primitives import Unencodable
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlteredPartition,
@@ -23,7 +23,7 @@ from protocol.kafka.to_controller import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from protocol.vocabulary import NO_EPOCH, BrokerEpoch, RecoveryState
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, RecoveryState
 
 # --- ControlledShutdown -------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from protocol.kafka.codec import (
+from lethe.protocol.kafka.codec import (
     Decoded,
     EncodedBody,
     RequestHeader,
@@ -24,10 +24,10 @@ from protocol.kafka.codec import (
     response_correlation_id,
     unsupported_api_versions,
 )
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, ProtocolError, frame_size
-from protocol.kafka.passing import (
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, ProtocolError, frame_size
+from lethe.protocol.kafka.passing import (
     HEAD_BYTES,
     MAX_CLAIMED_BYTES,
     NEVER_PASSED_ON,
@@ -35,7 +35,7 @@ from protocol.kafka.passing import (
     RequestHead,
     request_head,
 )
-from protocol.kafka.queries import (
+from lethe.protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -43,8 +43,8 @@ from protocol.kafka.queries import (
     Response,
     api_of_request,
 )
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import BrokerEpoch
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import BrokerEpoch
 
 Buffers = Sequence[bytes | memoryview]
 """To be written one after the other."""

@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, RecoveryState, TopicId
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, RecoveryState, TopicId
 
 
 class ApiKey(enum.IntEnum):

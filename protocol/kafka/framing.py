@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.counting import counted
+from lethe.protocol.counting import counted
 
 DEFAULT_MAX_FRAME_BYTES: Final = 104_857_600
 """Kafka's default for `socket.request.max.bytes`."""

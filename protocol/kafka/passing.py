@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from protocol.counting import counted
-from protocol.kafka.codec_primitives import Malformed, read_uvarint
-from protocol.kafka.control import ApiKey
-from protocol.kafka.queries import ApiVersion, ApiVersionsResponse, Request
-from protocol.kafka.versions import VersionRange
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.codec_primitives import Malformed, read_uvarint
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.queries import ApiVersion, ApiVersionsResponse, Request
+from lethe.protocol.kafka.versions import VersionRange
 
 HEAD_BYTES: Final = 12
 """As many bytes of a request's frame, its size included, tell what `RequestHead` has."""

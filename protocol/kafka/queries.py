@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from protocol.kafka.control import Addressed, ApiKey, ControlRequest, ControlResponse, api_of
-from protocol.kafka.to_controller import (
+from lethe.protocol.kafka.control import Addressed, ApiKey, ControlRequest, ControlResponse, api_of
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
     ControllerRequest,
     ControllerResponse,
 )
-from protocol.vocabulary import BrokerId, TopicId
+from lethe.protocol.vocabulary import BrokerId, TopicId
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 """The bit field of permitted operations where nobody asked for it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, RecoveryState, TopicId
+from lethe.protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, RecoveryState, TopicId
 
 # --- ControlledShutdown -------------------------------------------------------------------------------------------
 

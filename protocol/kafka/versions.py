@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.control import ApiKey
 
 
 class VersionRange(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 import orjson
 
-from protocol.counting import counted
+from lethe.protocol.counting import counted
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 

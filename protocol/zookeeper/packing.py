@@ -24,8 +24,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from protocol.counting import counted
-from protocol.zookeeper.operations import (
+from lethe.protocol.counting import counted
+from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,

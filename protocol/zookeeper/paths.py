@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
 
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"

@@ -6,8 +6,8 @@ wrote; whatever else is found raises MalformedZnode(path, reason), never another
 without any). This module only gathers the names; the rules are in the module of each subject.
 """
 
-from protocol.zookeeper.json_fields import MalformedZnode
-from protocol.zookeeper.znodes_admin import (
+from lethe.protocol.zookeeper.json_fields import MalformedZnode
+from lethe.protocol.zookeeper.znodes_admin import (
     ConfigChange,
     decode_config,
     decode_config_change,
@@ -22,13 +22,13 @@ from protocol.zookeeper.znodes_admin import (
     encode_preferred_replica_election,
     encode_reassignment,
 )
-from protocol.zookeeper.znodes_broker import (
+from lethe.protocol.zookeeper.znodes_broker import (
     decode_broker,
     encode_broker,
     is_controller_registration,
     registered_at_ms,
 )
-from protocol.zookeeper.znodes_controller import (
+from lethe.protocol.zookeeper.znodes_controller import (
     PRODUCER_ID_BLOCK_SIZE,
     ControllerZnode,
     FeatureZnode,
@@ -47,7 +47,7 @@ from protocol.zookeeper.znodes_controller import (
     encode_migration,
     encode_producer_id_block,
 )
-from protocol.zookeeper.znodes_lethe import (
+from lethe.protocol.zookeeper.znodes_lethe import (
     DeletionsPaused,
     decode_deletion_begun,
     decode_deletion_marker,
@@ -55,7 +55,7 @@ from protocol.zookeeper.znodes_lethe import (
     encode_deletion_marker,
     encode_deletions_paused,
 )
-from protocol.zookeeper.znodes_topic import TopicZnode, decode_state, decode_topic, encode_state, encode_topic
+from lethe.protocol.zookeeper.znodes_topic import TopicZnode, decode_state, decode_topic, encode_state, encode_topic
 
 __all__ = [
     "PRODUCER_ID_BLOCK_SIZE",

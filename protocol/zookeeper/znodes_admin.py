@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from protocol.vocabulary import BrokerId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.json_fields import Json, array, dump, integer, malformed, mapping, parse_object, string
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.json_fields import Json, array, dump, integer, malformed, mapping, parse_object, string
 
 LOG_DIR_FAILURE: Final = 1
 """The one event that a log directory notification tells of."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
-from protocol.zookeeper import paths
-from protocol.zookeeper.json_fields import (
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.json_fields import (
     MalformedZnode,
     array,
     dump,

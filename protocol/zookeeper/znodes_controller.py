@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from protocol.vocabulary import BrokerId, ControllerEpoch
-from protocol.zookeeper import paths
-from protocol.zookeeper.json_fields import (
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.json_fields import (
     INT32_MAX,
     INT64_MAX,
     dump,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocol.zookeeper import paths
-from protocol.zookeeper.json_fields import MalformedZnode, dump, number_text, parse_object, string
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.json_fields import MalformedZnode, dump, number_text, parse_object, string
 
 _VERSION = 1
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import orjson
 
-from protocol.vocabulary import (
+from lethe.protocol.vocabulary import (
     ZERO_TOPIC_ID,
     LeaderAndIsr,
     RecoveryState,
@@ -21,8 +21,8 @@ from protocol.vocabulary import (
     topic_id_from_text,
     topic_id_to_text,
 )
-from protocol.zookeeper import paths
-from protocol.zookeeper.json_fields import (
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.json_fields import (
     INT32_MAX,
     brokers,
     dump,

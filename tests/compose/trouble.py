@@ -12,15 +12,15 @@ import socket
 import uuid
 from typing import Final
 
-from adapters import topic_admin
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.znodes import encode_broker
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import encode_broker
 from tests.fakes.broken_broker import ErringBroker
 from tests.fakes.zookeeper_cluster import apply
 

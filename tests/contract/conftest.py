@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from protocol.zookeeper.operations import Exists, Read, ReadOutcome, WatchFired
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import OpenSession, ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.protocol.zookeeper.operations import Exists, Read, ReadOutcome, WatchFired
 from tests.fakes.tcp_proxy import Fault, Stage, TcpProxy, opcode
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_fixtures import own_zookeeper, zookeeper_chroot, zookeeper_server

@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from adapters.zookeeper.bulk import FEWEST_TOGETHER
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.bulk import FEWEST_TOGETHER
+from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
     Data,

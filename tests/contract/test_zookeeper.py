@@ -2,8 +2,8 @@
 
 import pytest
 
-from adapters.zookeeper.interface import SessionLost, WriteRefused
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused
+from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
     Check,
     Children,
@@ -25,7 +25,7 @@ from protocol.zookeeper.operations import (
     WatchKind,
     ZkError,
 )
-from protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, MultiPlan
+from lethe.protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, MultiPlan
 from tests.contract.conftest import Client, Clients, Interrupted
 
 CREATED, DELETED = WatchKind.CREATED, WatchKind.DELETED

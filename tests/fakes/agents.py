@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from adapters.config_broker import BrokerConfig, load_broker_config
-from adapters.kafka.client import KafkaConnection
-from adapters.zookeeper.interface import OpenSession
-from broker.runtime.app import AgentApp
-from broker.runtime.disk import Disk
-from protocol.vocabulary import ControllerEpoch
-from protocol.zookeeper.operations import Create, WatchFired
-from protocol.zookeeper.paths import controller_epoch
-from protocol.zookeeper.znodes import encode_controller_epoch
+from lethe.adapters.config_broker import BrokerConfig, load_broker_config
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.zookeeper.interface import OpenSession
+from lethe.broker.runtime.app import AgentApp
+from lethe.broker.runtime.disk import Disk
+from lethe.protocol.vocabulary import ControllerEpoch
+from lethe.protocol.zookeeper.operations import Create, WatchFired
+from lethe.protocol.zookeeper.paths import controller_epoch
+from lethe.protocol.zookeeper.znodes import encode_controller_epoch
 
 
 def agent_config(root: Path, connect: str = "127.0.0.1:1", broker_id: int = 1, **more: str | int) -> BrokerConfig:

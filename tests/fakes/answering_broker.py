@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from adapters.kafka.server import Close, KafkaServer, Peer
-from protocol.kafka.codec import RequestHeader
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.adapters.kafka.server import Close, KafkaServer, Peer
+from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     ConfigEntry,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -28,8 +28,8 @@ from protocol.kafka.queries import (
     Request,
     Response,
 )
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicId
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicId
 
 SSL = Endpoint("SSL", "127.0.0.1", 1, SecurityProtocol.SSL)
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import uvloop
 
-from adapters.kafka.client import ConnectionFailed
-from adapters.service_manager import service_manager
-from broker.runtime.app import AgentApp
-from controller.runtime.app import ControllerApp
-from controller.runtime.brokers import Wire
-from protocol.vocabulary import Endpoint
+from lethe.adapters.kafka.client import ConnectionFailed
+from lethe.adapters.service_manager import service_manager
+from lethe.broker.runtime.app import AgentApp
+from lethe.controller.runtime.app import ControllerApp
+from lethe.controller.runtime.brokers import Wire
+from lethe.protocol.vocabulary import Endpoint
 from tests.fakes.agents import agent_config
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeZooKeeper

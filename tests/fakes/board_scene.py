@@ -14,13 +14,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.kafka.client import KafkaConnection
-from controller.core.context import Role
-from controller.runtime.app import ControllerApp
-from controller.runtime.brokers import Wire
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, MultiDone, Operation
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.controller.core.context import Role
+from lethe.controller.runtime.app import ControllerApp
+from lethe.controller.runtime.brokers import Wire
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, MultiDone, Operation
 from tests.fakes.broken_broker import Act, FakeBroker
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper

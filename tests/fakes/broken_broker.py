@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import NamedTuple, Self, cast
 
-from protocol.kafka.codec import decode_request, encode_response
-from protocol.kafka.control import (
+from lethe.protocol.kafka.codec import decode_request, encode_response
+from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
     ControlResponse,
@@ -24,9 +24,9 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.framing import FrameDecoder
-from protocol.kafka.queries import (
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.framing import FrameDecoder
+from lethe.protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -34,8 +34,8 @@ from protocol.kafka.queries import (
     MetadataResponse,
     Response,
 )
-from protocol.kafka.versions import SPOKEN
-from protocol.vocabulary import LEADER_DURING_DELETE, NO_BROKER, BrokerEpoch, Endpoint
+from lethe.protocol.kafka.versions import SPOKEN
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, NO_BROKER, BrokerEpoch, Endpoint
 
 
 class Act(enum.Enum):

@@ -33,7 +33,7 @@ class Lethe:
     async def __call__(self, *arguments: str) -> Ran:
         """Runs `lethe <arguments> --zookeeper <connect>` with nobody to answer questions; killed after its time."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "cli", *arguments, "--zookeeper", self.connect),
+            *(sys.executable, "-m", "lethe", *arguments, "--zookeeper", self.connect),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.zookeeper.operations import Exists, Read, ReadFailed, ReadOutcome, ZkError
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.zookeeper.operations import Exists, Read, ReadFailed, ReadOutcome, ZkError
 from tests.fakes.zookeeper import FakeSession
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import uuid
 
-from adapters import topic_admin
-from adapters.kafka.client import KafkaConnection
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.kafka.codec import encode_control_body
-from protocol.kafka.control import (
+from lethe.adapters import topic_admin
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.kafka.codec import encode_control_body
+from lethe.protocol.kafka.control import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
-from protocol.vocabulary import LEADER_DURING_DELETE, BrokerId, ControllerEpoch, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, GetData
-from protocol.zookeeper.znodes import decode_controller_epoch
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerId, ControllerEpoch, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import decode_controller_epoch
 
 _ID = TopicId(uuid.UUID(int=4711))
 

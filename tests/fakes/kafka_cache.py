@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.kafka.control import UpdateMetadataRequest
-from protocol.vocabulary import LEADER_DURING_DELETE, TopicId
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, TopicId
 
 
 class KafkaCache:

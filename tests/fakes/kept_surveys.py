@@ -9,8 +9,8 @@ from typing import Any
 
 from pyarrow.dataset import dataset
 
-from cluster.local import LocalCluster
-from pipeline.tables import Table
+from lethe.cluster.local import LocalCluster
+from lethe.pipeline.tables import Table
 from tests.fakes.command_line import Lethe, Ran
 
 LIMIT_S = 900.0
@@ -28,7 +28,7 @@ async def run_pipeline(surveys: Path, lake: Path, *options: str) -> None:
     """Makes the tables of all these surveys, in a process of its own."""
     arguments = ("pipeline", "run", "--lake", str(lake), "--surveys", str(surveys), "--master", "local[1]")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli", *arguments, "--conf", "spark.sql.shuffle.partitions=1", "--json", *options),
+        *(sys.executable, "-m", "lethe", *arguments, "--conf", "spark.sql.shuffle.partitions=1", "--json", *options),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

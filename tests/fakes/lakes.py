@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.report.columns import arrow_schema
-from pipeline.tables import Table
+from lethe.pipeline.report.columns import arrow_schema
+from lethe.pipeline.tables import Table
 
 
 def at(ms: int) -> datetime:

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from adapters.kafka.limits import ServerLimits
-from adapters.kafka.server import Close, KafkaServer, Peer
-from protocol.kafka.codec import RequestHeader
-from protocol.kafka.control import ApiKey
-from protocol.kafka.queries import Request, Response
-from protocol.kafka.versions import SPOKEN
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.kafka.server import Close, KafkaServer, Peer
+from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.queries import Request, Response
+from lethe.protocol.kafka.versions import SPOKEN
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 
 ID = BrokerId(9)
 """Who sends the control requests that tests build."""

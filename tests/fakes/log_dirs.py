@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from broker.runtime.disk import Disk
+from lethe.broker.runtime.disk import Disk
 
 
 class Died(BaseException):

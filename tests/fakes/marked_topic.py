@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from protocol.causes import CauseKind
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from protocol.zookeeper.znodes import ControllerZnode
-from survey.evidence import Evidence, Holds, Told, ToldReplica, ToldTopic
-from survey.explain import Explanation
-from survey.views import (
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.vocabulary import (
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from lethe.protocol.zookeeper.znodes import ControllerZnode
+from lethe.survey.evidence import Evidence, Holds, Told, ToldReplica, ToldTopic
+from lethe.survey.explain import Explanation
+from lethe.survey.views import (
     BrokerAnswers,
     Directory,
     DirectoryKind,

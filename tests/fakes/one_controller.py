@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from controller.core import controller, events
-from controller.core.config import CoreConfig, Takeover
-from controller.core.context import Context
-from controller.core.effects import (
+from lethe.controller.core import controller, events
+from lethe.controller.core.config import CoreConfig, Takeover
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import (
     CloseChannel,
     DisconnectBrokers,
     Effect,
@@ -31,7 +31,7 @@ from controller.core.effects import (
     ShowBrokers,
     WriteZnodes,
 )
-from controller.core.events import (
+from lethe.controller.core.events import (
     Answer,
     Event,
     LeaderAndIsrAnswered,
@@ -39,10 +39,10 @@ from controller.core.events import (
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from controller.core.invariants import violations
-from protocol.journal import Fact, FactType
-from protocol.journal_schema import schema_problems
-from protocol.kafka.control import (
+from lethe.controller.core.invariants import violations
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal_schema import schema_problems
+from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -52,11 +52,11 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir
-from protocol.kafka.to_controller import ControllerRequest, ControllerResponse
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import (
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir
+from lethe.protocol.kafka.to_controller import ControllerRequest, ControllerResponse
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import (
     NO_EPOCH,
     Broker,
     BrokerEpoch,
@@ -66,8 +66,8 @@ from protocol.vocabulary import (
     SecurityProtocol,
     TopicId,
 )
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import (
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
     Create,
     Data,
     Delete,
@@ -83,7 +83,7 @@ from protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from protocol.zookeeper.packing import MultiPlan
+from lethe.protocol.zookeeper.packing import MultiPlan
 from tests.fakes.kafka_cache import KafkaCache
 from tests.fakes.story import in_short, told_event, told_reply, told_sends, told_write
 from tests.fakes.zookeeper_model import ZooKeeperModel

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 import aiohttp
 from aiohttp import web
 
-from cluster.process import ChildProcess
+from lethe.cluster.process import ChildProcess
 
 BINARY: Final = os.environ.get("PROMETHEUS", "prometheus")
 START_LIMIT_S: Final = 60.0

@@ -6,9 +6,9 @@ import random
 import uuid
 from typing import Final
 
-from broker.core.naming import NEVER_CUT
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.vocabulary import (
+from lethe.broker.core.naming import NEVER_CUT
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
     BrokerId,
@@ -18,8 +18,8 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
-from protocol.zookeeper import paths
-from survey.views import (
+from lethe.protocol.zookeeper import paths
+from lethe.survey.views import (
     BrokerAnswers,
     Directory,
     DirectoryKind,

@@ -7,11 +7,11 @@ import struct
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from protocol.kafka.codec import encode_response
-from protocol.kafka.control import ApiKey
-from protocol.kafka.framing import FrameDecoder
-from protocol.kafka.queries import ApiVersion, ApiVersionsResponse
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from lethe.protocol.kafka.codec import encode_response
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.framing import FrameDecoder
+from lethe.protocol.kafka.queries import ApiVersion, ApiVersionsResponse
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 
 FIND_COORDINATOR = 10
 PRODUCE = 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline import tables
+from lethe.pipeline import tables
 from tests.fakes.lakes import at, day_of, write
 
 MS_PER_DAY = 86_400_000

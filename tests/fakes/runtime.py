@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from adapters.config_common import HttpConfig, JournalFilesConfig, ZooKeeperConfig
-from adapters.config_controller import ControllerConfig
-from controller.core.config import CoreConfig, Takeover
-from controller.core.context import Context
-from controller.core.effects import Effect
-from controller.core.events import Result
-from protocol.journal import Fact, FactType
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import BrokerId, Endpoint
+from lethe.adapters.config_common import HttpConfig, JournalFilesConfig, ZooKeeperConfig
+from lethe.adapters.config_controller import ControllerConfig
+from lethe.controller.core.config import CoreConfig, Takeover
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect
+from lethe.controller.core.events import Result
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 
 async def reach(condition: Callable[[], object], within_s: float = 30.0) -> None:

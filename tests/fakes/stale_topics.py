@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from adapters.candidates import Candidate
-from protocol.vocabulary import Broker, BrokerId, TopicPartition
-from survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Source
+from lethe.adapters.candidates import Candidate
+from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
+from lethe.survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Source
 
 DAY_MS = 86_400_000
 TAKEN_AT_MS = 20_000 * DAY_MS

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from controller.core import events
-from controller.core.effects import CheckPower, CompareCaches, Reply, Send, WriteZnodes
-from controller.core.events import (
+from lethe.controller.core import events
+from lethe.controller.core.effects import CheckPower, CompareCaches, Reply, Send, WriteZnodes
+from lethe.controller.core.events import (
     Answer,
     Event,
     LeaderAndIsrAnswered,
@@ -25,17 +25,17 @@ from controller.core.events import (
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-from protocol.kafka.errors import error_name
-from protocol.kafka.queries import ChannelRequest, DescribeLogDirsRequest
-from protocol.kafka.to_controller import (
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from lethe.protocol.kafka.errors import error_name
+from lethe.protocol.kafka.queries import ChannelRequest, DescribeLogDirsRequest
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsResponse,
     AlterPartitionResponse,
     ControlledShutdownResponse,
     ControllerResponse,
 )
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 
 _ECHO = "* TopicsModified "
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
-from pipeline import schemas
-from pipeline.io.frames import frame_of
-from protocol.journal import time_from_text
-from protocol.survey_records import DIRECTORIES, METADATA, ZNODES
-from survey.records import manifest, rows_of
-from survey.views import Survey
+from lethe.pipeline import schemas
+from lethe.pipeline.io.frames import frame_of
+from lethe.protocol.journal import time_from_text
+from lethe.protocol.survey_records import DIRECTORIES, METADATA, ZNODES
+from lethe.survey.records import manifest, rows_of
+from lethe.survey.views import Survey
 
 Row = dict[str, Any]
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

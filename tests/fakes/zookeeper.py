@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from adapters.zookeeper.bulk import FEWEST_TOGETHER
-from adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.bulk import FEWEST_TOGETHER
+from lethe.adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
+from lethe.protocol.zookeeper.operations import (
     Children,
     Create,
     Data,
@@ -33,8 +33,8 @@ from protocol.zookeeper.operations import (
     ReadOutcome,
     ZkError,
 )
-from protocol.zookeeper.packing import GroupOutcome, MultiPlan
-from protocol.zookeeper.paths import ancestors_of
+from lethe.protocol.zookeeper.packing import GroupOutcome, MultiPlan
+from lethe.protocol.zookeeper.paths import ancestors_of
 from tests.fakes.zookeeper_model import ZooKeeperModel
 
 TIMEOUT_MS = 18_000

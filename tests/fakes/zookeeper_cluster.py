@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, LeaderAndIsr
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete, MultiDone, Operation
-from protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller, encode_state
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, LeaderAndIsr
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete, MultiDone, Operation
+from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller, encode_state
 
 
 async def prepare(session: ZooKeeperSession, racks: Mapping[int, str | None]) -> None:

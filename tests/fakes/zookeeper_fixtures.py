@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 
 _numbers = itertools.count()
 

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from protocol.zookeeper.operations import (
+from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
     Check,
     Children,
@@ -40,7 +40,7 @@ from protocol.zookeeper.operations import (
     WatchKind,
     ZkError,
 )
-from protocol.zookeeper.paths import parent_of, path_problem
+from lethe.protocol.zookeeper.paths import parent_of, path_problem
 
 
 class Znode(NamedTuple):

@@ -13,26 +13,34 @@ from pathlib import Path
 
 import pytest
 
-from adapters.kafka.client import ClientError, KafkaConnection
-from adapters.registration import notify_log_dir_failure
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import OpenSession, ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from broker.runtime.app import AgentApp, ExitCode
-from cluster.zookeeper import EmbeddedZooKeeper
-from protocol.kafka.control import Addressed, StopReplicaResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import MetadataRequest
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, SetData, WatchFired
-from protocol.zookeeper.paths import (
+from lethe.adapters.kafka.client import ClientError, KafkaConnection
+from lethe.adapters.registration import notify_log_dir_failure
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import OpenSession, ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.broker.runtime.app import AgentApp, ExitCode
+from lethe.cluster.zookeeper import EmbeddedZooKeeper
+from lethe.protocol.kafka.control import Addressed, StopReplicaResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import MetadataRequest
+from lethe.protocol.vocabulary import (
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, SetData, WatchFired
+from lethe.protocol.zookeeper.paths import (
     broker_id,
     isr_change_notifications,
     log_dir_event_notifications,
     partition_state,
     topic,
 )
-from protocol.zookeeper.znodes import TopicZnode, decode_broker, decode_state, encode_state, encode_topic
+from lethe.protocol.zookeeper.znodes import TopicZnode, decode_broker, decode_state, encode_state, encode_topic
 from tests.fakes.agents import agent_config, connected, note_controller_epoch, running
 from tests.fakes.runtime import reach
 from tests.unit.broker.driver import X, become, live, metadata, stop, tombstone
@@ -155,7 +163,7 @@ class AgentProcess:
 async def agent_process(file: Path) -> AsyncIterator[AgentProcess]:
     with (file.parent / "agent.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", "from cli.main import main; main()", "broker", str(file)),
+            *(sys.executable, "-c", "from lethe.cli.main import main; main()", "broker", str(file)),
             stdout=log,
             stderr=log,
             cwd=Path.cwd(),

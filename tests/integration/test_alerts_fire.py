@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import ControllerDaemon
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import (
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import (
     GROUP_METADATA_TOPIC,
     Broker,
     BrokerEpoch,
@@ -31,9 +31,9 @@ from protocol.vocabulary import (
     SecurityProtocol,
     TopicId,
 )
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete, Exists, Present
-from protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete, Exists, Present
+from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller
 from tests.fakes.command_line import Lethe, Ran
 from tests.fakes.haunting import drop, haunt
 from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
 from tests.fakes.board_page import COUNTS, EXPLAINED, until
 from tests.fakes.board_scene import CLUSTER_ID, Scene, busy_scene, release, standby
 from tests.fakes.runtime import reach

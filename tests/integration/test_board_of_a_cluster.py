@@ -6,10 +6,10 @@ import uuid
 
 import pytest
 
-from adapters import topic_admin
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import TopicId
+from lethe.adapters import topic_admin
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import TopicId
 from tests.fakes.board_page import COUNTS, EXPLAINED, until
 from tools.browser import Browser, find_browser
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import SetData
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import SetData
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, GetData
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import bring_online, elect, prepare
 
@@ -100,7 +100,7 @@ async def test_an_interrupted_unclean_election_puts_the_setting_back(
     before = await _json(session, paths.config_topic("orders"))
     arguments = ("partitions", "elect", "--unclean", "orders:0", "--yes", "--zookeeper", lethe.connect)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "cli", *arguments, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "lethe", *arguments, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     try:
         async with asyncio.timeout(90):

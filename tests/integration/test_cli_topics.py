@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, Exists, GetData, ReadFailed, ZkError
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Data, Exists, GetData, ReadFailed, ZkError
 from tests.fakes.command_line import Lethe, Ran
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect, prepare
 

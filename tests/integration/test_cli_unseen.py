@@ -9,13 +9,13 @@ from typing import Final
 
 import pytest
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from protocol.kafka.errors import ErrorCode
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Exists, Present
-from protocol.zookeeper.znodes import encode_broker
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Exists, Present
+from lethe.protocol.zookeeper.znodes import encode_broker
 from tests.fakes.answering_broker import AnsweringBroker, served
 from tests.fakes.command_line import Lethe, Ran
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, elect, prepare

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.daemons import DaemonFailed
-from cluster.local import ClusterSettings, LocalCluster, WorkDirectoryInUse
-from survey.take import take
+from lethe.cluster.daemons import DaemonFailed
+from lethe.cluster.local import ClusterSettings, LocalCluster, WorkDirectoryInUse
+from lethe.survey.take import take
 from tests.fakes.processes import running_with, wait_until
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
@@ -99,7 +99,7 @@ def test_it_dies_with_a_parent_that_is_killed(zookeeper_chroot: str, tmp_path: P
     program = (
         "import asyncio\n"
         "from pathlib import Path\n"
-        "from cluster.local import ClusterSettings, LocalCluster\n"
+        "from lethe.cluster.local import ClusterSettings, LocalCluster\n"
         "async def main():\n"
         f"    settings = ClusterSettings(1, 1, 1, Path({str(tmp_path / 'work')!r}), {zookeeper_chroot!r})\n"
         "    async with LocalCluster(settings):\n"

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.session import open_session
-from cluster.zookeeper import EmbeddedZooKeeper
-from controller.core.context import Context, Role
-from controller.runtime.app import ControllerApp, ExitCode, application
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, MultiDone, Present, SetData
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.session import open_session
+from lethe.cluster.zookeeper import EmbeddedZooKeeper
+from lethe.controller.core.context import Context, Role
+from lethe.controller.runtime.app import ControllerApp, ExitCode, application
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, MultiDone, Present, SetData
 from tests.fakes.broken_broker import FakeBroker
 from tests.fakes.runtime import controller_config, reach
 
@@ -147,7 +147,7 @@ async def process(directory: Path, connect: str, number: int) -> AsyncIterator[a
     )
     with (directory / f"controller-{number}.log").open("wb") as log:
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "cli", "controller", str(file), stderr=log, cwd=Path(__file__).parents[2]
+            sys.executable, "-m", "lethe", "controller", str(file), stderr=log, cwd=Path(__file__).parents[2]
         )
         try:
             yield child

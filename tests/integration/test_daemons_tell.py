@@ -2,64 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.command_line import Lethe
+from tests.fakes.daemon_process import daemon
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(180)]
 
-LIMIT_S = 90.0
 NOWHERE = "127.0.0.1:1"
-
-
-class Daemon:
-    """A process whose log can be waited for."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.said = ""
-
-    async def says(self, words: str) -> None:
-        """Waits until the log has these words."""
-        assert self.process.stderr is not None
-        async with asyncio.timeout(LIMIT_S):
-            while words not in self.said:
-                line = await self.process.stderr.readline()
-                assert line, f"it has ended without saying {words!r}:\n{self.said}"
-                self.said += line.decode()
-
-    async def ends(self) -> int:
-        """Its exit code; `said` is all that it has said."""
-        assert self.process.stderr is not None
-        async with asyncio.timeout(LIMIT_S):
-            self.said += (await self.process.stderr.read()).decode()
-            return await self.process.wait()
-
-
-@asynccontextmanager
-async def daemon(kind: str, directory: Path, number: int, connect: str, **more: str) -> AsyncIterator[Daemon]:
-    file = directory / f"{kind}-{number}.properties"
-    given = {"broker.id": str(number), "zookeeper.connect": connect, "zookeeper.session.timeout.ms": "2000"}
-    given |= {name.replace("_", "."): value for name, value in more.items()}
-    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli", kind, str(file)),
-        stderr=asyncio.subprocess.PIPE,
-        stdin=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        yield Daemon(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 @pytest.mark.parametrize("kind", ["controller", "broker"])

@@ -11,14 +11,14 @@ from typing import Final
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.znodes import encode_broker
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import encode_broker
 from tests.fakes.broken_broker import ErringBroker
 from tests.fakes.command_line import Lethe
 from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until

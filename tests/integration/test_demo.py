@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from cli.answer import Exit
-from cli.demo_show import answer
-from cluster.demo import run_demo
-from cluster.demo_chaos import GONE, Chaos
-from cluster.demo_plan import DemoOptions
-from cluster.demo_waits import Cause
-from cluster.demo_watch import Silent
+from lethe.cli.answer import Exit
+from lethe.cli.demo_show import answer
+from lethe.cluster.demo import run_demo
+from lethe.cluster.demo_chaos import GONE, Chaos
+from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.demo_waits import Cause
+from lethe.cluster.demo_watch import Silent
 from tests.fakes.processes import running_with, wait_until
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
@@ -26,7 +26,7 @@ SMALL = ("--topics", "5", "--partitions", "2", "--bytes", "8192", "--json")
 
 
 def lethe_demo(work_dir: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "cli", "demo", "--work-dir", str(work_dir), *arguments]
+    command = [sys.executable, "-m", "lethe", "demo", "--work-dir", str(work_dir), *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

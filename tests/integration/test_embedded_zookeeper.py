@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import zookeeper as module
-from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings, ZooKeeperStartFailed, four_letter_word
+from lethe.cluster import zookeeper as module
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings, ZooKeeperStartFailed, four_letter_word
 
 pytestmark = pytest.mark.zookeeper
 ROOT = Path(__file__).parents[2]
@@ -92,7 +92,7 @@ def test_a_data_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
 def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
-        "from cluster.zookeeper import EmbeddedZooKeeper\n"
+        "from lethe.cluster.zookeeper import EmbeddedZooKeeper\n"
         "z = EmbeddedZooKeeper(); z.start(); print(z.pid, flush=True); time.sleep(600)"
     )
     # Nobody is left to remove its temporary directory, so that is made where the test's own goes.

@@ -10,19 +10,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.answer import Answer, Exit
-from cli.explain import explained
-from cli.explain_controller import asked
-from cluster.daemons import ControllerDaemon
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.kafka.errors import ErrorCode
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ReplicaAssignment, TopicId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
-from protocol.zookeeper.znodes import (
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.answer import Answer, Exit
+from lethe.cli.explain import explained
+from lethe.cli.explain_controller import asked
+from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ReplicaAssignment, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
+from lethe.protocol.zookeeper.znodes import (
     DeletionsPaused,
     TopicZnode,
     encode_broker,
@@ -32,8 +32,8 @@ from protocol.zookeeper.znodes import (
     encode_reassignment,
     encode_topic,
 )
-from survey.evidence import Told
-from survey.explain import CLEAN
+from lethe.survey.evidence import Told
+from lethe.survey.explain import CLEAN
 from tests.fakes.broken_broker import ErringBroker, TombstoneRefuser
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply

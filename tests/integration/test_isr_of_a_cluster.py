@@ -9,14 +9,14 @@ from uuid import UUID
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import LeaderAndIsr, TopicId
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData
-from protocol.zookeeper.paths import isr_change_notifications, partition_state
-from protocol.zookeeper.znodes import decode_state
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
+from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData
+from lethe.protocol.zookeeper.paths import isr_change_notifications, partition_state
+from lethe.protocol.zookeeper.znodes import decode_state
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
 

@@ -11,14 +11,14 @@ from typing import Any
 import orjson
 import pytest
 
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.journal import time_from_text
-from protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ROW_FILES, ZNODES, row_problems
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
-from survey.keep import keep
-from survey.records import rows_of
-from survey.take import take
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.journal import time_from_text
+from lethe.protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ROW_FILES, ZNODES, row_problems
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.survey.keep import keep
+from lethe.survey.records import rows_of
+from lethe.survey.take import take
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply
 

@@ -9,14 +9,14 @@ from typing import TypeVar, cast
 
 import pytest
 
-from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from adapters.topic_admin import live_brokers
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import ControllerDaemon
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import MetadataBroker, MetadataRequest, MetadataResponse
-from protocol.kafka.to_controller import (
+from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.topic_admin import live_brokers
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import MetadataBroker, MetadataRequest, MetadataResponse
+from lethe.protocol.kafka.to_controller import (
     AlterPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -25,9 +25,9 @@ from protocol.kafka.to_controller import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, LeaderAndIsr, ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Data, GetData, MultiDone
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, LeaderAndIsr, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Data, GetData, MultiDone
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
 LIMIT_S = 90.0

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cluster.local import ClusterSettings, LocalCluster
+from lethe.cluster.local import ClusterSettings, LocalCluster
 from tests.fakes.command_line import Lethe
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.local import ClusterSettings, LocalCluster
-from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Exists, Present
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Exists, Present
 from tests.fakes.command_line import Lethe
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]

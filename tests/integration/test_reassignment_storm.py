@@ -10,16 +10,16 @@ from typing import Final
 
 import pytest
 
-from adapters.topic_admin import create_topics, mark_for_deletion
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone
-from survey.brokers import broker_asker
-from survey.leftovers import leftovers
-from survey.take import take
+from lethe.adapters.topic_admin import create_topics, mark_for_deletion
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone
+from lethe.survey.brokers import broker_asker
+from lethe.survey.leftovers import leftovers
+from lethe.survey.take import take
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.demo_plan import DemoOptions
-from cluster.demo_report import CONFIGURED, ORPHAN, WAITING, run_report_demo
-from cluster.demo_watch import Silent
+from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.demo_report import CONFIGURED, ORPHAN, WAITING, run_report_demo
+from lethe.cluster.demo_watch import Silent
 
 pytestmark = [pytest.mark.slow, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report.page import page
-from pipeline.report.read import read_report
+from lethe.pipeline.report.page import page
+from lethe.pipeline.report.read import read_report
 from tests.fakes.report_lake import write_lake
 from tools.browser import Browser, find_browser
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import BrokerId, TopicId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
-from protocol.zookeeper.znodes import (
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
+from lethe.protocol.zookeeper.znodes import (
     ControllerZnode,
     decode_controller,
     decode_controller_epoch,
@@ -29,7 +29,7 @@ from protocol.zookeeper.znodes import (
     encode_controller_epoch,
     encode_reassignment,
 )
-from survey.brokers import ask_all, broker_asker
+from lethe.survey.brokers import ask_all, broker_asker
 from tests.fakes.command_line import Lethe
 from tests.fakes.haunting import haunt
 from tests.fakes.zookeeper_cluster import apply
@@ -226,7 +226,7 @@ async def test_interrupted_in_the_middle_control_is_handed_back(zookeeper_chroot
         cluster.broker(2).pause()
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "cli", "rescue", "--yes", "--zookeeper", lethe.connect),
+                *(sys.executable, "-m", "lethe", "rescue", "--yes", "--zookeeper", lethe.connect),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.spark import SparkCluster, SparkSettings, SparkStartFailed
+from lethe.cluster.spark import SparkCluster, SparkSettings, SparkStartFailed
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

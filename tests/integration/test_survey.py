@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from broker.core.formats import PARTITION_METADATA, encode_partition_metadata
-from cli.answer import Exit
-from cli.survey import survey_answer
-from cluster.local import ClusterSettings, LocalCluster
-from protocol.findings import Place, Reason
-from protocol.topic_plans import TopicPlan, creation_operations
-from protocol.vocabulary import LeaderAndIsr, TopicId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, SetData
-from protocol.zookeeper.znodes import encode_config, encode_reassignment, encode_state
-from survey.leftovers import Leftover, leftovers
-from survey.take import take
-from survey.views import DirectoryKind, Source, Survey
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.broker.core.formats import PARTITION_METADATA, encode_partition_metadata
+from lethe.cli.answer import Exit
+from lethe.cli.survey import survey_answer
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.findings import Place, Reason
+from lethe.protocol.topic_plans import TopicPlan, creation_operations
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
+from lethe.protocol.zookeeper.znodes import encode_config, encode_reassignment, encode_state
+from lethe.survey.leftovers import Leftover, leftovers
+from lethe.survey.take import take
+from lethe.survey.views import DirectoryKind, Source, Survey
 from tests.fakes.zookeeper_cluster import apply
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]

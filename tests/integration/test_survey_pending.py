@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.session import open_session
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.znodes import encode_broker
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.session import open_session
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import encode_broker
 from tests.fakes.answering_broker import AnsweringBroker, served
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply, prepare

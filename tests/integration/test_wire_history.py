@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka_fetch import KafkaVersion
+from lethe.cluster.kafka_fetch import KafkaVersion
 from tools import wire_recording
 from tools.wire_compare import compare
 from tools.wire_differences import DIFFERENCES

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from adapters.zookeeper.config import ConnectString, Server, ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.session import Session, open_session
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.config import ConnectString, Server, ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.session import Session, open_session
+from lethe.protocol.zookeeper.operations import (
     Children,
     Create,
     Data,

@@ -14,13 +14,13 @@ from typing import Final
 
 import pytest
 
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import ZooKeeperSession
-from adapters.zookeeper.session import open_session
-from protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone, Operation
-from protocol.zookeeper.znodes import TopicZnode, encode_state, encode_topic
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone, Operation
+from lethe.protocol.zookeeper.znodes import TopicZnode, encode_state, encode_topic
 
 pytestmark = [
     pytest.mark.zookeeper,
@@ -44,7 +44,7 @@ LISTENS: Final = re.compile(r"ZooKeeper listens on (\S+),")
 async def lethe_zookeeper() -> AsyncIterator[str]:
     """The address of a `lethe zookeeper` with the heap that it has by default."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli", "zookeeper", "--port", "0"),
+        *(sys.executable, "-m", "lethe", "zookeeper", "--port", "0"),
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None

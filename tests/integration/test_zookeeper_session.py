@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.zookeeper import connection, wire
-from adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
-from adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
-from adapters.zookeeper.session import Session, open_session
-from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper import connection, wire
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.session import Session, open_session
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from lethe.protocol.zookeeper.operations import (
     Acl,
     Children,
     Create,
@@ -35,7 +35,7 @@ from protocol.zookeeper.operations import (
     WatchKind,
     ZkError,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupUnknown, MultiPlan
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupUnknown, MultiPlan
 from tests.fakes.tcp_proxy import TcpProxy, opcode
 
 pytestmark = pytest.mark.zookeeper

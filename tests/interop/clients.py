@@ -9,7 +9,7 @@ from typing import NamedTuple
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from cluster.local import LocalCluster
+from lethe.cluster.local import LocalCluster
 
 AT_ONCE = 500
 LIMIT_S = 120.0

@@ -11,18 +11,18 @@ import uuid
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import LocalCluster
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import LeaderAndIsr, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, GetData
-from protocol.zookeeper.znodes import ControllerZnode, decode_controller, decode_state
-from survey.brokers import broker_asker
-from survey.leftovers import leftovers
-from survey.take import take
-from survey.views import BrokerAnswers, Survey
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import ControllerZnode, decode_controller, decode_state
+from lethe.survey.brokers import broker_asker
+from lethe.survey.leftovers import leftovers
+from lethe.survey.take import take
+from lethe.survey.views import BrokerAnswers, Survey
 
 LIMIT_S = 120.0
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import pytest
 
-from cluster.kafka_fetch import KafkaDistribution, KafkaVersion, fetch_kafka
-from cluster.local import ClusterSettings, LocalCluster
+from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion, fetch_kafka
+from lethe.cluster.local import ClusterSettings, LocalCluster
 
 START_LIMIT_S = 180.0
 """Three JVMs on a machine that is busy with something else."""

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from cluster.java import java_executable
-from cluster.kafka import kafka_command
-from cluster.kafka_fetch import KafkaDistribution
+from lethe.cluster.java import java_executable
+from lethe.cluster.kafka import kafka_command
+from lethe.cluster.kafka_fetch import KafkaDistribution
 
 HEAP_MB = 96
 LIMIT_S = 180.0

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from cluster.ivy import NotFetched, Wanted, fetch
-from cluster.java import JavaUnusable
+from lethe.cluster.ivy import NotFetched, Wanted, fetch
+from lethe.cluster.java import JavaUnusable
 
 SOURCE: Final = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")
 JARS: Final = (

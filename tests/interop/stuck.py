@@ -15,13 +15,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import LocalCluster
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, Delete, GetData, SetData
-from protocol.zookeeper.znodes import (
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Data, Delete, GetData, SetData
+from lethe.protocol.zookeeper.znodes import (
     ControllerZnode,
     decode_controller_epoch,
     encode_controller,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from cluster.local import LocalCluster
+from lethe.cluster.local import LocalCluster
 from tests.fakes.command_line import Lethe
 from tests.fakes.kept_surveys import keep_survey, run_pipeline
 from tests.interop.clients import bootstrap, produce

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.demo import run_demo
-from cluster.demo_chaos import GONE, Chaos
-from cluster.demo_plan import DemoOptions
-from cluster.demo_waits import Cause
-from cluster.demo_watch import Silent
-from cluster.kafka_fetch import KafkaVersion
+from lethe.cluster.demo import run_demo
+from lethe.cluster.demo_chaos import GONE, Chaos
+from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.demo_waits import Cause
+from lethe.cluster.demo_watch import Silent
+from lethe.cluster.kafka_fetch import KafkaVersion
 from tests.interop.conftest import fetched
 
 pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(400)]

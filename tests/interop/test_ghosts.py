@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from adapters import topic_admin
-from adapters.kafka.client import KafkaConnection
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import LocalCluster
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.kafka.codec import encode_control_body
-from protocol.kafka.connection import highest_common_version
-from protocol.kafka.control import (
+from lethe.adapters import topic_admin
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.codec import encode_control_body
+from lethe.protocol.kafka.connection import highest_common_version
+from lethe.protocol.kafka.control import (
     ApiKey,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
-from protocol.vocabulary import BrokerId, ControllerEpoch
-from survey.brokers import ask_all, broker_asker
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch
+from lethe.survey.brokers import ask_all, broker_asker
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import create, is_known_to_all, is_whole, kafka_leads, plan, until

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.kafka import KafkaBroker
-from cluster.local import LocalCluster
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.kafka import KafkaBroker
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import bootstrap, produce, read_all
 from tests.interop.conditions import (

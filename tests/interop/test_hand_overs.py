@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.rescue_control import Guest, Means, in_control
-from cluster.kafka_fetch import KafkaVersion
-from cluster.local import LocalCluster
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId
-from survey.leftovers import leftovers
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.rescue_control import Guest, Means, in_control
+from lethe.cluster.kafka_fetch import KafkaVersion
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.leftovers import leftovers
 from tests.interop.conditions import (
     complaints,
     controller,

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from protocol.zookeeper.operations import Create
-from survey.brokers import broker_asker
-from survey.leftovers import leftovers
-from survey.zookeeper import read_tree
+from lethe.protocol.zookeeper.operations import Create
+from lethe.survey.brokers import broker_asker
+from lethe.survey.leftovers import leftovers
+from lethe.survey.zookeeper import read_tree
 from tests.fakes.zookeeper_cluster import apply
 from tests.interop.conditions import create, is_known_to_all, is_whole, plan, survey, until
 from tests.interop.conftest import MakeCluster

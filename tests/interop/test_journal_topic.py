@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from cluster.daemons import ControllerDaemon
-from cluster.local import LocalCluster
-from protocol.journal import DEFAULT_TOPIC, Entry, FactType, decode
+from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.journal import DEFAULT_TOPIC, Entry, FactType, decode
 from tests.interop.clients import bootstrap
 from tests.interop.conditions import create, delete, gone_everywhere, is_known_to_all, plan, until
 from tests.interop.conftest import MakeCluster

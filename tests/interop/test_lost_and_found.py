@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.kafka import KafkaBroker
-from cluster.local import LocalCluster
-from protocol.vocabulary import BrokerId, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, Exists, GetData, Present
-from protocol.zookeeper.znodes import decode_topic
-from survey.directories import read_log_dir
-from survey.leftovers import leftovers
-from survey.views import Directory, DirectoryKind
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.kafka import KafkaBroker
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.vocabulary import BrokerId, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
+from lethe.protocol.zookeeper.znodes import decode_topic
+from lethe.survey.directories import read_log_dir
+from lethe.survey.leftovers import leftovers
+from lethe.survey.views import Directory, DirectoryKind
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import bootstrap, produce, read_all, value
 from tests.interop.conditions import (

@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.rescue_control import Guest, Means, in_control
-from cluster.kafka import KafkaBroker
-from cluster.kafka_fetch import KafkaVersion
-from cluster.local import LocalCluster
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.rescue_control import Guest, Means, in_control
+from lethe.cluster.kafka import KafkaBroker
+from lethe.cluster.kafka_fetch import KafkaVersion
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId
 from tests.fakes.command_line import Lethe
 from tests.interop.conditions import controller, create, is_known_to_all, is_whole, kafka_leads, plan, until
 from tests.interop.conftest import MakeCluster

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import ControllerDaemon
-from cluster.kafka import KafkaBroker
-from cluster.local import LocalCluster
-from cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Exists, Present
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.kafka import KafkaBroker
+from lethe.cluster.local import LocalCluster
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Exists, Present
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import bootstrap, produce, read_all, value
 from tests.interop.conditions import (

@@ -13,25 +13,25 @@ from typing import NamedTuple
 
 import pytest
 
-from adapters import topic_admin
-from adapters.kafka.client import KafkaConnection
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import LocalCluster
-from pipeline import tables
-from protocol.findings import Reason
-from protocol.kafka.codec import encode_control_body
-from protocol.kafka.connection import highest_common_version
-from protocol.kafka.control import (
+from lethe.adapters import topic_admin
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import LocalCluster
+from lethe.pipeline import tables
+from lethe.protocol.findings import Reason
+from lethe.protocol.kafka.codec import encode_control_body
+from lethe.protocol.kafka.connection import highest_common_version
+from lethe.protocol.kafka.control import (
     ApiKey,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
-from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, topic_id_to_text
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.znodes import encode_config
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, topic_id_to_text
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import encode_config
 from tests.fakes.kept_surveys import keep_survey, rows_of, run_pipeline
 from tests.fakes.zookeeper_cluster import apply
 from tests.interop.clients import bootstrap, produce

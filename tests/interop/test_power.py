@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from adapters.kafka.client import KafkaConnection
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import ControllerDaemon
-from cluster.kafka import ibp_property
-from cluster.kafka_fetch import KafkaVersion
-from cluster.local import LocalCluster
-from protocol.kafka.codec import encode_control_body
-from protocol.kafka.control import ApiKey, probe_request
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.versions import InterBrokerProtocol, control_versions
-from protocol.vocabulary import NO_EPOCH, BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Data, GetData, SetData
-from protocol.zookeeper.znodes import decode_controller_epoch
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.kafka import ibp_property
+from lethe.cluster.kafka_fetch import KafkaVersion
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.kafka.codec import encode_control_body
+from lethe.protocol.kafka.control import ApiKey, probe_request
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.versions import InterBrokerProtocol, control_versions
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, GetData, SetData
+from lethe.protocol.zookeeper.znodes import decode_controller_epoch
 from tests.fakes.zookeeper_cluster import apply
 from tests.interop.conditions import (
     complaints,

@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import LocalCluster
-from protocol.findings import Reason
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Delete
-from survey.leftovers import leftovers
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.findings import Reason
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Delete
+from lethe.survey.leftovers import leftovers
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply
 from tests.interop.clients import bootstrap, produce, read_all

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.local import LocalCluster
-from protocol.vocabulary import ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
-from protocol.zookeeper.znodes import (
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
+from lethe.protocol.zookeeper.znodes import (
     ConfigChange,
     TopicZnode,
     decode_topic,

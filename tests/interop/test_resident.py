@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.daemons import ControllerDaemon
-from cluster.local import LocalCluster
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Exists, Present
-from survey.leftovers import leftovers
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Exists, Present
+from lethe.survey.leftovers import leftovers
 from tests.interop.clients import LIMIT_S, bootstrap, value
 from tests.interop.conditions import complaints, stops_in_good_order, survey, until
 from tests.interop.conftest import MakeCluster

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from adapters import topic_admin
-from cluster.local import LocalCluster
+from lethe.adapters import topic_admin
+from lethe.cluster.local import LocalCluster
 from tests.fakes.command_line import Lethe
 from tests.interop.conditions import (
     complaints,

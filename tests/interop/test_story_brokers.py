@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.kafka_fetch import KafkaVersion
-from cluster.local import LocalCluster
-from protocol.vocabulary import LeaderAndIsr
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.kafka_fetch import KafkaVersion
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.vocabulary import LeaderAndIsr
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import Stored, bootstrap, produce, produce_in_transactions, read_all
 from tests.interop.conditions import (

@@ -17,8 +17,8 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 import pytest
 
-from cli import pipeline
-from protocol.journal import DEFAULT_TOPIC
+from lethe.cli import pipeline
+from lethe.protocol.journal import DEFAULT_TOPIC
 from tests.interop.clients import bootstrap
 from tests.interop.conditions import create, delete, gone_everywhere, is_known_to_all, plan, until
 from tests.interop.conftest import MakeCluster
@@ -48,7 +48,7 @@ OF_THE_RUN: Final = ("_ingested_at", "_batch_id", "_source_file")
 def line(command: str, lake: Path, *options: str) -> list[str]:
     """`lethe pipeline COMMAND`, in a process with a session of its own."""
     given = ("--lake", str(lake), "--master", "local[2]", *SMALL, *options)
-    return [sys.executable, "-m", "cli", "pipeline", command, *given]
+    return [sys.executable, "-m", "lethe", "pipeline", command, *given]
 
 
 def spark(command: str, lake: Path, *options: str, expected: int = 0) -> subprocess.CompletedProcess[str]:

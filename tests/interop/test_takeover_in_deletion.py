@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from cli.rescue_control import Guest, Means, in_control
-from cluster.kafka import KafkaBroker
-from cluster.kafka_fetch import KafkaVersion
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId
+from lethe.cli.rescue_control import Guest, Means, in_control
+from lethe.cluster.kafka import KafkaBroker
+from lethe.cluster.kafka_fetch import KafkaVersion
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId
 from tests.interop.conditions import controller, delete, gone_everywhere, until
 from tests.interop.conftest import MakeCluster
 from tests.interop.test_lost_and_found import THREE, holders, in_service

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from adapters import topic_admin
-from adapters.zookeeper.interface import ZooKeeperSession
-from cli.rescue_control import Guest, Means, in_control
-from cluster.kafka import KafkaBroker
-from cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
-from cluster.local import LocalCluster
-from cluster.tiered_storage import (
+from lethe.adapters import topic_admin
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cli.rescue_control import Guest, Means, in_control
+from lethe.cluster.kafka import KafkaBroker
+from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
+from lethe.cluster.local import LocalCluster
+from lethe.cluster.tiered_storage import (
     METADATA_PARTITIONS,
     METADATA_TOPIC,
     broker_properties,
@@ -29,10 +29,10 @@ from cluster.tiered_storage import (
     remote_files,
     why_not,
 )
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Delete
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Delete
 from tests.fakes.zookeeper_cluster import apply
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import (

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from protocol.vocabulary import ZERO_TOPIC_ID, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data, GetData
-from protocol.zookeeper.znodes import decode_topic
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.vocabulary import ZERO_TOPIC_ID, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import decode_topic
 from tests.interop.conditions import (
     complaints,
     create,

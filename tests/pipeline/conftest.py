@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import session
+from lethe.pipeline import session
 
 PARTITIONS: Final = os.environ.get("LETHE_SPARK_PARTITIONS", "1")
 """Of a shuffle. One is quickest; `make bench-pipeline` compares tables that were made with many."""

@@ -19,16 +19,16 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import session
-from pipeline.transforms.reclaim import daily_reclaim
-from pipeline.transforms.replicas import replica_deletions
-from pipeline.transforms.slo import deletion_slo
-from pipeline.transforms.slow_brokers import slow_brokers
-from pipeline.transforms.span_heads import span_heads
-from pipeline.transforms.spans import deletion_spans
-from pipeline.transforms.stuck import stuck_now
-from pipeline.transforms.tenures import controller_tenures
-from protocol.journal import Entry, decode_lines
+from lethe.pipeline import session
+from lethe.pipeline.transforms.reclaim import daily_reclaim
+from lethe.pipeline.transforms.replicas import replica_deletions
+from lethe.pipeline.transforms.slo import deletion_slo
+from lethe.pipeline.transforms.slow_brokers import slow_brokers
+from lethe.pipeline.transforms.span_heads import span_heads
+from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.pipeline.transforms.stuck import stuck_now
+from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.protocol.journal import Entry, decode_lines
 from tests.pipeline.journals import Line, events, rows_of
 
 JOURNALS: Final = Path(__file__).with_name("golden") / "journal"
@@ -89,7 +89,7 @@ def _record() -> None:
     with tempfile.TemporaryDirectory(prefix="lethe-golden-") as directory:
         work_dir = Path(directory) / "demo"
         demo = ("demo", "--chaos", "--topics", str(TOPICS), "--work-dir", str(work_dir))
-        subprocess.run((sys.executable, "-m", "cli", *demo), check=True)
+        subprocess.run((sys.executable, "-m", "lethe", *demo), check=True)
         JOURNALS.mkdir(parents=True, exist_ok=True)
         for old in JOURNALS.glob("*.jsonl"):
             old.unlink()

@@ -8,7 +8,7 @@ import json
 import random
 from typing import Final
 
-from controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
+from lethe.controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
 from tests.pipeline.journals import ABSENT, START, Journal, Line
 
 _HOLDS: Final = ("PAUSED", "REASSIGNMENT", "UNREADABLE")

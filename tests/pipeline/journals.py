@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from controller.core.deletion_memory import DELETING
-from pipeline import schemas
-from pipeline.io.frames import frame_of
-from protocol.journal import partition_ranges, time_from_text
+from lethe.controller.core.deletion_memory import DELETING
+from lethe.pipeline import schemas
+from lethe.pipeline.io.frames import frame_of
+from lethe.protocol.journal import partition_ranges, time_from_text
 
 START: Final = time_from_text("2026-01-02T10:00:00Z")
 """Times in these tests are milliseconds since then."""

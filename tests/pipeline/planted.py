@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import schemas
-from pipeline.io.frames import frame_of
-from pipeline.quality.evidence import Evidence
+from lethe.pipeline import schemas
+from lethe.pipeline.io.frames import frame_of
+from lethe.pipeline.quality.evidence import Evidence
 from tests.pipeline import reference
 from tests.pipeline.journals import Line
 

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipeline.transforms.journal_lines import LONGEST_MS, MAX_PIECE
-from protocol.clocks import CLOCK_SKEW_MS
-from protocol.journal import time_to_text
+from lethe.pipeline.transforms.journal_lines import LONGEST_MS, MAX_PIECE
+from lethe.protocol.clocks import CLOCK_SKEW_MS
+from lethe.protocol.journal import time_to_text
 from tests.pipeline.journals import Line
 
 Row = dict[str, Any]

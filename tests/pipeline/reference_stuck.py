@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from protocol.causes import CauseKind, sentence
+from lethe.protocol.causes import CauseKind, sentence
 from tests.pipeline.journals import Line
 from tests.pipeline.reference import Row, Span, in_order
 

@@ -19,12 +19,12 @@ from typing import Final
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from pipeline import session
-from pipeline.io.files import Files
-from pipeline.io.lake import Lake
-from pipeline.jobs.stream import Plan, Progress, Stream
-from pipeline.tables import CONTROLLER_EVENTS
-from protocol.journal import Entry, Fact, FactType, JsonValue, decode, encode, time_from_text
+from lethe.pipeline import session
+from lethe.pipeline.io.files import Files
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.stream import Plan, Progress, Stream
+from lethe.pipeline.tables import CONTROLLER_EVENTS
+from lethe.protocol.journal import Entry, Fact, FactType, JsonValue, decode, encode, time_from_text
 from tests.pipeline.conftest import SETTINGS
 
 NOW: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)

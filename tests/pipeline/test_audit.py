@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS
-from pipeline import schemas
-from pipeline.io.frames import frame_of
-from pipeline.quality.rules import RULES, Severity, audit, gathered, verdict
-from pipeline.quality.transitions import legal_transitions
+from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS
+from lethe.pipeline import schemas
+from lethe.pipeline.io.frames import frame_of
+from lethe.pipeline.quality.rules import RULES, Severity, audit, gathered, verdict
+from lethe.pipeline.quality.transitions import legal_transitions
 from tests.pipeline.planted import planted
 
 Found = Mapping[str, list[dict[str, Any]]]

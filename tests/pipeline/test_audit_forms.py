@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from pipeline.quality.forms import fits
-from protocol.journal import Fact, FactType
-from protocol.journal_forms import Kind
-from protocol.journal_schema import SCHEMAS, schema_problems
+from lethe.pipeline.quality.forms import fits
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal_forms import Kind
+from lethe.protocol.journal_schema import SCHEMAS, schema_problems
 
 GOOD: Final[dict[Kind, Any]] = {
     Kind.TEXT: 'what "happened": -7',

@@ -12,19 +12,19 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import tables
-from pipeline.io.files import Files
-from pipeline.io.journal import NothingToRead
-from pipeline.io.lake import Lake
-from pipeline.io.lock import Locked
-from pipeline.io.surveys import must_be_of_surveys
-from pipeline.jobs import batch
-from pipeline.jobs.report import DayRange, RunReport
-from pipeline.report.columns import LakeReader
-from pipeline.tables import Table
-from pipeline.transforms.bronze_events import DAMAGED
-from protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, encode, time_from_text
-from protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ZNODES, File
+from lethe.pipeline import tables
+from lethe.pipeline.io.files import Files
+from lethe.pipeline.io.journal import NothingToRead
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.io.lock import Locked
+from lethe.pipeline.io.surveys import must_be_of_surveys
+from lethe.pipeline.jobs import batch
+from lethe.pipeline.jobs.report import DayRange, RunReport
+from lethe.pipeline.report.columns import LakeReader
+from lethe.pipeline.tables import Table
+from lethe.pipeline.transforms.bronze_events import DAMAGED
+from lethe.protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, encode, time_from_text
+from lethe.protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ZNODES, File
 
 NOW: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
 CLUSTER: Final = "c1"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.schemas import CONTROLLER_EVENTS, QUARANTINE
-from pipeline.transforms import bronze_events
-from protocol.journal import Entry, Fact, FactType, Flaw, Unreadable, decode, encode
+from lethe.pipeline.schemas import CONTROLLER_EVENTS, QUARANTINE
+from lethe.pipeline.transforms import bronze_events
+from lethe.protocol.journal import Entry, Fact, FactType, Flaw, Unreadable, decode, encode
 
 RFC_3339: Final = re.compile(
     r"(?!0000|(0001-01-01|9999-12-31).*[+-]\d\d:\d\d$)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)",

@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import schemas
-from pipeline.transforms.candidates import StaleRule, stale_topic_candidates
-from protocol.findings import Reason
+from lethe.pipeline import schemas
+from lethe.pipeline.transforms.candidates import StaleRule, stale_topic_candidates
+from lethe.protocol.findings import Reason
 from tests.fakes.survey_rows import Row, frame
 
 DAYS: Final = 50

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import pipeline
-from protocol.journal import Entry, Fact, FactType, JsonValue, encode
+from lethe.cli import pipeline
+from lethe.protocol.journal import Entry, Fact, FactType, JsonValue, encode
 from tests.pipeline.conftest import SETTINGS
 
 
@@ -25,7 +25,7 @@ def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Pa
     command = [
         sys.executable,
         "-m",
-        "cli",
+        "lethe",
         "pipeline",
         "run",
         "--journal",

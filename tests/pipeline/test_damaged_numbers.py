@@ -7,12 +7,12 @@ from typing import Final
 import orjson
 from pyspark.sql import SparkSession
 
-from pipeline.schemas import AGENT_INVENTORY, ZNODE_SNAPSHOT
-from pipeline.transforms import bronze_surveys
-from pipeline.transforms.reclaim import daily_reclaim
-from pipeline.transforms.tenures import controller_tenures
-from protocol.journal import time_from_text
-from protocol.survey_records import DIRECTORIES, ZNODES
+from lethe.pipeline.schemas import AGENT_INVENTORY, ZNODE_SNAPSHOT
+from lethe.pipeline.transforms import bronze_surveys
+from lethe.pipeline.transforms.reclaim import daily_reclaim
+from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.protocol.journal import time_from_text
+from lethe.protocol.survey_records import DIRECTORIES, ZNODES
 from tests.pipeline.journals import START, Journal, events
 
 HUGE: Final = 2**63 - 1

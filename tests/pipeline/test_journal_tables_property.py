@@ -9,16 +9,16 @@ from typing import Final, NamedTuple
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import schemas
-from pipeline.transforms.reclaim import daily_reclaim
-from pipeline.transforms.replicas import replica_deletions
-from pipeline.transforms.slo import deletion_slo
-from pipeline.transforms.slow_brokers import slow_brokers
-from pipeline.transforms.span_heads import span_heads
-from pipeline.transforms.spans import deletion_spans
-from pipeline.transforms.stuck import stuck_now
-from pipeline.transforms.tenures import controller_tenures
-from protocol.causes import CauseKind, sentence
+from lethe.pipeline import schemas
+from lethe.pipeline.transforms.reclaim import daily_reclaim
+from lethe.pipeline.transforms.replicas import replica_deletions
+from lethe.pipeline.transforms.slo import deletion_slo
+from lethe.pipeline.transforms.slow_brokers import slow_brokers
+from lethe.pipeline.transforms.span_heads import span_heads
+from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.pipeline.transforms.stuck import stuck_now
+from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.protocol.causes import CauseKind, sentence
 from tests.pipeline import reference, reference_gold, reference_stuck
 from tests.pipeline.histories import History
 from tests.pipeline.journals import Line, events, rows_of

@@ -18,13 +18,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.io.files import Files, FileTrouble
-from pipeline.io.frames import frame_of
-from pipeline.io.lake import Lake, LakeUnusable, WrongColumns, _write
-from pipeline.io.lock import LOCK, Locked, hold
-from pipeline.io.moves import Staging
-from pipeline.report.columns import Days, LakeReader
-from pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
+from lethe.pipeline.io.files import Files, FileTrouble
+from lethe.pipeline.io.frames import frame_of
+from lethe.pipeline.io.lake import Lake, LakeUnusable, WrongColumns, _write
+from lethe.pipeline.io.lock import LOCK, Locked, hold
+from lethe.pipeline.io.moves import Staging
+from lethe.pipeline.report.columns import Days, LakeReader
+from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
 
 STRANGE = "a lake [1]{b,c}*"
 """Spark would take it for a pattern."""
@@ -199,7 +199,7 @@ def test_a_writer_knows_what_another_has_said_meanwhile(spark: SparkSession, tmp
 HOLDER = """
 import sys
 from pathlib import Path
-from pipeline.io import lock
+from lethe.pipeline.io import lock
 with lock._hold_locally(Path(sys.argv[1]), "run 7"):
     print("held", flush=True)
     sys.stdin.read()

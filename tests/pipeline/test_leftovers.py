@@ -10,14 +10,14 @@ from typing import Final
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import schemas
-from pipeline.transforms.directories import directories
-from pipeline.transforms.leftover_by_broker import leftover_by_broker
-from pipeline.transforms.leftovers import leftovers
-from protocol.findings import Reason
-from protocol.survey_records import survey_id
-from survey.leftovers import leftovers as found_in_memory
-from survey.views import Survey
+from lethe.pipeline import schemas
+from lethe.pipeline.transforms.directories import directories
+from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
+from lethe.pipeline.transforms.leftovers import leftovers
+from lethe.protocol.findings import Reason
+from lethe.protocol.survey_records import survey_id
+from lethe.survey.leftovers import leftovers as found_in_memory
+from lethe.survey.views import Survey
 from tests.fakes.random_surveys import draw_survey
 from tests.fakes.survey_rows import frame, frames
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from controller.core.deletion_memory import DISABLED
-from pipeline import tables
-from pipeline.io.lake import Lake
-from pipeline.jobs.refresh import refresh_deletions
+from lethe.controller.core.deletion_memory import DISABLED
+from lethe.pipeline import tables
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.refresh import refresh_deletions
 from tests.pipeline.journals import Journal, events
 
 DAY = datetime.date(2026, 1, 2)

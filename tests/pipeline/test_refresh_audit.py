@@ -10,12 +10,12 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import schemas, tables
-from pipeline.io.frames import frame_of
-from pipeline.io.lake import Lake
-from pipeline.jobs.refresh_audit import in_doubt, refresh_audit, unaudited
-from pipeline.report.columns import LakeReader
-from pipeline.tables import Table
+from lethe.pipeline import schemas, tables
+from lethe.pipeline.io.frames import frame_of
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.refresh_audit import in_doubt, refresh_audit, unaudited
+from lethe.pipeline.report.columns import LakeReader
+from lethe.pipeline.tables import Table
 from tests.pipeline.planted import START, Plants, planted
 
 STRETCH: Final = 173

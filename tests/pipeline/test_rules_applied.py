@@ -8,11 +8,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.io.frames import empty
-from pipeline.io.lake import Lake
-from pipeline.jobs.refresh_gold import keep_rules
-from pipeline.jobs.rules import Wishes, are_applied
-from pipeline.tables import STALE_TOPIC_CANDIDATES
+from lethe.pipeline.io.frames import empty
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.refresh_gold import keep_rules
+from lethe.pipeline.jobs.rules import Wishes, are_applied
+from lethe.pipeline.tables import STALE_TOPIC_CANDIDATES
 
 NOW = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
 

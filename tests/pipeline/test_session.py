@@ -10,7 +10,7 @@ from py4j.protocol import REFLECTION_COMMAND_NAME
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipeline import session
+from lethe.pipeline import session
 
 
 def test_results_do_not_depend_on_the_machine(spark: SparkSession) -> None:

@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.transforms.replicas import replica_deletions
-from pipeline.transforms.span_heads import span_heads
-from pipeline.transforms.spans import deletion_spans
-from protocol.journal import time_to_text
+from lethe.pipeline.transforms.replicas import replica_deletions
+from lethe.pipeline.transforms.span_heads import span_heads
+from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.protocol.journal import time_to_text
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 Row = dict[str, Any]

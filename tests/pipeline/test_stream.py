@@ -13,14 +13,14 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import tables
-from pipeline.io.lake import Lake, LakeUnusable
-from pipeline.io.lock import Locked
-from pipeline.io.stream_notes import STREAMS
-from pipeline.jobs import batch
-from pipeline.jobs.report import DayRange
-from pipeline.transforms.bronze_events import LATE, LOST
-from protocol.journal import FactType
+from lethe.pipeline import tables
+from lethe.pipeline.io.lake import Lake, LakeUnusable
+from lethe.pipeline.io.lock import Locked
+from lethe.pipeline.io.stream_notes import STREAMS
+from lethe.pipeline.jobs import batch
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.transforms.bronze_events import LATE, LOST
+from lethe.protocol.journal import FactType
 from tests.pipeline.streams import AT_THE_END, NEVER, NOW, Growing, Killed, follow
 from tests.pipeline.test_batch import FIRST, SECOND, event, keep_survey, phase, rows, spans
 

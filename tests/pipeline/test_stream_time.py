@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import tables
-from pipeline.io.lake import Lake
-from pipeline.jobs.rules import Wishes, settled
-from pipeline.jobs.stream import Plan, Progress, Stream
+from lethe.pipeline import tables
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.rules import Wishes, settled
+from lethe.pipeline.jobs.stream import Plan, Progress, Stream
 from tests.pipeline.test_batch import FIRST, rows
 
 pytestmark = pytest.mark.timeout(600)

@@ -10,19 +10,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline import schemas
-from pipeline.io.frames import empty, frame_of
-from pipeline.transforms.replicas import replica_deletions
-from pipeline.transforms.span_heads import span_heads
-from pipeline.transforms.spans import deletion_spans
-from pipeline.transforms.stuck import Surveyed, stuck_now
-from pipeline.transforms.stuck_causes import cause, filled
-from pipeline.transforms.tenures import controller_tenures
-from protocol.causes import CauseKind, remedy
-from protocol.clocks import CLOCKS_DIFFER_MS
-from protocol.findings import Reason
-from protocol.journal import time_to_text
-from protocol.shell_words import operand, option
+from lethe.pipeline import schemas
+from lethe.pipeline.io.frames import empty, frame_of
+from lethe.pipeline.transforms.replicas import replica_deletions
+from lethe.pipeline.transforms.span_heads import span_heads
+from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.pipeline.transforms.stuck import Surveyed, stuck_now
+from lethe.pipeline.transforms.stuck_causes import cause, filled
+from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.protocol.causes import CauseKind, remedy
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.protocol.findings import Reason
+from lethe.protocol.journal import time_to_text
+from lethe.protocol.shell_words import operand, option
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 pytestmark = pytest.mark.timeout(600)

@@ -8,13 +8,13 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from pipeline.transforms.replicas import replica_deletions
-from pipeline.transforms.span_heads import span_heads
-from pipeline.transforms.spans import deletion_spans
-from pipeline.transforms.stuck import stuck_now
-from pipeline.transforms.tenures import controller_tenures
-from protocol.causes import FROM_CONTROLLER, CauseKind, sentence
-from protocol.zookeeper import paths
+from lethe.pipeline.transforms.replicas import replica_deletions
+from lethe.pipeline.transforms.span_heads import span_heads
+from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.pipeline.transforms.stuck import stuck_now
+from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.protocol.causes import FROM_CONTROLLER, CauseKind, sentence
+from lethe.protocol.zookeeper import paths
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 NOW: Final = datetime.datetime.fromtimestamp((START + 3_600_000) / 1000, datetime.UTC)

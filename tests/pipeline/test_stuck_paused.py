@@ -8,12 +8,12 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.transforms.replicas import replica_deletions
-from pipeline.transforms.span_heads import span_heads
-from pipeline.transforms.spans import deletion_spans
-from pipeline.transforms.stuck import stuck_now
-from pipeline.transforms.tenures import controller_tenures
-from protocol.causes import CauseKind, remedy, sentence
+from lethe.pipeline.transforms.replicas import replica_deletions
+from lethe.pipeline.transforms.span_heads import span_heads
+from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.pipeline.transforms.stuck import stuck_now
+from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.protocol.causes import CauseKind, remedy, sentence
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 pytestmark = pytest.mark.timeout(600)

@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 from pyspark.sql.types import StructType
 
-from pipeline import schemas
-from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES, File, Kind
+from lethe.pipeline import schemas
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES, File, Kind
 
 TYPES: Final = {
     Kind.TEXT: schemas.TEXT,

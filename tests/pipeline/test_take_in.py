@@ -11,13 +11,13 @@ import orjson
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipeline import tables
-from pipeline.io.journal import journal_files
-from pipeline.io.lake import Lake
-from pipeline.jobs.report import DayRange, Refused, Taken
-from pipeline.jobs.take_in import take_in_journal
-from pipeline.jobs.take_in_surveys import take_in_surveys
-from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ROW_FILES, ZNODES, checksum
+from lethe.pipeline import tables
+from lethe.pipeline.io.journal import journal_files
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.report import DayRange, Refused, Taken
+from lethe.pipeline.jobs.take_in import take_in_journal
+from lethe.pipeline.jobs.take_in_surveys import take_in_surveys
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ROW_FILES, ZNODES, checksum
 from tests.pipeline.test_batch import CLUSTER, FIRST, keep_survey
 
 INGESTED_AT: Final = "2026-01-09T00:00:00Z"

@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC
-from pipeline.transforms.replicas import replica_deletions
-from pipeline.transforms.slo import deletion_slo
-from pipeline.transforms.span_heads import span_heads
-from pipeline.transforms.spans import deletion_spans
-from pipeline.transforms.stuck import stuck_now
-from pipeline.transforms.tenures import controller_tenures
-from protocol.journal import time_to_text
+from lethe.controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC
+from lethe.pipeline.transforms.replicas import replica_deletions
+from lethe.pipeline.transforms.slo import deletion_slo
+from lethe.pipeline.transforms.span_heads import span_heads
+from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.pipeline.transforms.stuck import stuck_now
+from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.protocol.journal import time_to_text
 from tests.pipeline.journals import START, Journal, events, rows_of
 
 Row = dict[str, Any]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.agent import step
-from broker.core.effects import CreateReplica, FillReplica, ProposeIsr, RenameForDeletion, SetAside
-from broker.core.inputs import (
+from lethe.broker.core.agent import step
+from lethe.broker.core.effects import CreateReplica, FillReplica, ProposeIsr, RenameForDeletion, SetAside
+from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControlReceived,
     IsrOutcome,
@@ -18,12 +18,12 @@ from broker.core.inputs import (
     TopicAbsence,
     TopicIdAnswer,
 )
-from broker.core.naming import parse_directory_name
-from broker.core.replica import ReplicaState
-from broker.core.state import AgentState
-from protocol.journal_schema import schema_problems
-from protocol.kafka.control import Addressed, ControlRequest
-from protocol.vocabulary import BrokerEpoch, TopicId
+from lethe.broker.core.naming import parse_directory_name
+from lethe.broker.core.replica import ReplicaState
+from lethe.broker.core.state import AgentState
+from lethe.protocol.journal_schema import schema_problems
+from lethe.protocol.kafka.control import Addressed, ControlRequest
+from lethe.protocol.vocabulary import BrokerEpoch, TopicId
 from tests.unit.broker.driver import (
     EPOCH,
     ME,

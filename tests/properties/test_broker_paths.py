@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.naming import (
+from lethe.broker.core.naming import (
     MAX_DIRECTORY_NAME_LENGTH,
     DirectoryKind,
     deletion_name,
@@ -13,8 +13,8 @@ from broker.core.naming import (
     partition_problem,
     stray_name,
 )
-from broker.runtime.disk import Refused, _single
-from protocol.vocabulary import TopicPartition, topic_name_problem
+from lethe.broker.runtime.disk import Refused, _single
+from lethe.protocol.vocabulary import TopicPartition, topic_name_problem
 from tests.unit.broker.driver import Driver, become, metadata, stop, tombstone
 
 NASTY = st.one_of(

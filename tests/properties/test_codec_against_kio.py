@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from protocol.kafka.codec import decode_request, decode_response, encode_request, encode_response
-from protocol.kafka.control import ApiKey
-from protocol.kafka.versions import SPOKEN
+from lethe.protocol.kafka.codec import decode_request, decode_response, encode_request, encode_response
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.versions import SPOKEN
 
 MODULES = {
     ApiKey.LEADER_AND_ISR: "LeaderAndIsr",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.kafka.codec import decode_request, decode_response, encode_request, encode_response
-from protocol.kafka.connection import ClientConnection, ServerConnection
-from protocol.kafka.control import (
+from lethe.protocol.kafka.codec import decode_request, decode_response, encode_request, encode_response
+from lethe.protocol.kafka.connection import ClientConnection, ServerConnection
+from lethe.protocol.kafka.control import (
     Addressed,
     ApiKey,
     LeaderAndIsrPartition,
@@ -24,10 +24,10 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataTopic,
 )
-from protocol.kafka.framing import ProtocolError
-from protocol.kafka.queries import MetadataRequest
-from protocol.kafka.versions import SPOKEN
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, Endpoint
+from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.kafka.queries import MetadataRequest
+from lethe.protocol.kafka.versions import SPOKEN
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, Endpoint
 
 EVERY = [(api, version) for api, spoken in SPOKEN.items() for version in range(spoken.min, spoken.max + 1)]
 

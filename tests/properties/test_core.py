@@ -11,22 +11,22 @@ import copy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core import controller
-from controller.core.context import Role
-from controller.core.effects import WriteZnodes
-from controller.core.gauges import gauges
-from controller.core.waiting import waits
-from protocol.causes import CauseKind
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.controller.core import controller
+from lethe.controller.core.context import Role
+from lethe.controller.core.effects import WriteZnodes
+from lethe.controller.core.gauges import gauges
+from lethe.controller.core.waiting import waits
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AlterPartition,
     AlterPartitionRequest,
     AlterPartitionTopic,
     ControlledShutdownRequest,
 )
-from protocol.vocabulary import NO_EPOCH, BrokerId, RecoveryState
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Delete
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerId, RecoveryState
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Delete
 from tests.fakes.one_controller import Loss, OneController, Refusing, consent
 
 BROKERS = (1, 2, 3)

@@ -3,8 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.zookeeper.operations import Check, Delete, MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
-from protocol.zookeeper.packing import (
+from lethe.protocol.zookeeper.operations import (
+    Check,
+    Delete,
+    MultiDone,
+    MultiFailed,
+    MultiOutcome,
+    MultiUnknown,
+    ZkError,
+)
+from lethe.protocol.zookeeper.packing import (
     FenceFailed,
     Group,
     GroupDone,

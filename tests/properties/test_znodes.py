@@ -9,8 +9,8 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId
-from protocol.zookeeper import znodes
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId
+from lethe.protocol.zookeeper import znodes
 
 DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
     znodes.decode_controller,

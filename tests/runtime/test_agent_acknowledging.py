@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.runtime.app import AgentApp, ExitCode
-from protocol.kafka.codec import encode_control_body
-from protocol.kafka.control import (
+from lethe.broker.runtime.app import AgentApp, ExitCode
+from lethe.protocol.kafka.codec import encode_control_body
+from lethe.protocol.kafka.control import (
     Addressed,
     ApiKey,
     ControlRequest,
@@ -19,10 +19,10 @@ from protocol.kafka.control import (
     UpdateMetadataResponse,
     api_of,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import MetadataRequest, MetadataResponse
-from protocol.kafka.versions import SPOKEN
-from protocol.vocabulary import BrokerEpoch
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import MetadataRequest, MetadataResponse
+from lethe.protocol.kafka.versions import SPOKEN
+from lethe.protocol.vocabulary import BrokerEpoch
 from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.unit.broker.driver import become, live, metadata, stop, tombstone

@@ -10,27 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from adapters.kafka.client import ConnectionFailed
-from broker.core.effects import DirectoryRef
-from broker.core.naming import deletion_name, stray_name
-from broker.core.replica import ReplicaState
-from broker.runtime.app import AgentApp, ExitCode
-from protocol.journal import Entry, FactType, decode_lines
-from protocol.journal_schema import schema_problems
-from protocol.kafka.control import Addressed, ControlRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.adapters.kafka.client import ConnectionFailed
+from lethe.broker.core.effects import DirectoryRef
+from lethe.broker.core.naming import deletion_name, stray_name
+from lethe.broker.core.replica import ReplicaState
+from lethe.broker.runtime.app import AgentApp, ExitCode
+from lethe.protocol.journal import Entry, FactType, decode_lines
+from lethe.protocol.journal_schema import schema_problems
+from lethe.protocol.kafka.control import Addressed, ControlRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     MetadataRequest,
     MetadataResponse,
 )
-from protocol.kafka.to_controller import ControlledShutdownRequest
-from protocol.kafka.versions import SPOKEN
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.paths import broker_id, log_dir_event_notifications, topic
-from protocol.zookeeper.znodes import TopicZnode, decode_broker, encode_topic
+from lethe.protocol.kafka.to_controller import ControlledShutdownRequest
+from lethe.protocol.kafka.versions import SPOKEN
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.paths import broker_id, log_dir_event_notifications, topic
+from lethe.protocol.zookeeper.znodes import TopicZnode, decode_broker, encode_topic
 from tests.fakes.agents import agent_config, connected, note_controller_epoch, running
 from tests.fakes.log_dirs import FaultyDisk, break_log_dir, mend_log_dir
 from tests.fakes.runtime import reach

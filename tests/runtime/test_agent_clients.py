@@ -21,9 +21,9 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import IncompatibleBrokerVersion as KafkaPythonIncompatible
 
-from broker.runtime.app import AgentApp
-from protocol.kafka.control import Addressed
-from protocol.vocabulary import NO_EPOCH, Broker, BrokerEpoch, BrokerId
+from lethe.broker.runtime.app import AgentApp
+from lethe.protocol.kafka.control import Addressed
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerEpoch, BrokerId
 from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.unit.broker.driver import become, metadata
@@ -48,7 +48,9 @@ async def agent(tmp_path: Path) -> AsyncIterator[AgentApp]:
 def no_connection_was_broken(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Nothing that a client sent was refused by closing its connection."""
     yield
-    broken = [r.getMessage() for r in caplog.records if r.name == "adapters.kafka.server" and r.levelno > logging.INFO]
+    broken = [
+        r.getMessage() for r in caplog.records if r.name == "lethe.adapters.kafka.server" and r.levelno > logging.INFO
+    ]
     assert broken == []
 
 

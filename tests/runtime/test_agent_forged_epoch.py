@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from adapters.kafka.client import ConnectionFailed
-from protocol.kafka.control import Addressed, ControlRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import NO_EPOCH, ControllerEpoch, TopicPartition
-from protocol.zookeeper.operations import ANY_VERSION, SetData
-from protocol.zookeeper.paths import controller_epoch
-from protocol.zookeeper.znodes import encode_controller_epoch
+from lethe.adapters.kafka.client import ConnectionFailed
+from lethe.protocol.kafka.control import Addressed, ControlRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import NO_EPOCH, ControllerEpoch, TopicPartition
+from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData
+from lethe.protocol.zookeeper.paths import controller_epoch
+from lethe.protocol.zookeeper.znodes import encode_controller_epoch
 from tests.fakes.agents import agent_config, connected, ignore_watch, note_controller_epoch, running
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.unit.broker.driver import become, metadata, stop

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.formats import RECOVERY_POINT_CHECKPOINT, decode_checkpoint
-from broker.core.naming import deletion_name
-from broker.core.replica import ReplicaState
-from broker.runtime import app as agent_app
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import TopicPartition
+from lethe.broker.core.formats import RECOVERY_POINT_CHECKPOINT, decode_checkpoint
+from lethe.broker.core.naming import deletion_name
+from lethe.broker.core.replica import ReplicaState
+from lethe.broker.runtime import app as agent_app
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import TopicPartition
 from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.full_disk import fill_up, is_full, small_disk
 from tests.fakes.log_dirs import FaultyDisk

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from adapters.kafka.server import Close
-from broker.core.effects import IsrChange, ProposeIsr
-from broker.core.inputs import IsrVerdict
-from broker.runtime.isr_changes import IsrChanges
-from protocol.kafka.control import Addressed
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.adapters.kafka.server import Close
+from lethe.broker.core.effects import IsrChange, ProposeIsr
+from lethe.broker.core.inputs import IsrVerdict
+from lethe.broker.runtime.isr_changes import IsrChanges
+from lethe.protocol.kafka.control import Addressed
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AlteredPartition,
     AlteredTopic,
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from protocol.vocabulary import BrokerEpoch, Endpoint, LeaderAndIsr, TopicId, TopicPartition
-from protocol.zookeeper.operations import Create, Operation, SetData
-from protocol.zookeeper.paths import isr_change_notifications, partition_state, topic
-from protocol.zookeeper.znodes import TopicZnode, decode_isr_change, decode_state, encode_state, encode_topic
+from lethe.protocol.vocabulary import BrokerEpoch, Endpoint, LeaderAndIsr, TopicId, TopicPartition
+from lethe.protocol.zookeeper.operations import Create, Operation, SetData
+from lethe.protocol.zookeeper.paths import isr_change_notifications, partition_state, topic
+from lethe.protocol.zookeeper.znodes import TopicZnode, decode_isr_change, decode_state, encode_state, encode_topic
 from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.listed_controller import listed_controller
 from tests.fakes.runtime import reach

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.agent import step
-from broker.core.effects import (
+from lethe.broker.core.agent import step
+from lethe.broker.core.effects import (
     AskTopicIds,
     AssignTopicId,
     CreateReplica,
@@ -23,8 +23,8 @@ from broker.core.effects import (
     RenameForDeletion,
     SetAside,
 )
-from broker.core.formats import decode_checkpoint, encode_checkpoint
-from broker.core.inputs import (
+from lethe.broker.core.formats import decode_checkpoint, encode_checkpoint
+from lethe.broker.core.inputs import (
     ControlReceived,
     DiskPerformed,
     FoundLogDir,
@@ -32,12 +32,12 @@ from broker.core.inputs import (
     TopicAbsence,
     TopicIdsAnswered,
 )
-from broker.core.naming import deletion_name, stray_name
-from broker.core.state import AgentState, Settings
-from broker.runtime.log_dirs import LogDirs, Removed
-from broker.runtime.ownership import CannotStart
-from protocol.kafka.control import Addressed, ControlRequest
-from protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition, topic_id_to_text
+from lethe.broker.core.naming import deletion_name, stray_name
+from lethe.broker.core.state import AgentState, Settings
+from lethe.broker.runtime.log_dirs import LogDirs, Removed
+from lethe.broker.runtime.ownership import CannotStart
+from lethe.protocol.kafka.control import Addressed, ControlRequest
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition, topic_id_to_text
 from tests.fakes.log_dirs import Died, FaultyDisk
 from tests.unit.broker.driver import EPOCH, X, Y, become, stop, tombstone
 

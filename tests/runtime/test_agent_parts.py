@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from adapters.clock import SystemClock
-from adapters.journal import JournalCounts
-from broker.core.effects import DirectoryRef
-from broker.core.inputs import TopicAbsence, TopicIdUnavailable
-from broker.core.naming import deletion_name
-from broker.runtime.log_dirs import LogDirs
-from broker.runtime.metrics import METRICS, AgentCounts, AgentMetrics
-from broker.runtime.ownership import CannotStart
-from broker.runtime.recorder import Recorder
-from broker.runtime.remover import Remover
-from broker.runtime.sessions import Sessions
-from protocol.journal import Fact, FactType
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.paths import broker_id, topic
-from protocol.zookeeper.znodes import TopicZnode, encode_topic
+from lethe.adapters.clock import SystemClock
+from lethe.adapters.journal import JournalCounts
+from lethe.broker.core.effects import DirectoryRef
+from lethe.broker.core.inputs import TopicAbsence, TopicIdUnavailable
+from lethe.broker.core.naming import deletion_name
+from lethe.broker.runtime.log_dirs import LogDirs
+from lethe.broker.runtime.metrics import METRICS, AgentCounts, AgentMetrics
+from lethe.broker.runtime.ownership import CannotStart
+from lethe.broker.runtime.recorder import Recorder
+from lethe.broker.runtime.remover import Remover
+from lethe.broker.runtime.sessions import Sessions
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.paths import broker_id, topic
+from lethe.protocol.zookeeper.znodes import TopicZnode, encode_topic
 from tests.fakes.runtime import Facts, reach
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.unit.broker.driver import X

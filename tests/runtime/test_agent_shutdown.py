@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters.config_broker import BrokerConfig, ControlledShutdownConfig
-from broker.runtime.app import AgentApp, ExitCode
-from broker.runtime.controlled_shutdown import leave_in_order
-from protocol.kafka.control import Addressed
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
-from protocol.vocabulary import Broker
-from protocol.zookeeper.paths import broker_id
+from lethe.adapters.config_broker import BrokerConfig, ControlledShutdownConfig
+from lethe.broker.runtime.app import AgentApp, ExitCode
+from lethe.broker.runtime.controlled_shutdown import leave_in_order
+from lethe.protocol.kafka.control import Addressed
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
+from lethe.protocol.vocabulary import Broker
+from lethe.protocol.zookeeper.paths import broker_id
 from tests.fakes.agents import agent_config, connected, note_controller_epoch
 from tests.fakes.listed_controller import listed_controller
 from tests.fakes.runtime import reach

@@ -10,12 +10,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from adapters.clock import SystemClock
-from adapters.http import Route, Stream, serve_http
-from controller.core.context import Role
-from controller.runtime.app import ControllerApp, ExitCode
-from controller.runtime.board.document import Document, Rows
-from controller.runtime.board.feed import MAX_PENDING_BYTES, BoardFeed
+from lethe.adapters.clock import SystemClock
+from lethe.adapters.http import Route, Stream, serve_http
+from lethe.controller.core.context import Role
+from lethe.controller.runtime.app import ControllerApp, ExitCode
+from lethe.controller.runtime.board.document import Document, Rows
+from lethe.controller.runtime.board.feed import MAX_PENDING_BYTES, BoardFeed
 from tests.fakes.board_scene import Scene, quiet_scene
 from tests.fakes.broken_broker import Act
 from tests.fakes.runtime import controller_config, reach

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from controller.core.effects import OpenChannel, Send
-from controller.core.events import Answer, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
-from controller.runtime import brokers
-from controller.runtime.brokers import Channels, ChannelSettings, Wire
-from controller.runtime.metrics import ChannelCounts
-from protocol.back_off import BackOff
-from protocol.kafka.codec import EncodedBody, encode_control_body
-from protocol.kafka.control import (
+from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.controller.core.effects import OpenChannel, Send
+from lethe.controller.core.events import Answer, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from lethe.controller.runtime import brokers
+from lethe.controller.runtime.brokers import Channels, ChannelSettings, Wire
+from lethe.controller.runtime.metrics import ChannelCounts
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.kafka.codec import EncodedBody, encode_control_body
+from lethe.protocol.kafka.control import (
     ControlRequest,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
@@ -25,8 +25,8 @@ from protocol.kafka.control import (
     StopReplicaTopic,
     UpdateMetadataRequest,
 )
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, Endpoint
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, Endpoint
 from tests.fakes.broken_broker import Act, FakeBroker
 from tests.fakes.runtime import reach
 

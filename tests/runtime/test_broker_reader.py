@@ -6,13 +6,13 @@ import uuid
 
 import pytest
 
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest, MetadataRequest
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
-from survey.brokers import Scope, ask_all, kept_connections
-from survey.views import BrokerAnswers, Failure, Place
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest, MetadataRequest
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
+from lethe.survey.brokers import Scope, ask_all, kept_connections
+from lethe.survey.views import BrokerAnswers, Failure, Place
 from tests.fakes.answering_broker import SSL, AnsweringBroker, served
 
 TOPIC_ID = TopicId(uuid.UUID(int=5 << 90))

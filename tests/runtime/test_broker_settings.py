@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.broker_settings import BrokerSettings, ask_settings
-from adapters.kafka.server import Close, KafkaServer, Peer
-from protocol.kafka.codec import RequestHeader
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.adapters.broker_settings import BrokerSettings, ask_settings
+from lethe.adapters.kafka.server import Close, KafkaServer, Peer
+from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     ConfigEntry,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -21,8 +21,8 @@ from protocol.kafka.queries import (
     Request,
     Response,
 )
-from protocol.kafka.versions import SPOKEN, InterBrokerProtocol, VersionRange
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+from lethe.protocol.kafka.versions import SPOKEN, InterBrokerProtocol, VersionRange
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 
 OLD = {
     ApiKey.API_VERSIONS: VersionRange(0, 3),

@@ -8,15 +8,15 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from adapters.kafka.server import Close, KafkaServer, Peer
-from controller.core.effects import ReadCache
-from controller.core.events import CacheRead
-from controller.runtime.caches import CacheReader
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.kafka.codec import RequestHeader
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.server import Close, KafkaServer, Peer
+from lethe.controller.core.effects import ReadCache
+from lethe.controller.core.events import CacheRead
+from lethe.controller.runtime.caches import CacheReader
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     MetadataPartition,
     MetadataRequest,
     MetadataResponse,
@@ -24,7 +24,7 @@ from protocol.kafka.queries import (
     Request,
     Response,
 )
-from protocol.vocabulary import BrokerId, Endpoint, TopicId
+from lethe.protocol.vocabulary import BrokerId, Endpoint, TopicId
 from tests.fakes.runtime import reach
 
 TOPIC_ID = TopicId(uuid.UUID(int=5 << 90))

@@ -13,17 +13,17 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from adapters.http import HttpServer, serve_http
-from adapters.kafka.client import KafkaConnection
-from controller.core.context import Context, Role
-from controller.runtime.app import ControllerApp, ExitCode, reachable_url, run
-from controller.runtime.brokers import Wire
-from protocol.journal import Entry, Fact, FactType, decode_lines
-from protocol.journal_schema import schema_problems
-from protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, MultiDone, Present
+from lethe.adapters.http import HttpServer, serve_http
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.controller.core.context import Context, Role
+from lethe.controller.runtime.app import ControllerApp, ExitCode, reachable_url, run
+from lethe.controller.runtime.brokers import Wire
+from lethe.protocol.journal import Entry, Fact, FactType, decode_lines
+from lethe.protocol.journal_schema import schema_problems
+from lethe.protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, MultiDone, Present
 from tests.fakes.broken_broker import Act, FakeBroker
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from controller.core.context import Role
-from protocol.vocabulary import ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Create, Delete, GetChildren
+from lethe.controller.core.context import Role
+from lethe.protocol.vocabulary import ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Children, Create, Delete, GetChildren
 from tests.fakes.broken_broker import Act, FakeBroker
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper

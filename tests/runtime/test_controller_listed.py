@@ -7,24 +7,24 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from adapters.http import serve_http
-from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from controller.core.context import Role
-from controller.core.events import BrokerRequested, BrokersChanged
-from controller.runtime.app import ControllerApp, ExitCode
-from controller.runtime.brokers import Wire
-from protocol.kafka.control import UpdateMetadataRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import Response
-from protocol.kafka.to_controller import (
+from lethe.adapters.http import serve_http
+from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.controller.core.context import Role
+from lethe.controller.core.events import BrokerRequested, BrokersChanged
+from lethe.controller.runtime.app import ControllerApp, ExitCode
+from lethe.controller.runtime.brokers import Wire
+from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import Response
+from lethe.protocol.kafka.to_controller import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, MultiDone
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, MultiDone
 from tests.fakes.broken_broker import FakeBroker
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper

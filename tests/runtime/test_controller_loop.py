@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.zookeeper.interface import SessionLost as SessionIsLost
-from controller.core.context import Awaited, Context
-from controller.core.continuations import ElectionLookedUp
-from controller.core.controller import after_fault
-from controller.core.effects import CloseChannel, Effect, ReadZnodes, RenewSession, Send, SetTimer, WriteZnodes
-from controller.core.events import (
+from lethe.adapters.zookeeper.interface import SessionLost as SessionIsLost
+from lethe.controller.core.context import Awaited, Context
+from lethe.controller.core.continuations import ElectionLookedUp
+from lethe.controller.core.controller import after_fault
+from lethe.controller.core.effects import CloseChannel, Effect, ReadZnodes, RenewSession, Send, SetTimer, WriteZnodes
+from lethe.controller.core.events import (
     BrokersChanged,
     ControllerState,
     Event,
@@ -24,15 +24,15 @@ from controller.core.events import (
     ZnodesRead,
     ZnodesWritten,
 )
-from controller.runtime.faults import FaultWhileResigning
-from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ControllerMetrics, QueueView
-from controller.runtime.steps import MANY_PARTITIONS, may_be_long
-from protocol.journal import FactType
-from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
-from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
-from protocol.zookeeper.operations import Data, ReadFailed, Stat, ZkError
-from protocol.zookeeper.packing import GroupDone
+from lethe.controller.runtime.faults import FaultWhileResigning
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.controller.runtime.metrics import ControllerMetrics, QueueView
+from lethe.controller.runtime.steps import MANY_PARTITIONS, may_be_long
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
+from lethe.protocol.zookeeper.operations import Data, ReadFailed, Stat, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone
 from tests.fakes.runtime import Facts, HeldPerformer, ManualClock, new_context, reach
 
 ANSWER = UpdateMetadataAnswered(BrokerId(1), BrokerEpoch(10), 1, UpdateMetadataResponse(0))

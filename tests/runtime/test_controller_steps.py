@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.config import CoreConfig
-from controller.core.context import Context
-from controller.core.effects import Effect
-from controller.core.events import Event, TopicsChanged
-from controller.runtime import steps
-from controller.runtime.steps import MANY_PARTITIONS, Stepper
-from protocol.kafka.versions import LATEST
-from protocol.vocabulary import BrokerId
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect
+from lethe.controller.core.events import Event, TopicsChanged
+from lethe.controller.runtime import steps
+from lethe.controller.runtime.steps import MANY_PARTITIONS, Stepper
+from lethe.protocol.kafka.versions import LATEST
+from lethe.protocol.vocabulary import BrokerId
 
 
 @pytest.fixture(autouse=True)

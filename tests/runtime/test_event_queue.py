@@ -1,7 +1,7 @@
 import asyncio
 
-from controller.core.effects import RetryDeletions
-from controller.core.events import (
+from lethe.controller.core.effects import RetryDeletions
+from lethe.controller.core.events import (
     BrokerModified,
     BrokersChanged,
     ControllerDeleted,
@@ -13,9 +13,9 @@ from controller.core.events import (
     TopicsModified,
     UpdateMetadataAnswered,
 )
-from controller.runtime.queue import EventQueue
-from protocol.kafka.control import UpdateMetadataResponse
-from protocol.vocabulary import BrokerEpoch, BrokerId
+from lethe.controller.runtime.queue import EventQueue
+from lethe.protocol.kafka.control import UpdateMetadataResponse
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
 from tests.fakes.runtime import reach
 
 

@@ -1,7 +1,16 @@
 import aiohttp
 import pytest
 
-from adapters.http import AddressUnavailable, Health, Reply, Request, Route, json_reply, serve_http, standard_routes
+from lethe.adapters.http import (
+    AddressUnavailable,
+    Health,
+    Reply,
+    Request,
+    Route,
+    json_reply,
+    serve_http,
+    standard_routes,
+)
 
 
 def _echo(request: Request) -> Reply:

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controller.runtime import instance
-from controller.runtime.app import ControllerApp, ExitCode
-from controller.runtime.brokers import Wire
-from controller.runtime.instance import ControllerIdTaken, Instance
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Data, GetData, MultiDone, Operation, Present
+from lethe.controller.runtime import instance
+from lethe.controller.runtime.app import ControllerApp, ExitCode
+from lethe.controller.runtime.brokers import Wire
+from lethe.controller.runtime.instance import ControllerIdTaken, Instance
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Data, GetData, MultiDone, Operation, Present
 from tests.fakes.runtime import controller_config
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 

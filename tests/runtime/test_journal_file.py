@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.clock import SystemClock
-from adapters.journal import FileSink, Journal, JournalConfig, Sink
-from protocol.journal import Entry, Fact, FactType, Unreadable, decode_lines
+from lethe.adapters.clock import SystemClock
+from lethe.adapters.journal import FileSink, Journal, JournalConfig, Sink
+from lethe.protocol.journal import Entry, Fact, FactType, Unreadable, decode_lines
 
 
 def fact(number: int) -> Fact:

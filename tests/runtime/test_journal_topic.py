@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from adapters.kafka import journal_topic
-from adapters.kafka.journal_topic import Producer, ProducerFailed, TopicOutlet, aiokafka_producer
+from lethe.adapters.kafka import journal_topic
+from lethe.adapters.kafka.journal_topic import Producer, ProducerFailed, TopicOutlet, aiokafka_producer
 
 KEY = b"/lethe/controller/1"
 LINES = [b"a\n", b"b\n", b"c\n"]

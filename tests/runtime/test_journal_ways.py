@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.clock import SystemClock
-from adapters.journal import Journal, JournalConfig
-from protocol.journal import Entry, Fact, FactType, decode
+from lethe.adapters.clock import SystemClock
+from lethe.adapters.journal import Journal, JournalConfig
+from lethe.protocol.journal import Entry, Fact, FactType, decode
 
 
 class FakeOutlet:

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from controller.core.effects import Reply
-from controller.core.events import BrokerRequested
-from controller.runtime.listener import BrokerListener, relay_for
-from protocol.kafka.codec import encode_request
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import MetadataRequest, Response
-from protocol.kafka.to_controller import (
+from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.controller.core.effects import Reply
+from lethe.controller.core.events import BrokerRequested
+from lethe.controller.runtime.listener import BrokerListener, relay_for
+from lethe.protocol.kafka.codec import encode_request
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import MetadataRequest, Response
+from lethe.protocol.kafka.to_controller import (
     AlteredPartition,
     AlteredTopic,
     AlterPartition,
@@ -27,7 +27,7 @@ from protocol.kafka.to_controller import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 from tests.fakes.runtime import reach
 
 LIMIT_S = 30.0

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.context import Role
-from controller.runtime.app import ControllerApp, ExitCode
-from protocol.kafka.control import UpdateMetadataRequest
-from protocol.vocabulary import LEADER_DURING_DELETE
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
+from lethe.controller.core.context import Role
+from lethe.controller.runtime.app import ControllerApp, ExitCode
+from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
 from tests.fakes.broken_broker import Act, FakeBroker
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cluster.recording_proxy import Address, RecordingProxy
+from lethe.cluster.recording_proxy import Address, RecordingProxy
 
 LIMIT_S = 30
 

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.kafka.limits import ServerLimits
-from adapters.kafka.relay import Relay
-from controller.core.events import BrokerRequested
-from controller.runtime.listener import EMPTY, NO_LOGS, OWN, BrokerListener, relay_for
-from protocol.kafka.codec import decode_response, encode_request
-from protocol.kafka.control import ApiKey
-from protocol.kafka.queries import (
+from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.kafka.relay import Relay
+from lethe.controller.core.events import BrokerRequested
+from lethe.controller.runtime.listener import EMPTY, NO_LOGS, OWN, BrokerListener, relay_for
+from lethe.protocol.kafka.codec import decode_response, encode_request
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.queries import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     DescribableConfigs,
@@ -29,7 +29,7 @@ from protocol.kafka.queries import (
     ListTransactionsResponse,
     LogDir,
 )
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 from tests.fakes.relayed_broker import FIND_COORDINATOR, OFFERED, PRODUCE, RelayedBroker, answer_to, request
 from tests.fakes.runtime import reach
 

@@ -17,16 +17,16 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from adapters.http import Health
-from adapters.kafka.client import ConnectionFailed
-from adapters.service_manager import ServiceManager, service_manager, status_line
-from broker.runtime.app import AgentApp
-from cluster.process import ChildProcess
-from controller.core.events import BrokersChanged
-from controller.runtime import admin
-from controller.runtime.app import ControllerApp
-from controller.runtime.brokers import Wire
-from protocol.vocabulary import Endpoint
+from lethe.adapters.http import Health
+from lethe.adapters.kafka.client import ConnectionFailed
+from lethe.adapters.service_manager import ServiceManager, service_manager, status_line
+from lethe.broker.runtime.app import AgentApp
+from lethe.cluster.process import ChildProcess
+from lethe.controller.core.events import BrokersChanged
+from lethe.controller.runtime import admin
+from lethe.controller.runtime.app import ControllerApp
+from lethe.controller.runtime.brokers import Wire
+from lethe.protocol.vocabulary import Endpoint
 from tests.fakes.agents import agent_config
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper

@@ -4,9 +4,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.zookeeper.interface import OnWatch, ZooKeeperSession
-from controller.core.effects import ReadZnodes, RenewSession, RetryDeletions, SetTimer, WriteZnodes
-from controller.core.events import (
+from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperSession
+from lethe.controller.core.effects import ReadZnodes, RenewSession, RetryDeletions, SetTimer, WriteZnodes
+from lethe.controller.core.events import (
     BrokersChanged,
     External,
     SessionEstablished,
@@ -15,14 +15,14 @@ from controller.core.events import (
     ZnodesRead,
     ZnodesWritten,
 )
-from controller.runtime.perform import Performer
-from controller.runtime.queue import EventQueue
-from controller.runtime.sessions import SessionKeeper
-from controller.runtime.timers import Timers
-from protocol.back_off import BackOff
-from protocol.journal import FactType
-from protocol.journal_schema import schema_problems
-from protocol.zookeeper.operations import (
+from lethe.controller.runtime.perform import Performer
+from lethe.controller.runtime.queue import EventQueue
+from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.controller.runtime.timers import Timers
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.journal import FactType
+from lethe.protocol.journal_schema import schema_problems
+from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
     Data,
@@ -34,7 +34,7 @@ from protocol.zookeeper.operations import (
     WatchKind,
     ZkError,
 )
-from protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupUnknown
+from lethe.protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupUnknown
 from tests.fakes.runtime import Facts, ManualClock, reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 

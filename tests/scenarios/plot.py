@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
-from controller.core.context import Role
-from controller.core.waiting import waits
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Delete, SetData
+from lethe.controller.core.context import Role
+from lethe.controller.core.waiting import waits
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, SetData
 from tests.fakes.one_controller import OneController
 
 

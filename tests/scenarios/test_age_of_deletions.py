@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import ReadZnodes, WriteZnodes
-from controller.core.waiting import marked_since_ms, oldest
-from controller.runtime.sources import oldest_view
-from protocol.journal import FactType
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Exists, ZkError
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.controller.core.waiting import marked_since_ms, oldest
+from lethe.controller.runtime.sources import oldest_view
+from lethe.protocol.journal import FactType
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Exists, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, with_topic
 

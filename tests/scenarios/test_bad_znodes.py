@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.core.context import Role
-from controller.core.effects import ReadZnodes, WriteZnodes
-from protocol.vocabulary import ZERO_TOPIC_ID, BrokerId, ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from lethe.controller.core.context import Role
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.protocol.vocabulary import ZERO_TOPIC_ID, BrokerId, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, role, state, with_topic
 

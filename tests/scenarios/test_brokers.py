@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.context import Context, Role
-from protocol.journal import FactType
-from protocol.kafka.control import UpdateMetadataRequest
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, Endpoint, LeaderAndIsr
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
+from lethe.controller.core.context import Context, Role
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, Endpoint, LeaderAndIsr
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
 from tests.fakes.one_controller import CONTROLLER_ID, OneController
 from tests.scenarios.plot import cluster, led, refusals, role, text, with_topic
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
-from protocol.vocabulary import NO_EPOCH, BrokerId
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerId
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import causes, cluster, is_gone, led, text, with_topic
 

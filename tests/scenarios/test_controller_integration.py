@@ -6,16 +6,16 @@ import dataclasses
 
 import pytest
 
-from controller.core import brokers
-from controller.core.config import CoreConfig
-from controller.core.context import Context, Role
-from controller.core.effects import OpenChannel
-from controller.core.preferred import FIRST_REBALANCE_MS
-from controller.core.turn import Turn
-from protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
-from protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import (
+from lethe.controller.core import brokers
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.effects import OpenChannel
+from lethe.controller.core.preferred import FIRST_REBALANCE_MS
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
+from lethe.protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
     BrokerId,
@@ -25,8 +25,8 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, SetData
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import another_is_elected_meanwhile, cluster, is_gone, led, state, with_topic
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
-from protocol.journal import FactType
-from protocol.vocabulary import topic_id_to_text
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import topic_id_to_text
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.scenarios.plot import causes, cluster, is_gone, led, with_topic
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import Send
-from controller.core.events import Answer, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
-from controller.core.transitions import ReplicaState
-from controller.core.waiting import waits
-from protocol.kafka.control import (
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.waiting import waits
+from lethe.protocol.kafka.control import (
     LeaderAndIsrResponse,
     StopReplicaRequest,
     StopReplicaResponse,
     TopicIdError,
     UpdateMetadataResponse,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, PartitionReplica
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Delete
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Delete
 from tests.fakes.one_controller import OneController, Refusing, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
 

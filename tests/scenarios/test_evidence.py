@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import Send
-from controller.core.events import Answer, LeaderAndIsrAnswered, LogDirsDescribed, StopReplicaAnswered
-from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import DescribeLogDirsResponse, LogDir
-from protocol.zookeeper import paths
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer, LeaderAndIsrAnswered, LogDirsDescribed, StopReplicaAnswered
+from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
+from lethe.protocol.zookeeper import paths
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import uuid
 
-from controller.core import events
-from controller.core.caches import INTERNAL
-from controller.core.context import Role
-from controller.core.effects import ReadCache, ReadZnodes, Send, WriteZnodes
-from controller.core.events import Answer
-from protocol.journal import FactType
-from protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest, UpdateMetadataResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import LEADER_DURING_DELETE, BrokerId, TopicId, topic_id_to_text
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
+from lethe.controller.core import events
+from lethe.controller.core.caches import INTERNAL
+from lethe.controller.core.context import Role
+from lethe.controller.core.effects import ReadCache, ReadZnodes, Send, WriteZnodes
+from lethe.controller.core.events import Answer
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerId, TopicId, topic_id_to_text
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, SetData
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, role, text, with_topic
 

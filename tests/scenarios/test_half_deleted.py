@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.vocabulary import LeaderAndIsr, ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
 

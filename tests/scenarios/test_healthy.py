@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import WriteZnodes
-from controller.core.gauges import gauges
-from protocol.journal import FactType
-from protocol.kafka.control import StopReplicaRequest
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import topic_id_to_text
-from protocol.zookeeper import paths, znodes
+from lethe.controller.core.effects import WriteZnodes
+from lethe.controller.core.gauges import gauges
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import topic_id_to_text
+from lethe.protocol.zookeeper import paths, znodes
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import causes, cluster, is_gone, led, text, with_topic
 

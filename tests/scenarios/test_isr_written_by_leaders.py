@@ -3,12 +3,12 @@ an election because of that."""
 
 from __future__ import annotations
 
-from controller.core.effects import ReadZnodes, WriteZnodes
-from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import BrokerId, LeaderAndIsr
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, SetData
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, led, refusals, with_topic
 

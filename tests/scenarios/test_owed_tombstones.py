@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.context import NOTHING_LEFT, Role
-from controller.core.effects import Send
-from controller.core.events import Answer, ResignationRequested, UpdateMetadataAnswered
-from controller.core.leaving import left_behind
-from controller.runtime.explanation import explain_topic
-from protocol.journal import FactType
-from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import LEADER_DURING_DELETE, BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete, ZkError
+from lethe.controller.core.context import NOTHING_LEFT, Role
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer, ResignationRequested, UpdateMetadataAnswered
+from lethe.controller.core.leaving import left_behind
+from lethe.controller.runtime.explanation import explain_topic
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, role, text, with_topic
 
@@ -180,7 +180,7 @@ def test_znodes_that_cannot_be_removed_at_the_limit_are_removed_later() -> None:
 
 
 def test_a_broker_that_owes_too_much_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.core.owed.MAX_OWED_TOPICS", 1)
+    monkeypatch.setattr("lethe.controller.core.owed.MAX_OWED_TOPICS", 1)
     world = with_topic(delete_without_answer_of_4(), "billing", (1, 2))
     world.advance(LIMIT_MS)
     world.mark("billing")

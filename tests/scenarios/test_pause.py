@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.effects import Send
-from controller.core.events import Answer
-from controller.core.gauges import gauges
-from protocol.journal import FactType
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
-from protocol.zookeeper.znodes import (
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer
+from lethe.controller.core.gauges import gauges
+from lethe.protocol.journal import FactType
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from lethe.protocol.zookeeper.znodes import (
     DeletionsPaused,
     decode_deletion_begun,
     decode_deletion_marker,

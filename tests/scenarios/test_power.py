@@ -6,27 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core import power
-from controller.core.config import Takeover
-from controller.core.context import Role
-from controller.core.effects import Send
-from controller.core.epoch_raise import HIGHEST
-from controller.core.events import (
+from lethe.controller.core import power
+from lethe.controller.core.config import Takeover
+from lethe.controller.core.context import Role
+from lethe.controller.core.effects import Send
+from lethe.controller.core.epoch_raise import HIGHEST
+from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrAnswered,
     LogDirsDescribed,
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from controller.core.power import Standing
-from protocol.causes import CauseKind, remedy
-from protocol.journal import FactType
-from protocol.kafka.control import StopReplicaRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import DescribeLogDirsRequest
-from protocol.vocabulary import BrokerId, ControllerEpoch
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.controller.core.power import Standing
+from lethe.protocol.causes import CauseKind, remedy
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, role, with_topic
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.context import Role
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.controller.core.context import Role
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AlterPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -16,8 +16,8 @@ from protocol.kafka.to_controller import (
     ControllerRequest,
     ControllerResponse,
 )
-from protocol.vocabulary import BrokerEpoch, BrokerId
-from protocol.zookeeper import paths
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
+from lethe.protocol.zookeeper import paths
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import another_is_elected_meanwhile, cluster, text, with_topic
 

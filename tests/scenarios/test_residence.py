@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.context import Role
-from controller.core.effects import ReadZnodes, WriteZnodes
-from controller.core.events import ResignationRequested
-from protocol.journal import FactType
-from protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.controller.core.context import Role
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.controller.core.events import ResignationRequested
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AlterPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -18,10 +18,10 @@ from protocol.kafka.to_controller import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.fakes.one_controller import CONTROLLER_ID, Loss, OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, role, text
 

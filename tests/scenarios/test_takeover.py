@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core import events
-from controller.core.config import Takeover
-from controller.core.context import Role
-from controller.core.effects import ReadZnodes, StandAgain, WriteZnodes
-from controller.core.takeover import interval_ms
-from protocol.causes import CauseKind
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from lethe.controller.core import events
+from lethe.controller.core.config import Takeover
+from lethe.controller.core.context import Role
+from lethe.controller.core.effects import ReadZnodes, StandAgain, WriteZnodes
+from lethe.controller.core.takeover import interval_ms
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import CONTROLLER_ID, Loss, OneController
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, role, text, with_topic
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.core import controller, events
-from controller.core.context import Role
-from controller.core.effects import ReadZnodes, StandAgain, WriteZnodes
-from protocol.journal import FactType
-from protocol.kafka.control import UpdateMetadataResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.controller.core import controller, events
+from lethe.controller.core.context import Role
+from lethe.controller.core.effects import ReadZnodes, StandAgain, WriteZnodes
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import UpdateMetadataResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.fakes.one_controller import ENTROPY, Loss, OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, role, text, with_topic
 

@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from protocol.causes import CauseKind
-from protocol.journal import FactType
-from protocol.vocabulary import ReplicaAssignment, TopicId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
 

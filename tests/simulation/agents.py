@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.core import agent
-from broker.core.effects import (
+from lethe.broker.core import agent
+from lethe.broker.core.effects import (
     AskControllerEpoch,
     AskTopicIds,
     DirectoryRef,
@@ -27,7 +27,7 @@ from broker.core.effects import (
     Reply,
     SetTimer,
 )
-from broker.core.inputs import (
+from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswer,
     ControllerEpochAnswered,
@@ -45,16 +45,16 @@ from broker.core.inputs import (
     TopicIdsAnswered,
     TopicIdUnavailable,
 )
-from broker.core.isr_ways import alter_partition_request, judge_answer, unanswered
-from broker.core.queries import answer_describe_log_dirs
-from broker.core.state import AgentState, Settings
-from protocol.kafka.control import Addressed, ControlResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
-from protocol.kafka.to_controller import AlterPartitionResponse, ControllerResponse
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Data, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome
+from lethe.broker.core.isr_ways import alter_partition_request, judge_answer, unanswered
+from lethe.broker.core.queries import answer_describe_log_dirs
+from lethe.broker.core.state import AgentState, Settings
+from lethe.protocol.kafka.control import Addressed, ControlResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
+from lethe.protocol.kafka.to_controller import AlterPartitionResponse, ControllerResponse
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Data, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome
 from tests.simulation import departures, describe, invariants, silences
 from tests.simulation.disk import Disk
 from tests.simulation.ensemble import Client, Writer

@@ -15,14 +15,14 @@ import json
 from random import Random
 from typing import TYPE_CHECKING
 
-from broker.core.epochs import refusal
-from broker.core.replica import Replica
-from protocol.kafka.control import Addressed
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Data
-from protocol.zookeeper.znodes import decode_controller_epoch
+from lethe.broker.core.epochs import refusal
+from lethe.broker.core.replica import Replica
+from lethe.protocol.kafka.control import Addressed
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data
+from lethe.protocol.zookeeper.znodes import decode_controller_epoch
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:

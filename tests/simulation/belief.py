@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from controller.core.context import Context, Role
-from controller.core.invariants import violations
-from controller.core.transitions import PartitionState
-from controller.core.waiting import marked_since_ms, oldest
-from protocol.causes import CauseKind
-from protocol.vocabulary import ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.invariants import violations
+from lethe.controller.core.transitions import PartitionState
+from lethe.controller.core.waiting import marked_since_ms, oldest
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths
 from tests.simulation.ledger import Incarnation
 from tests.simulation.settings import DELETION, Settings, in_force
 from tests.simulation.world import Violation

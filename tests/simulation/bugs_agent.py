@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from broker.core import agent, duplicates, epochs, identity
-from broker.core.identity import OpenVerdict, StopVerdict
-from broker.core.replica import Replica
-from broker.core.state import AgentState
-from protocol.kafka.control import Addressed
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import (
+from lethe.broker.core import agent, duplicates, epochs, identity
+from lethe.broker.core.identity import OpenVerdict, StopVerdict
+from lethe.broker.core.replica import Replica
+from lethe.broker.core.state import AgentState
+from lethe.protocol.kafka.control import Addressed
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import (
     NO_EPOCH,
     BrokerEpoch,
     TopicPartition,

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from controller.core import (
+from lethe.controller.core import (
     brokers,
     caches,
     configuration,
@@ -24,35 +24,35 @@ from controller.core import (
     requests,
     results,
 )
-from controller.core.agenda_partitions import ElectLeaders, LeadersElected, UncleanConfigsRead
-from controller.core.agenda_reassignment import EndReassignments, ReassignmentsEnded, RetireReplicas
-from controller.core.agenda_requests import (
+from lethe.controller.core.agenda_partitions import ElectLeaders, LeadersElected, UncleanConfigsRead
+from lethe.controller.core.agenda_reassignment import EndReassignments, ReassignmentsEnded, RetireReplicas
+from lethe.controller.core.agenda_requests import (
     ConfigurationRead,
     ControlShutdown,
     DeleteNotifications,
     Notification,
     NotificationsRead,
 )
-from controller.core.context import Context
-from controller.core.continuations import BrokersRead
-from controller.core.effects import Reply
-from controller.core.events import BrokerRequested, ZnodesWritten
-from controller.core.mutation import set_leadership, set_replica_state
-from controller.core.transitions import ReplicaState
-from controller.core.turn import Turn
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.continuations import BrokersRead
+from lethe.controller.core.effects import Reply
+from lethe.controller.core.events import BrokerRequested, ZnodesWritten
+from lethe.controller.core.mutation import set_leadership, set_replica_state
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AlteredPartition,
     AlteredTopic,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ControlledShutdownResponse,
 )
-from protocol.vocabulary import LEADER_NONE, ControllerEpoch, LeaderAndIsr, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Data, Operation, ReadOutcome, SetData
-from protocol.zookeeper.packing import GroupDone, GroupUnknown
-from protocol.zookeeper.znodes import TopicZnode, encode_topic
+from lethe.protocol.vocabulary import LEADER_NONE, ControllerEpoch, LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Data, Operation, ReadOutcome, SetData
+from lethe.protocol.zookeeper.packing import GroupDone, GroupUnknown
+from lethe.protocol.zookeeper.znodes import TopicZnode, encode_topic
 from tests.simulation.planting import everywhere, method
 
 

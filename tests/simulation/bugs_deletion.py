@@ -10,19 +10,19 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from controller.core import answers, deletion, evidence, expansion, marks, mutation, pausing, removal
-from controller.core.agenda_deletion import MarkersDated, MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
-from controller.core.context import Context, Outstanding
-from controller.core.events import Answer, StopReplicaAnswered
-from controller.core.topic import Topic
-from controller.core.transitions import ReplicaState
-from controller.core.turn import Turn
-from protocol.kafka.control import StopReplicaRequest
-from protocol.kafka.errors import ErrorCode, error_name
-from protocol.vocabulary import PartitionReplica, TopicId, TopicPartition, topic_id_from_text
-from protocol.zookeeper import paths, znodes_topic
-from protocol.zookeeper.operations import Delete, ReadFailed, ReadOutcome, ZkError
-from protocol.zookeeper.znodes import TopicZnode
+from lethe.controller.core import answers, deletion, evidence, expansion, marks, mutation, pausing, removal
+from lethe.controller.core.agenda_deletion import MarkersDated, MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
+from lethe.controller.core.context import Context, Outstanding
+from lethe.controller.core.events import Answer, StopReplicaAnswered
+from lethe.controller.core.topic import Topic
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.vocabulary import PartitionReplica, TopicId, TopicPartition, topic_id_from_text
+from lethe.protocol.zookeeper import paths, znodes_topic
+from lethe.protocol.zookeeper.operations import Delete, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.znodes import TopicZnode
 from tests.simulation.planting import everywhere, method
 
 

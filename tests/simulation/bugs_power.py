@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from controller.core import epoch_raise, power, preflight
-from controller.core.agenda_power import Preflight
-from controller.core.turn import Turn
+from lethe.controller.core import epoch_raise, power, preflight
+from lethe.controller.core.agenda_power import Preflight
+from lethe.controller.core.turn import Turn
 from tests.simulation.planting import everywhere
 
 

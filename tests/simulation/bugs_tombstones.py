@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from controller.core import batching, deletion, leaving, owed
-from controller.core.agenda import GiveUp
-from controller.core.deletion_memory import Deletion
-from controller.core.events import UpdateMetadataAnswered
-from controller.core.turn import Turn
-from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
-from protocol.kafka.errors import ErrorCode
+from lethe.controller.core import batching, deletion, leaving, owed
+from lethe.controller.core.agenda import GiveUp
+from lethe.controller.core.deletion_memory import Deletion
+from lethe.controller.core.events import UpdateMetadataAnswered
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.kafka.errors import ErrorCode
 from tests.simulation.planting import everywhere
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from controller.core.config import Takeover
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
+from lethe.controller.core.config import Takeover
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
 from tests.simulation import belief, departures, invariants
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority

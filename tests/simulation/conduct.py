@@ -10,11 +10,11 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from controller.core.context import Context
-from controller.core.effects import Effect, Send, WriteZnodes
-from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Delete, Operation, SetData
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect, Send, WriteZnodes
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from tests.simulation.ledger import lasting
 from tests.simulation.settings import Knowledge
 from tests.simulation.world import Violation

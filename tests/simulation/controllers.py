@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from controller.core import controller, events
-from controller.core.config import CoreConfig, Takeover
-from controller.core.context import Context
-from controller.core.effects import (
+from lethe.controller.core import controller, events
+from lethe.controller.core.config import CoreConfig, Takeover
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import (
     CloseChannel,
     DisconnectBrokers,
     Effect,
@@ -30,11 +30,11 @@ from controller.core.effects import (
     Timer,
     WriteZnodes,
 )
-from controller.core.events import Event, External
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId, Endpoint
-from protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
-from protocol.zookeeper.packing import MultiPlan, PlannedMulti
+from lethe.controller.core.events import Event, External
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId, Endpoint
+from lethe.protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
+from lethe.protocol.zookeeper.packing import MultiPlan, PlannedMulti
 from tests.simulation import belief, conduct, describe, silences
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.ghosts import CacheReading

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from broker.core.naming import DirectoryKind
-from controller.core.context import Role
-from controller.core.waiting import waits
-from protocol.causes import CauseKind
-from protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
-from protocol.zookeeper import paths
+from lethe.broker.core.naming import DirectoryKind
+from lethe.controller.core.context import Role
+from lethe.controller.core.waiting import waits
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
 from tests.simulation import silences
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ledger import Incarnation

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from protocol.kafka.control import ControlResponse, StopReplicaResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId
+from lethe.protocol.kafka.control import ControlResponse, StopReplicaResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId
 from tests.simulation.ensemble import Writer
 from tests.simulation.world import is_controller
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 
-from broker.core.effects import DiskOperation, IsrChange
-from broker.core.inputs import IsrOutcome
-from protocol.kafka.control import (
+from lethe.broker.core.effects import DiskOperation, IsrChange
+from lethe.broker.core.inputs import IsrOutcome
+from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -15,15 +15,15 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from protocol.kafka.errors import error_name
-from protocol.kafka.queries import (
+from lethe.protocol.kafka.errors import error_name
+from lethe.protocol.kafka.queries import (
     ChannelRequest,
     ChannelResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from protocol.vocabulary import TopicId
-from protocol.zookeeper.operations import Check, Create, Delete, MultiDone, MultiOutcome, Operation, SetData
+from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.zookeeper.operations import Check, Create, Delete, MultiDone, MultiOutcome, Operation, SetData
 
 
 def request(each: ChannelRequest) -> str:

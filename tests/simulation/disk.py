@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from broker.core.effects import (
+from lethe.broker.core.effects import (
     AssignTopicId,
     CreateReplica,
     DirectoryRef,
@@ -18,7 +18,7 @@ from broker.core.effects import (
     RenameForDeletion,
     SetAside,
 )
-from broker.core.inputs import (
+from lethe.broker.core.inputs import (
     DiskOutcome,
     FoundDirectory,
     FoundLogDir,
@@ -26,8 +26,8 @@ from broker.core.inputs import (
     InventoryLoaded,
     RemovalOutcome,
 )
-from broker.core.naming import DirectoryKind, ParsedName, parse_directory_name
-from protocol.vocabulary import TopicId, TopicPartition
+from lethe.broker.core.naming import DirectoryKind, ParsedName, parse_directory_name
+from lethe.protocol.vocabulary import TopicId, TopicPartition
 
 SEGMENT_BYTES = 4096
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Create,
     GetData,
     MultiDone,

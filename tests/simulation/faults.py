@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.kafka.control import (
+from lethe.protocol.kafka.control import (
     Addressed,
     StopReplicaPartition,
     StopReplicaRequest,
     StopReplicaTopic,
     UpdateMetadataRequest,
 )
-from protocol.partition_names import INT32_MAX
-from protocol.topic_plans import deletion_operation
-from protocol.vocabulary import (
+from lethe.protocol.partition_names import INT32_MAX
+from lethe.protocol.topic_plans import deletion_operation
+from lethe.protocol.vocabulary import (
     EPOCH_DURING_DELETE,
     NO_EPOCH,
     BrokerId,

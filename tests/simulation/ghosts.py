@@ -10,11 +10,11 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from controller.core.effects import ReadCache
-from controller.core.events import CacheRead
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
-from protocol.vocabulary import NO_BROKER, BrokerId, ControllerEpoch, TopicId
+from lethe.controller.core.effects import ReadCache
+from lethe.controller.core.events import CacheRead
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
+from lethe.protocol.vocabulary import NO_BROKER, BrokerId, ControllerEpoch, TopicId
 
 if TYPE_CHECKING:
     from tests.simulation.agents import AgentProcess

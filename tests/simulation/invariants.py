@@ -10,14 +10,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from broker.core.effects import CreateReplica, DirectoryRef, DiskOperation, FillReplica, RenameForDeletion, SetAside
-from broker.core.naming import DirectoryKind
-from broker.core.replica import ReplicaState
-from protocol.kafka.control import Addressed, ControlResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
+from lethe.broker.core.effects import (
+    CreateReplica,
+    DirectoryRef,
+    DiskOperation,
+    FillReplica,
+    RenameForDeletion,
+    SetAside,
+)
+from lethe.broker.core.naming import DirectoryKind
+from lethe.broker.core.replica import ReplicaState
+from lethe.protocol.kafka.control import Addressed, ControlResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation import silences
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.core.effects import IsrChange, ProposeIsr
-from broker.core.inputs import IsrOutcome, IsrVerdict
-from broker.core.isr_ways import accepted_partitions, judge_write, plan_write, unanswered
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome, SetData
+from lethe.broker.core.effects import IsrChange, ProposeIsr
+from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
+from lethe.broker.core.isr_ways import accepted_partitions, judge_write, plan_write, unanswered
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    Create,
+    GetData,
+    MultiDone,
+    MultiFailed,
+    MultiOutcome,
+    ReadOutcome,
+    SetData,
+)
 from tests.simulation.ensemble import Client, Writer
 
 Then = Callable[[tuple[IsrOutcome, ...]], None]

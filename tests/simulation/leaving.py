@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     ControllerResponse,
     RemainingPartition,
 )
-from protocol.vocabulary import BrokerId
+from lethe.protocol.vocabulary import BrokerId
 
 if TYPE_CHECKING:
     from tests.simulation.agents import AgentProcess

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
+from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation.wishes import Wishes
 from tests.simulation.world import is_controller
 

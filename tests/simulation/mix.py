@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 
 DEFAULT_TOMBSTONE_TIMEOUT_MS = 300_000
 _LATENCIES = ((0, 2), (1, 10), (1, 60), (1, 400))

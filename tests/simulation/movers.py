@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from protocol.vocabulary import ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
 from tests.simulation.ledger import Incarnation
 
 if TYPE_CHECKING:

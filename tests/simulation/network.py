@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from controller.core.effects import OpenChannel, ProbeBrokers, Send
-from controller.core.events import (
+from lethe.controller.core.effects import OpenChannel, ProbeBrokers, Send
+from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrAnswered,
     LogDirsDescribed,
@@ -21,15 +21,15 @@ from controller.core.events import (
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
-from protocol.kafka.control import (
+from lethe.protocol.kafka.control import (
     Addressed,
     LeaderAndIsrResponse,
     StopReplicaResponse,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from protocol.kafka.queries import ChannelResponse, DescribeLogDirsRequest, DescribeLogDirsResponse
-from protocol.vocabulary import LEADER_DURING_DELETE, NO_EPOCH, BrokerId, TopicId
+from lethe.protocol.kafka.queries import ChannelResponse, DescribeLogDirsRequest, DescribeLogDirsResponse
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, NO_EPOCH, BrokerId, TopicId
 from tests.simulation import departures, silences
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Pipe

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from controller.core.context import Role
-from controller.core.events import ResignationRequested
-from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
-from protocol.vocabulary import ZERO_TOPIC_ID, LeaderAndIsr, TopicId, is_usable_topic_id
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
+from lethe.controller.core.context import Role
+from lethe.controller.core.events import ResignationRequested
+from lethe.protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
+from lethe.protocol.vocabulary import ZERO_TOPIC_ID, LeaderAndIsr, TopicId, is_usable_topic_id
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
 from tests.simulation.ledger import Incarnation
 from tests.simulation.movers import Movers
 from tests.simulation.switches import Switches

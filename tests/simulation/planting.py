@@ -15,7 +15,7 @@ def everywhere(function: Callable[..., Any], instead: Callable[..., Any]) -> Ite
     holders = [
         (module, name)
         for path, module in list(sys.modules.items())
-        if path.startswith(("controller.core", "broker.core"))
+        if path.startswith(("lethe.controller.core", "lethe.broker.core"))
         for name, value in list(vars(module).items())
         if value is function
     ]

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.core.effects import Reply
-from controller.core.events import BrokerRequested
-from controller.core.requests import refused
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.controller.core.effects import Reply
+from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.requests import refused
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -22,7 +22,7 @@ from protocol.kafka.to_controller import (
     ControllerRequest,
     ControllerResponse,
 )
-from protocol.vocabulary import LeaderAndIsr
+from lethe.protocol.vocabulary import LeaderAndIsr
 from tests.simulation import leaving
 from tests.simulation.world import Violation
 

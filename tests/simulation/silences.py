@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.core.metadata_cache import MetadataCache
-from controller.core.context import Role
-from controller.core.events import Event, ResignationRequested, ZnodesWritten
-from protocol.kafka.control import Addressed, ControlResponse, UpdateMetadataRequest, UpdateMetadataResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import LEADER_DURING_DELETE
+from lethe.broker.core.metadata_cache import MetadataCache
+from lethe.controller.core.context import Role
+from lethe.controller.core.events import Event, ResignationRequested, ZnodesWritten
+from lethe.protocol.kafka.control import Addressed, ControlResponse, UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.topic_plans import deletion_operation
-from protocol.vocabulary import BrokerId
+from lethe.protocol.topic_plans import deletion_operation
+from lethe.protocol.vocabulary import BrokerId
 from tests.simulation import convergence, silences
 
 if TYPE_CHECKING:

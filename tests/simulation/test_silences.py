@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
-from protocol.vocabulary import BrokerId, ControllerEpoch, ReplicaAssignment, TopicId
+from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, ReplicaAssignment, TopicId
 from tests.simulation.cluster import Cluster
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation, World

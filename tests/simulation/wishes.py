@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper import znodes
-from protocol.zookeeper.operations import Create, Delete, Operation, SetData
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from tests.simulation.world import is_controller
 
 if TYPE_CHECKING:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from broker.core.inputs import (
+from lethe.broker.core.inputs import (
     ControllerEpochAnswer,
     ControllerEpochUnavailable,
     TopicAbsence,
     TopicIdAnswer,
     TopicIdUnavailable,
 )
-from protocol.zookeeper import znodes
-from protocol.zookeeper.operations import Data, ReadOutcome
+from lethe.protocol.zookeeper import znodes
+from lethe.protocol.zookeeper.operations import Data, ReadOutcome
 
 
 def topic_id_answer(topic: str, outcome: ReadOutcome) -> TopicIdAnswer:

@@ -6,21 +6,21 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from adapters.clock import Clock
-from adapters.http import Route
-from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
-from controller.runtime.board.feed import BoardFeed
-from controller.runtime.board.pages import BoardPages
-from controller.runtime.board.state import BoardState
-from controller.runtime.board.view import BoardView, Problems
-from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ChannelView
-from controller.runtime.sessions import SessionKeeper
-from protocol.journal import Fact, FactType
-from protocol.vocabulary import NO_BROKER
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData
-from protocol.zookeeper.znodes import MalformedZnode
+from lethe.adapters.clock import Clock
+from lethe.adapters.http import Route
+from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from lethe.controller.runtime.board.feed import BoardFeed
+from lethe.controller.runtime.board.pages import BoardPages
+from lethe.controller.runtime.board.state import BoardState
+from lethe.controller.runtime.board.view import BoardView, Problems
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.controller.runtime.metrics import ChannelView
+from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.vocabulary import NO_BROKER
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import MalformedZnode
 
 _MASSES: Final = frozenset({FactType.TRANSITION, FactType.REQUEST, FactType.ACK, FactType.ZNODE_WRITE})
 _SCHEMES: Final = ("http://", "https://")

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from protocol.journal import JsonValue
+from lethe.protocol.journal import JsonValue
 
 VERSION: Final = 1
 Row = Mapping[str, JsonValue]

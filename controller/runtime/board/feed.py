@@ -19,9 +19,9 @@ from typing import Final
 
 import orjson
 
-from adapters.clock import Clock
-from controller.runtime.board.document import NOTHING, VERSION, Document, delta
-from protocol.journal import JsonValue
+from lethe.adapters.clock import Clock
+from lethe.controller.runtime.board.document import NOTHING, VERSION, Document, delta
+from lethe.protocol.journal import JsonValue
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from controller.runtime.board.document import Row
-from controller.runtime.board.state import Phase
-from protocol.causes import CauseKind, named, sentence
-from protocol.journal import JsonValue
+from lethe.controller.runtime.board.document import Row
+from lethe.controller.runtime.board.state import Phase
+from lethe.protocol.causes import CauseKind, named, sentence
+from lethe.protocol.journal import JsonValue
 
 MIN_TOPICS: Final = 3
 """Fewer topics are shown one by one."""

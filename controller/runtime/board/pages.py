@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from adapters.http import Handler, Reply, Request, Route, Stream, json_reply
-from controller.runtime.board.feed import BoardFeed
-from controller.runtime.board.state import Phase
-from controller.runtime.board.view import CARDS, BoardView
-from controller.runtime.loop import ControllerLoop
-from protocol.journal import JsonValue
+from lethe.adapters.http import Handler, Reply, Request, Route, Stream, json_reply
+from lethe.controller.runtime.board.feed import BoardFeed
+from lethe.controller.runtime.board.state import Phase
+from lethe.controller.runtime.board.view import CARDS, BoardView
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.protocol.journal import JsonValue
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "

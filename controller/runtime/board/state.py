@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from controller.runtime.board.pace import Pace
-from protocol.causes import HELD_BY, sentence
-from protocol.journal import Fact, FactType, JsonValue
-from protocol.vocabulary import NO_BROKER
+from lethe.controller.runtime.board.pace import Pace
+from lethe.protocol.causes import HELD_BY, sentence
+from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.vocabulary import NO_BROKER
 
 MAX_DONE: Final = 200
 MAX_HISTORY: Final = 100

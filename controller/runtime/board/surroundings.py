@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
-from adapters.zookeeper.interface import SessionLost, ZooKeeperSession
-from controller.runtime.instance import admin_in
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Children, Data, GetChildren, GetData
-from protocol.zookeeper.znodes import MalformedZnode
+from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from lethe.controller.runtime.instance import admin_in
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData
+from lethe.protocol.zookeeper.znodes import MalformedZnode
 
 MAX_OTHERS: Final = 20
 LOOK_EVERY_MS: Final = 5_000

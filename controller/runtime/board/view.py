@@ -11,26 +11,26 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from adapters.clock import Clock
-from controller.core.context import Context
-from controller.core.deletion_memory import Stage
-from controller.core.pausing import pauses
-from controller.core.power_view import PowerView
-from controller.core.transitions import ReplicaState
-from controller.core.waiting import Wait, first_wait, marked_since_ms
-from controller.runtime.blockers import LASTS_MS
-from controller.runtime.board.document import Document, Row, Rows
-from controller.runtime.board.groups import Groups, words
-from controller.runtime.board.state import MAX_TEXT, BoardState, Going, Phase
-from controller.runtime.board.surroundings import Surroundings
-from controller.runtime.brokers import ChannelProblem
-from controller.runtime.explanation import path_of, pause_document
-from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ChannelView
-from controller.runtime.sessions import SessionKeeper
-from protocol.causes import CauseKind
-from protocol.journal import JsonValue
-from protocol.vocabulary import BrokerId
+from lethe.adapters.clock import Clock
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import Stage
+from lethe.controller.core.pausing import pauses
+from lethe.controller.core.power_view import PowerView
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.waiting import Wait, first_wait, marked_since_ms
+from lethe.controller.runtime.blockers import LASTS_MS
+from lethe.controller.runtime.board.document import Document, Row, Rows
+from lethe.controller.runtime.board.groups import Groups, words
+from lethe.controller.runtime.board.state import MAX_TEXT, BoardState, Going, Phase
+from lethe.controller.runtime.board.surroundings import Surroundings
+from lethe.controller.runtime.brokers import ChannelProblem
+from lethe.controller.runtime.explanation import path_of, pause_document
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.controller.runtime.metrics import ChannelView
+from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import BrokerId
 
 CARDS: Final = 60
 """Topics shown of each column."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
-from adapters.config_environment import environment_settings
+from lethe.adapters.config_environment import environment_settings
 
 HOME: Final = Path("/opt/kafka")
 PROPERTIES: Final = Path("/tmp/server.properties")  # the one place that is always there and may be written

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.kafka.client import ClientError, ConnectionFailed, KafkaConnection, ProtocolError, RequestTimedOut
-from protocol.kafka.codec import (
+from lethe.adapters.kafka.client import ClientError, ConnectionFailed, KafkaConnection, ProtocolError, RequestTimedOut
+from lethe.protocol.kafka.codec import (
     Unencodable,
     UnsupportedVersion,
     decode_request,
@@ -19,8 +19,8 @@ from protocol.kafka.codec import (
     encode_response,
     unsupported_api_versions,
 )
-from protocol.kafka.connection import api_versions_response
-from protocol.kafka.control import (
+from lethe.protocol.kafka.connection import api_versions_response
+from lethe.protocol.kafka.control import (
     Addressed,
     ApiKey,
     StopReplicaPartition,
@@ -29,10 +29,16 @@ from protocol.kafka.control import (
     StopReplicaTopic,
     TopicError,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse, Response
-from protocol.kafka.versions import VersionRange
-from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    Response,
+)
+from lethe.protocol.kafka.versions import VersionRange
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
 
 LIMIT_S = 30
 ALL = MetadataRequest(None)
@@ -381,7 +387,7 @@ async def test_an_address_that_is_none_fails_like_one_where_nobody_is(host: str,
 
 NOBODY_IS_BLAMED = """
 import asyncio, sys
-from adapters.kafka.client import KafkaConnection
+from lethe.adapters.kafka.client import KafkaConnection
 
 async def main():
     ready = []

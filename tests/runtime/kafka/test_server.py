@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.kafka.client import ConnectionFailed, KafkaConnection
-from adapters.kafka.limits import ServerLimits
-from adapters.kafka.server import Close, Handler, KafkaServer, ListenFailed, Peer
-from protocol.kafka.codec import RequestHeader, decode_response, encode_control_body, encode_request
-from protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.kafka.server import Close, Handler, KafkaServer, ListenFailed, Peer
+from lethe.protocol.kafka.codec import RequestHeader, decode_response, encode_control_body, encode_request
+from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsResponse,
     DescribeLogDirsRequest,
@@ -26,8 +26,8 @@ from protocol.kafka.queries import (
     Request,
     Response,
 )
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch
 
 LIMIT_S = 30
 STOP = StopReplicaRequest(BrokerId(1001), ControllerEpoch(3), ())

@@ -13,9 +13,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from adapters.candidates import TABLE, Candidate, read_candidates, read_cluster_id
-from protocol.lake import IDENTITY, encode_identity
-from protocol.vocabulary import TopicId, topic_id_to_text
+from lethe.adapters.candidates import TABLE, Candidate, read_candidates, read_cluster_id
+from lethe.protocol.lake import IDENTITY, encode_identity
+from lethe.protocol.vocabulary import TopicId, topic_id_to_text
 
 ID = TopicId(uuid.UUID(int=2**100 + 1))
 WANTED = Candidate(

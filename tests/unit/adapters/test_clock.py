@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from adapters.clock import SystemClock
+from lethe.adapters.clock import SystemClock
 
 
 def test_starts_at_the_wall_clock_and_never_goes_back() -> None:

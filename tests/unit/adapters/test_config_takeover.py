@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.config_controller import ControllerConfig, load_controller_config
-from adapters.properties import ConfigError
-from controller.core.config import Takeover
-from controller.runtime.configured import core_config
+from lethe.adapters.config_controller import ControllerConfig, load_controller_config
+from lethe.adapters.properties import ConfigError
+from lethe.controller.core.config import Takeover
+from lethe.controller.runtime.configured import core_config
 
 
 def load(lines: str, tmp_path: Path) -> ControllerConfig:

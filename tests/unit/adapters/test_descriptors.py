@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import logging, resource, sys
-from adapters.descriptors import connections_that_fit
+from lethe.adapters.descriptors import connections_that_fit
 logging.basicConfig(stream=sys.stderr)
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 print(connections_that_fit({wanted}), resource.getrlimit(resource.RLIMIT_NOFILE)[0])

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from adapters.group_coordinators import (
+from lethe.adapters.group_coordinators import (
     DESCRIBE,
     Coordinators,
     Leadership,
@@ -14,13 +14,13 @@ from adapters.group_coordinators import (
     hiding_problem,
     read_coordinators,
 )
-from adapters.kafka.client import ConnectionFailed
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import NO_AUTHORIZED_OPERATIONS, MetadataPartition, MetadataResponse, MetadataTopic
-from protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerEpoch, BrokerId, ReplicaAssignment
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.znodes import TopicZnode, encode_topic
+from lethe.adapters.kafka.client import ConnectionFailed
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import NO_AUTHORIZED_OPERATIONS, MetadataPartition, MetadataResponse, MetadataTopic
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerEpoch, BrokerId, ReplicaAssignment
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import TopicZnode, encode_topic
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, prepare
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.http_hosts import AllowedHosts, search_domains_of
+from lethe.adapters.http_hosts import AllowedHosts, search_domains_of
 
 HOSTS = AllowedHosts(("kafka-1", "Lethe.Example.com."), ("kafka.svc.cluster.local", "corp.example.org", "com"))
 

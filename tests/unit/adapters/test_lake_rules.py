@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.candidates import TABLE
-from adapters.lake_rules import read_rules
-from protocol.lake import IDENTITY, encode_identity
-from protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of, made_by
+from lethe.adapters.candidates import TABLE
+from lethe.adapters.lake_rules import read_rules
+from lethe.protocol.lake import IDENTITY, encode_identity
+from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of, made_by
 
 RULES = LakeRules(30, ("billing-*",), False, 300_000)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapters.logs import LogFormat, QueuedStreamHandler, configure_logging, fields
+from lethe.adapters.logs import LogFormat, QueuedStreamHandler, configure_logging, fields
 
 
 @pytest.fixture(autouse=True)

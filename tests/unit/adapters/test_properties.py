@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters import config_common
-from adapters.config_broker import BROKER_SCHEMA, BrokerConfig, load_broker_config
-from adapters.config_common import JournalTopicConfig
-from adapters.config_controller import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
-from adapters.config_environment import environment_settings, property_name
-from adapters.config_listeners import with_ports
-from adapters.properties import ConfigError, parse_properties
-from protocol.vocabulary import Endpoint
+from lethe.adapters import config_common
+from lethe.adapters.config_broker import BROKER_SCHEMA, BrokerConfig, load_broker_config
+from lethe.adapters.config_common import JournalTopicConfig
+from lethe.adapters.config_controller import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
+from lethe.adapters.config_environment import environment_settings, property_name
+from lethe.adapters.config_listeners import with_ports
+from lethe.adapters.properties import ConfigError, parse_properties
+from lethe.protocol.vocabulary import Endpoint
 
 MINIMAL = "broker.id=3\nzookeeper.connect=localhost:2181\nlog.dirs=/var/lib/lethe\n"
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from adapters.registration import (
+from lethe.adapters.registration import (
     BrokerIdTaken,
     cluster_id,
     ensure_roots,
     notify_log_dir_failure,
     register_broker,
 )
-from adapters.zookeeper.interface import SessionLost
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, WatchFired
-from protocol.zookeeper.znodes import MalformedZnode, decode_broker, decode_log_dir_event, encode_cluster_id
+from lethe.adapters.zookeeper.interface import SessionLost
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, WatchFired
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_broker, decode_log_dir_event, encode_cluster_id
 from tests.fakes.zookeeper import FakeZooKeeper
 
 ME = Broker(BrokerId(3), BrokerEpoch(-1), (Endpoint("PLAINTEXT", "h", 1),), "r")

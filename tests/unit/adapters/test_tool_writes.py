@@ -2,8 +2,8 @@
 
 import pytest
 
-from adapters.tool_writes import CONFLICTS, Outcome, given_up, is_conflict, outcome_of
-from protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
+from lethe.adapters.tool_writes import CONFLICTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
 
 ACT, DONE = "create topic orders", "topic orders was created"
 

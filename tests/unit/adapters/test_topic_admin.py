@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from adapters import topic_admin
-from adapters.tool_writes import Outcome
-from adapters.topic_admin import NoCluster, Topics
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, GetData
+from lethe.adapters import topic_admin
+from lethe.adapters.tool_writes import Outcome
+from lethe.adapters.topic_admin import NoCluster, Topics
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Data, GetData
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from adapters import topic_readers
-from adapters.topic_readers import Asked, Group, Offsets, Readers, nobody_asked, read_groups, read_offsets
-from protocol.vocabulary import TopicPartition
+from lethe.adapters import topic_readers
+from lethe.adapters.topic_readers import Asked, Group, Offsets, Readers, nobody_asked, read_groups, read_offsets
+from lethe.protocol.vocabulary import TopicPartition
 
 ORDERS, BILLS, VISITS = (TopicPartition(topic, 0) for topic in ("orders", "bills", "visits"))
 COORDINATORS = (1, 2)

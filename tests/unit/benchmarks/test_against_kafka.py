@@ -16,7 +16,7 @@ from benchmarks.against_kafka.__main__ import parse
 from benchmarks.against_kafka.measure import Measured, Turn
 from benchmarks.against_kafka.observer import JournalTail, Told, peak_memory_mb, processor_s
 from benchmarks.against_kafka.plan import BROKERS, LARGE, SMALL, WORKLOADS, Phase, Workload
-from protocol.journal import Entry, Fact, FactType, encode
+from lethe.protocol.journal import Entry, Fact, FactType, encode
 
 
 def turn(workload: Workload, contestant: str, number: int, peak_mb: float, **seconds: float) -> Turn:

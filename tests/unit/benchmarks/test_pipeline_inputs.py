@@ -11,9 +11,9 @@ import orjson
 from benchmarks.pipeline.journal import DAY_MS, FIRST_DAY_MS, write_journal
 from benchmarks.pipeline.planted import Planted
 from benchmarks.pipeline.survey import PARTITIONS, REPLICAS, write_survey
-from protocol.journal import Entry, FactType, decode, time_to_text
-from protocol.journal_schema import schema_problems
-from protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, row_problems
+from lethe.protocol.journal import Entry, FactType, decode, time_to_text
+from lethe.protocol.journal_schema import schema_problems
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, row_problems
 
 LINES: Final = 12_000
 

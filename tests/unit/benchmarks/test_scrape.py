@@ -9,10 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.core import World
 from benchmarks.scrape import loaded, metrics_over
-from controller.core import mutation
-from controller.core.context import Role
-from controller.runtime.metrics import ControllerMetrics
-from protocol.vocabulary import BrokerId, ReplicaAssignment
+from lethe.controller.core import mutation
+from lethe.controller.core.context import Role
+from lethe.controller.runtime.metrics import ControllerMetrics
+from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment
 
 MANY_TOPICS = 100_000
 

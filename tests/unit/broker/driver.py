@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from broker.core.agent import step
-from broker.core.effects import (
+from lethe.broker.core.agent import step
+from lethe.broker.core.effects import (
     AskControllerEpoch,
     AskTopicIds,
     AssignTopicId,
@@ -25,7 +25,7 @@ from broker.core.effects import (
     Reply,
     SetAside,
 )
-from broker.core.inputs import (
+from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswer,
     ControllerEpochAnswered,
@@ -45,10 +45,10 @@ from broker.core.inputs import (
     TopicIdAnswer,
     TopicIdsAnswered,
 )
-from broker.core.naming import DirectoryKind, parse_directory_name
-from broker.core.state import AgentState, Settings
-from protocol.journal import Fact, FactType
-from protocol.kafka.control import (
+from lethe.broker.core.naming import DirectoryKind, parse_directory_name
+from lethe.broker.core.state import AgentState, Settings
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
     LeaderAndIsrPartition,
@@ -64,7 +64,7 @@ from protocol.kafka.control import (
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
-from protocol.vocabulary import (
+from lethe.protocol.vocabulary import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
     Broker,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.effects import CreateReplica, FillReplica, PerformDisk
-from broker.core.inputs import LogDirFailed
-from broker.core.replica import ReplicaState
-from broker.core.state import Settings
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import TopicPartition
+from lethe.broker.core.effects import CreateReplica, FillReplica, PerformDisk
+from lethe.broker.core.inputs import LogDirFailed
+from lethe.broker.core.replica import ReplicaState
+from lethe.broker.core.state import Settings
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import TopicPartition
 from tests.unit.broker.driver import ME, A, Driver, Entry, FakeDisk, X, Y, become, live, metadata, stop
 
 T0 = TopicPartition("t", 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.due import DueQueue
-from protocol.vocabulary import TopicPartition
+from lethe.broker.core.due import DueQueue
+from lethe.protocol.vocabulary import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 

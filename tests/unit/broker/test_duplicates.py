@@ -7,16 +7,16 @@ from uuid import UUID
 
 import pytest
 
-from broker.core.effects import AssignTopicId, CreateReplica, RenameForDeletion, SetAside
-from broker.core.inputs import LogDirFailed, TopicAbsence, TopicIdUnavailable
-from broker.core.queries import answer_describe_log_dirs
-from broker.core.replica import ReplicaState
-from broker.runtime.pages import describe
-from protocol.journal import FactType
-from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import DescribeLogDirsRequest
-from protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
+from lethe.broker.core.effects import AssignTopicId, CreateReplica, RenameForDeletion, SetAside
+from lethe.broker.core.inputs import LogDirFailed, TopicAbsence, TopicIdUnavailable
+from lethe.broker.core.queries import answer_describe_log_dirs
+from lethe.broker.core.replica import ReplicaState
+from lethe.broker.runtime.pages import describe
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest
+from lethe.protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
 from tests.unit.broker.driver import ME, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)

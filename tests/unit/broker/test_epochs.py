@@ -6,19 +6,25 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.core.agent import MAX_WAITING_REQUESTS, step
-from broker.core.effects import Refuse
-from broker.core.epochs import MAX_UNCONFIRMED
-from broker.core.inputs import (
+from lethe.broker.core.agent import MAX_WAITING_REQUESTS, step
+from lethe.broker.core.effects import Refuse
+from lethe.broker.core.epochs import MAX_UNCONFIRMED
+from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswered,
     ControllerEpochUnavailable,
     ControlReceived,
 )
-from protocol.journal import FactType
-from protocol.kafka.control import Addressed, ControlRequest, LeaderAndIsrResponse, StopReplicaResponse, probe_request
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import (
+    Addressed,
+    ControlRequest,
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    probe_request,
+)
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 from tests.unit.broker.driver import EPOCH, Driver, become, metadata, stop
 
 REQUESTS = pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.effects import IsrChange, ProposeIsr, Record
-from broker.core.inputs import BrokerRegistered, IsrOutcome, IsrProposed, IsrVerdict
-from broker.core.isr import MAX_CHANGES_PER_PROPOSAL
-from broker.core.state import AgentState, Settings
-from protocol.journal_schema import schema_problems
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicPartition
+from lethe.broker.core.effects import IsrChange, ProposeIsr, Record
+from lethe.broker.core.inputs import BrokerRegistered, IsrOutcome, IsrProposed, IsrVerdict
+from lethe.broker.core.isr import MAX_CHANGES_PER_PROPOSAL
+from lethe.broker.core.state import AgentState, Settings
+from lethe.protocol.journal_schema import schema_problems
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicPartition
 from tests.unit.broker.driver import DELAY_MS, EPOCH, ME, Driver, X, Y, become, live, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)

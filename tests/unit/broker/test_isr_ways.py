@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.effects import IsrChange
-from broker.core.inputs import IsrOutcome, IsrVerdict
-from broker.core.isr_ways import (
+from lethe.broker.core.effects import IsrChange
+from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
+from lethe.broker.core.isr_ways import (
     accepted_partitions,
     alter_partition_request,
     alter_partition_version,
@@ -15,12 +15,12 @@ from broker.core.isr_ways import (
     plan_write,
     unanswered,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import AlteredPartition, AlteredTopic, AlterPartition, AlterPartitionResponse
-from protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, TopicId, TopicPartition
-from protocol.zookeeper.operations import Data, ReadFailed, ReadOutcome, SetData, Stat, ZkError
-from protocol.zookeeper.paths import partition_state
-from protocol.zookeeper.znodes import TopicZnode, encode_state, encode_topic
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import AlteredPartition, AlteredTopic, AlterPartition, AlterPartitionResponse
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, TopicId, TopicPartition
+from lethe.protocol.zookeeper.operations import Data, ReadFailed, ReadOutcome, SetData, Stat, ZkError
+from lethe.protocol.zookeeper.paths import partition_state
+from lethe.protocol.zookeeper.znodes import TopicZnode, encode_state, encode_topic
 from tests.unit.broker.driver import ME, X, Y
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.effects import (
+from lethe.broker.core.effects import (
     AssignTopicId,
     CreateReplica,
     FillReplica,
@@ -14,11 +14,11 @@ from broker.core.effects import (
     PerformDisk,
     SetAside,
 )
-from broker.core.inputs import ControlReceived, DiskOutcome, DiskPerformed
-from broker.core.replica import ReplicaState
-from protocol.kafka.control import Addressed, LeaderAndIsrResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
+from lethe.broker.core.inputs import ControlReceived, DiskOutcome, DiskPerformed
+from lethe.broker.core.replica import ReplicaState
+from lethe.protocol.kafka.control import Addressed, LeaderAndIsrResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
 from tests.unit.broker.driver import EPOCH, ME, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
 
 T0 = TopicPartition("t", 0)
@@ -291,7 +291,7 @@ def test_a_state_can_be_copied_in_the_middle_of_a_request() -> None:
     copy, _ = taken
     assert copy.replicas == {}
     assert copy != driver.state
-    from broker.core.agent import step
+    from lethe.broker.core.agent import step
 
     effects = step(copy, DiskPerformed((DiskOutcome(), DiskOutcome(size_bytes=4096, files=4, segment_bytes=4000))), 0)
     assert [type(effect).__name__ for effect in effects] == ["Reply", "Record"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.inputs import BrokerRegistered
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
+from lethe.broker.core.inputs import BrokerRegistered
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
 from tests.unit.broker.driver import EPOCH, Driver, X, Y, become, metadata, tombstone
 
 

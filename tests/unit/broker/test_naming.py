@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.naming import (
+from lethe.broker.core.naming import (
     DirectoryKind,
     deletion_name,
     directory_name,
@@ -13,7 +13,7 @@ from broker.core.naming import (
     stray_name,
     unique_name,
 )
-from protocol.vocabulary import TopicPartition
+from lethe.protocol.vocabulary import TopicPartition
 
 UNIQUE = "0123456789abcdef" * 2
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.inputs import LogDirFailed
-from broker.core.queries import answer_describe_log_dirs, answer_metadata
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.broker.core.inputs import LogDirFailed
+from lethe.broker.core.queries import answer_describe_log_dirs, answer_metadata
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     DescribableTopic,
     DescribeLogDirsRequest,
     LogDir,
@@ -17,7 +17,7 @@ from protocol.kafka.queries import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from tests.unit.broker.driver import A, B, Driver, X, Y, become, metadata, stop
 
 ONE = Broker(BrokerId(1), BrokerEpoch(-1), (Endpoint("IN", "one", 1), Endpoint("OUT", "eins", 11)), "r")

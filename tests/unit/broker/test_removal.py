@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from broker.core.agent import step
-from broker.core.effects import DirectoryRef, Record, RemoveDirectories, SetTimer
-from broker.core.inputs import DirectoriesRemoved, LogDirFailed, RemovalOutcome, TimerFired
-from broker.core.removal import FIRST_RETRY_MS, MAX_DIRECTORIES_PER_ROUND, MAX_RETRY_MS, PendingRemoval, RemovalQueue
-from protocol.journal import FactType
-from protocol.vocabulary import topic_id_to_text
+from lethe.broker.core.agent import step
+from lethe.broker.core.effects import DirectoryRef, Record, RemoveDirectories, SetTimer
+from lethe.broker.core.inputs import DirectoriesRemoved, LogDirFailed, RemovalOutcome, TimerFired
+from lethe.broker.core.removal import (
+    FIRST_RETRY_MS,
+    MAX_DIRECTORIES_PER_ROUND,
+    MAX_RETRY_MS,
+    PendingRemoval,
+    RemovalQueue,
+)
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import topic_id_to_text
 from tests.unit.broker.driver import DELAY_MS, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.effects import AskTopicIds, Halt, NotifyLogDirFailure, Record, RenameForDeletion, SetAside
-from broker.core.inputs import ControlReceived, LogDirFailed, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
-from broker.core.replica import ReplicaState
-from broker.core.state import MAX_TOMBSTONES
-from protocol.journal import FactType
-from protocol.kafka.control import (
+from lethe.broker.core.effects import AskTopicIds, Halt, NotifyLogDirFailure, Record, RenameForDeletion, SetAside
+from lethe.broker.core.inputs import ControlReceived, LogDirFailed, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
+from lethe.broker.core.replica import ReplicaState
+from lethe.broker.core.state import MAX_TOMBSTONES
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import (
     Addressed,
     StopReplicaPartition,
     StopReplicaRequest,
     StopReplicaResponse,
     StopReplicaTopic,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition, topic_id_to_text
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition, topic_id_to_text
 from tests.unit.broker.driver import EPOCH, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)

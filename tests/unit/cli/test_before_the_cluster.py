@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.answer import Exit
-from cli.main import app
-from protocol.lake import IDENTITY, encode_identity
+from lethe.cli.answer import Exit
+from lethe.cli.main import app
+from lethe.protocol.lake import IDENTITY, encode_identity
 
 NOBODY = ("--zookeeper", "127.0.0.1:1")
 
@@ -133,7 +133,7 @@ def test_what_else_needs_no_cluster_to_be_wrong(place: Path, command: str, words
 
 
 def test_a_survey_that_cannot_be_taken_leaves_no_directory(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.zookeeper_access.CONNECTION_TIMEOUT_MS", 200)
+    monkeypatch.setattr("lethe.cli.zookeeper_access.CONNECTION_TIMEOUT_MS", 200)
     done = lethe("survey", "--out", "kept/here", "--textfile", "counts.prom")
     assert done.exit_code == Exit.UNREACHABLE, done.output
     assert list(place.iterdir()) == []

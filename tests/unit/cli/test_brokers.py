@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from adapters import topic_admin
-from adapters.deletion_admin import pause_deletions
-from cli.answer import Answer, Exit, Refusal
-from cli.brokers_describe import broker_description
-from cli.brokers_list import broker_list
-from cli.topics_create import Wanted, creation
-from protocol.vocabulary import Broker, BrokerId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, SetData
-from survey.views import BrokerAnswers, Directory, DirectoryKind, Failure, LogDirView, Source, Unseen
+from lethe.adapters import topic_admin
+from lethe.adapters.deletion_admin import pause_deletions
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.brokers_describe import broker_description
+from lethe.cli.brokers_list import broker_list
+from lethe.cli.topics_create import Wanted, creation
+from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, SetData
+from lethe.survey.views import BrokerAnswers, Directory, DirectoryKind, Failure, LogDirView, Source, Unseen
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from adapters.candidates import Candidate
-from adapters.topic_readers import Group, Offsets, Readers
-from cli.candidates_judge import Chosen, LeftOut, judge, judge_readers
-from cli.candidates_look import Now
-from protocol.topic_plans import PartitionDescription, TopicDescription
-from protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
+from lethe.adapters.candidates import Candidate
+from lethe.adapters.topic_readers import Group, Offsets, Readers
+from lethe.cli.candidates_judge import Chosen, LeftOut, judge, judge_readers
+from lethe.cli.candidates_look import Now
+from lethe.protocol.topic_plans import PartitionDescription, TopicDescription
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
 from tests.fakes.stale_topics import candidate
 
 ID, OTHER = TopicId(uuid.UUID(int=7)), TopicId(uuid.UUID(int=8))

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from adapters.topic_admin import active_controller
-from cli.answer import Answer, Exit, Refusal
-from cli.controller_resign import resignation
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
-from protocol.zookeeper.znodes import ControllerZnode, encode_controller
+from lethe.adapters.topic_admin import active_controller
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.controller_resign import resignation
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, elect
 

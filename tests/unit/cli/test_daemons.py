@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[3]
 def test_a_daemon_does_without_hypothesis_and_its_memory(tmp_path: Path) -> None:
     program = (
         "import sys\n"
-        "from cli.daemons import without_hypothesis\n"
-        "from protocol.kafka.codec import preload\n"
+        "from lethe.cli.daemons import without_hypothesis\n"
+        "from lethe.protocol.kafka.codec import preload\n"
         "with without_hypothesis():\n"
         "    preload()\n"
         "assert not [name for name in sys.modules if name.startswith('hypothesis.')]\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from cli.answer import Exit, Refusal
-from cli.demo import demo, run, wanted_brokers
-from cluster.demo_plan import DemoOptions, demand_memory
-from cluster.kafka_fetch import KafkaVersion
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.demo import demo, run, wanted_brokers
+from lethe.cluster.demo_plan import DemoOptions, demand_memory
+from lethe.cluster.kafka_fetch import KafkaVersion
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_no_more_brokers_than_the_machine_has_memory_for() -> None:
 
 def test_the_command_asks_for_memory_before_it_starts_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
-    monkeypatch.setattr("cli.demo.run", lambda *given, **_: started.append(given))
+    monkeypatch.setattr("lethe.cli.demo.run", lambda *given, **_: started.append(given))
     with pytest.raises(typer.Exit) as ended:
         demo(brokers="kafka:3.9.1:1000000")
     assert ended.value.exit_code == Exit.USAGE

@@ -7,17 +7,17 @@ import dataclasses
 import orjson
 import pytest
 
-from cli.answer import Exit
-from cli.demo_show import answer, watching
-from cluster.demo_ledger import Happening
-from cluster.demo_plan import DemoOptions
-from cluster.demo_result import BrokerTotals, DemoResult, phase_times
-from cluster.demo_waits import WaitLog
-from cluster.demo_watch import Bar
-from protocol.findings import Place, Reason
-from protocol.vocabulary import BrokerId
-from survey.leftovers import Leftover
-from survey.views import Problem, Survey, ZooKeeperTree
+from lethe.cli.answer import Exit
+from lethe.cli.demo_show import answer, watching
+from lethe.cluster.demo_ledger import Happening
+from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.demo_result import BrokerTotals, DemoResult, phase_times
+from lethe.cluster.demo_waits import WaitLog
+from lethe.cluster.demo_watch import Bar
+from lethe.protocol.findings import Place, Reason
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.leftovers import Leftover
+from lethe.survey.views import Problem, Survey, ZooKeeperTree
 
 SEEN = Survey(0, 1, ZooKeeperTree())
 CLEAN = DemoResult(

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from cli.answer import Exit
-from cli.explain_controller import told
-from cli.explain_show import in_short, many, one
-from controller.core.context import LastAnswer
-from controller.core.deletion_memory import Mark
-from controller.core.mutation import queue_deletion
-from controller.core.waiting import waits
-from controller.runtime.board.view import details
-from controller.runtime.explanation import explain_topic
-from controller.runtime.sources import oldest_view
-from protocol.causes import FROM_CONTROLLER, HELD_BY, CauseKind, sentence
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, ZkError
-from survey.explain import Verdict, explain
+from lethe.cli.answer import Exit
+from lethe.cli.explain_controller import told
+from lethe.cli.explain_show import in_short, many, one
+from lethe.controller.core.context import LastAnswer
+from lethe.controller.core.deletion_memory import Mark
+from lethe.controller.core.mutation import queue_deletion
+from lethe.controller.core.waiting import waits
+from lethe.controller.runtime.board.view import details
+from lethe.controller.runtime.explanation import explain_topic
+from lethe.controller.runtime.sources import oldest_view
+from lethe.protocol.causes import FROM_CONTROLLER, HELD_BY, CauseKind, sentence
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, ZkError
+from lethe.survey.explain import Verdict, explain
 from tests.fakes.marked_topic import ORDERS, evidence
 from tests.fakes.one_controller import OneController, Refusing
 from tests.scenarios.plot import cluster, with_topic

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from cli.answer import Answer, Exit
-from cli.explain import explained, url_problem
-from cli.explain_controller import asked, told
-from cli.explain_watch import is_over, watched
-from protocol.causes import CauseKind
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete
-from survey.evidence import Told, ToldReplica, ToldTopic
-from survey.explain import CLEAN
-from survey.views import NOT_SEEN
+from lethe.cli.answer import Answer, Exit
+from lethe.cli.explain import explained, url_problem
+from lethe.cli.explain_controller import asked, told
+from lethe.cli.explain_watch import is_over, watched
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.survey.evidence import Told, ToldReplica, ToldTopic
+from lethe.survey.explain import CLEAN
+from lethe.survey.views import NOT_SEEN
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.formats import META_PROPERTIES
-from cli.log_dirs import NamedLogDir, of_this_cluster, owned_log_dirs, parse_log_dir_lists
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, SetData
-from protocol.zookeeper.znodes import encode_cluster_id
+from lethe.broker.core.formats import META_PROPERTIES
+from lethe.cli.log_dirs import NamedLogDir, of_this_cluster, owned_log_dirs, parse_log_dir_lists
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData
+from lethe.protocol.zookeeper.znodes import encode_cluster_id
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply
 

@@ -13,12 +13,12 @@ HEAVY = ("aiohttp", "aiozk", "kio", "prometheus_client", "pyspark", "rich.table"
 
 def lethe(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "lethe", *arguments], capture_output=True, text=True, timeout=60, check=False
     )
 
 
 def test_looking_at_the_commands_imports_nothing_heavy() -> None:
-    code = f"import sys, cli.main; print([name for name in {HEAVY!r} if name in sys.modules])"
+    code = f"import sys, lethe.cli.main; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
-from cli.main import app
+from lethe.cli.main import app
 
 COMMAND = get_command(app)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from adapters import topic_admin
-from cli.paced_marking import Pace, PacedMarking
-from cli.topics_create import Wanted, creation
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Delete, Exists, Present
+from lethe.adapters import topic_admin
+from lethe.cli.paced_marking import Pace, PacedMarking
+from lethe.cli.topics_create import Wanted, creation
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Delete, Exists, Present
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, complete_deletion
 

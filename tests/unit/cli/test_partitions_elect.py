@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from adapters import topic_admin
-from cli.answer import Answer, Exit, Refusal
-from cli.partitions_elect import preferred_election
-from cli.topics_create import Wanted, creation
-from protocol.partition_names import parse_selector
-from protocol.vocabulary import LeaderAndIsr, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, Present, SetData
-from protocol.zookeeper.znodes import decode_preferred_replica_election, encode_state
+from lethe.adapters import topic_admin
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.partitions_elect import preferred_election
+from lethe.cli.topics_create import Wanted, creation
+from lethe.protocol.partition_names import parse_selector
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, Present, SetData
+from lethe.protocol.zookeeper.znodes import decode_preferred_replica_election, encode_state
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from adapters.unclean_election import put_back, settings_before, switch_on
-from cli.answer import Exit, Refusal
-from cli.partitions_elect_unclean import unclean_election
-from cli.topics_create import Wanted, creation
-from protocol.partition_names import parse_selector
-from protocol.vocabulary import LeaderAndIsr
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, SetData
-from protocol.zookeeper.znodes import decode_config, encode_state
+from lethe.adapters.unclean_election import put_back, settings_before, switch_on
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.partitions_elect_unclean import unclean_election
+from lethe.cli.topics_create import Wanted, creation
+from lethe.protocol.partition_names import parse_selector
+from lethe.protocol.vocabulary import LeaderAndIsr
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, SetData
+from lethe.protocol.zookeeper.znodes import decode_config, encode_state
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cli.answer import Exit, Refusal
-from cli.partitions_progress import list_reassignments, verification
-from protocol.partition_names import parse_selector
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.znodes import encode_reassignment
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.partitions_progress import list_reassignments, verification
+from lethe.protocol.partition_names import parse_selector
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import encode_reassignment
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from adapters import topic_admin
-from adapters.partition_admin import RequestTooLarge, portions, request_reassignment
-from cli.answer import Answer, Exit, Refusal
-from cli.partitions_propose import proposal
-from cli.partitions_reassign import Doing, cancellation, reassignment
-from cli.topics_create import Wanted, creation
-from protocol.partition_names import Selector
-from protocol.vocabulary import Broker, BrokerId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete, SetData
-from protocol.zookeeper.znodes import ControllerZnode, encode_controller, encode_reassignment
-from survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Source
+from lethe.adapters import topic_admin
+from lethe.adapters.partition_admin import RequestTooLarge, portions, request_reassignment
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.partitions_propose import proposal
+from lethe.cli.partitions_reassign import Doing, cancellation, reassignment
+from lethe.cli.topics_create import Wanted, creation
+from lethe.protocol.partition_names import Selector
+from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete, SetData
+from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller, encode_reassignment
+from lethe.survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Source
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli import lake_options, pipeline
-from cli.answer import Exit, Refusal
-from pipeline.jobs.report import DayRange, Refused, RunReport, Taken
-from pipeline.report.columns import LakeUnreadable, arrow_schema
-from pipeline.tables import DAILY_RECLAIM, STUCK_NOW, TABLES
+from lethe.cli import lake_options, pipeline
+from lethe.cli.answer import Exit, Refusal
+from lethe.pipeline.jobs.report import DayRange, Refused, RunReport, Taken
+from lethe.pipeline.report.columns import LakeUnreadable, arrow_schema
+from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, TABLES
 
 DAY = datetime.date(2026, 1, 5)
 
@@ -66,10 +66,10 @@ def test_a_file_that_may_not_be_read_is_named() -> None:
 
 
 def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipeline import session
-    from pipeline.io import lake
-    from pipeline.io.lock import Locked
-    from pipeline.jobs import batch
+    from lethe.pipeline import session
+    from lethe.pipeline.io import lake
+    from lethe.pipeline.io.lock import Locked
+    from lethe.pipeline.jobs import batch
 
     class Spark:
         def stop(self) -> None:

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from cli import pipeline_stream
-from pipeline.jobs.micro_batch import Counts, Done
-from pipeline.jobs.stream import Kafka, Plan, Progress
+from lethe.cli import pipeline_stream
+from lethe.pipeline.jobs.micro_batch import Counts, Done
+from lethe.pipeline.jobs.stream import Kafka, Plan, Progress
 
 WATERMARK = datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC)
 

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import pytest
 
-from adapters.tool_writes import Outcome
-from cli.deletion_show import Detail, marking_lines
-from cli.rescue_ghosts import Caches, Haunting, ended_lines, found_lines
-from cli.rescue_look import Turns
-from cli.rescue_show import before, plan
-from controller.core.context import NOTHING_LEFT
-from controller.runtime.blockers import Blocked, Blocker, warning
-from controller.runtime.left_behind import left_words, waiting_words
-from protocol.causes import CauseKind
-from protocol.vocabulary import BrokerId
-from survey.explain import Explanation, Verdict
+from lethe.adapters.tool_writes import Outcome
+from lethe.cli.deletion_show import Detail, marking_lines
+from lethe.cli.rescue_ghosts import Caches, Haunting, ended_lines, found_lines
+from lethe.cli.rescue_look import Turns
+from lethe.cli.rescue_show import before, plan
+from lethe.controller.core.context import NOTHING_LEFT
+from lethe.controller.runtime.blockers import Blocked, Blocker, warning
+from lethe.controller.runtime.left_behind import left_words, waiting_words
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.explain import Explanation, Verdict
 from tests.unit.cli.test_rescue_show import GONE, end, look
 
 _PLURALS: Final = "topics|brokers|causes|times|problems|metadata caches"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
+from lethe.cli.main import app
 from tests.fakes.report_lake import write_lake
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from cli.answer import Exit
-from cli.rescue_ghosts import Caches, Haunting, compared, ended_lines, found_lines, is_over, told
-from cli.rescue_show import before, plan
-from controller.core.cache_memory import Due, Ghost, Reading, Told
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment
-from survey.views import BrokerAnswers, Failure, Place, Survey, TopicTree, Unseen, ZooKeeperTree
+from lethe.cli.answer import Exit
+from lethe.cli.rescue_ghosts import Caches, Haunting, compared, ended_lines, found_lines, is_over, told
+from lethe.cli.rescue_show import before, plan
+from lethe.controller.core.cache_memory import Due, Ghost, Reading, Told
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment
+from lethe.survey.views import BrokerAnswers, Failure, Place, Survey, TopicTree, Unseen, ZooKeeperTree
 from tests.fakes.runtime import new_context
 from tests.unit.cli.test_rescue_show import GONE, WAITING, end, look
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from adapters.broker_settings import BrokerSettings, common_protocol, newest_understood
-from cli.answer import Exit, Refusal
-from cli.rescue_control import FIRST_ID, free_id
-from cli.rescue_plan import Outlook, Progress, is_to_be_deleted, outlook, outlook_counts, to_mark
-from protocol.causes import CauseKind
-from protocol.kafka.control import ApiKey
-from protocol.kafka.versions import InterBrokerProtocol, VersionRange
-from protocol.vocabulary import BrokerId
-from survey.causes import Cause
-from survey.evidence import Told, ToldReplica, ToldTopic
-from survey.explain import Explanation, Verdict
+from lethe.adapters.broker_settings import BrokerSettings, common_protocol, newest_understood
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.rescue_control import FIRST_ID, free_id
+from lethe.cli.rescue_plan import Outlook, Progress, is_to_be_deleted, outlook, outlook_counts, to_mark
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.versions import InterBrokerProtocol, VersionRange
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.causes import Cause
+from lethe.survey.evidence import Told, ToldReplica, ToldTopic
+from lethe.survey.explain import Explanation, Verdict
 
 
 def waiting(*kinds: CauseKind) -> Explanation:

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from adapters.broker_settings import BrokerSettings
-from cli.answer import Exit, Refusal
-from cli.main import app
-from cli.rescue_look import Look, Turns
-from cli.rescue_run import Wish, chosen_topics, means_for
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
-from survey.evidence import Evidence
-from survey.explain import Explanation, Verdict
-from survey.views import Survey, ZooKeeperTree
+from lethe.adapters.broker_settings import BrokerSettings
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.main import app
+from lethe.cli.rescue_look import Look, Turns
+from lethe.cli.rescue_run import Wish, chosen_topics, means_for
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+from lethe.survey.evidence import Evidence
+from lethe.survey.explain import Explanation, Verdict
+from lethe.survey.views import Survey, ZooKeeperTree
 
 
 def look(*settings: BrokerSettings, listener: str = "PLAINTEXT", speaks: SecurityProtocol | None = None) -> Look:

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from adapters.broker_settings import BrokerSettings
-from adapters.topic_admin import ActiveController
-from cli.answer import Exit
-from cli.rescue_look import Look, Turns
-from cli.rescue_show import PAUSED, Control, before, ended, plan
-from protocol.causes import CauseKind
-from protocol.remedies import BRING_BACK
-from protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
-from protocol.zookeeper.operations import Stat
-from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
-from survey.causes import Cause
-from survey.evidence import Evidence, Holds
-from survey.explain import CLEAN, Explanation, Verdict
-from survey.views import BrokerAnswers, Failure, Survey, TopicTree, Unseen, ZooKeeperTree
+from lethe.adapters.broker_settings import BrokerSettings
+from lethe.adapters.topic_admin import ActiveController
+from lethe.cli.answer import Exit
+from lethe.cli.rescue_look import Look, Turns
+from lethe.cli.rescue_show import PAUSED, Control, before, ended, plan
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.remedies import BRING_BACK
+from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper.operations import Stat
+from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
+from lethe.survey.causes import Cause
+from lethe.survey.evidence import Evidence, Holds
+from lethe.survey.explain import CLEAN, Explanation, Verdict
+from lethe.survey.views import BrokerAnswers, Failure, Survey, TopicTree, Unseen, ZooKeeperTree
 
 KAFKA = ActiveController(
     ControllerZnode(BrokerId(2), 0), Stat(czxid=1, mzxid=1, version=0, ephemeral_owner=9, num_children=0)

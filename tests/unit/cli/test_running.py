@@ -10,9 +10,9 @@ import sys
 import pytest
 import typer
 
-from cli.answer import Answer, Exit, Refusal, Table
-from cli.running import finish, finish_sync
-from cli.zookeeper_access import credentials_from
+from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.cli.running import finish, finish_sync
+from lethe.cli.zookeeper_access import credentials_from
 
 
 def ended(error: BaseException, *, as_json: bool = False) -> int:
@@ -79,8 +79,8 @@ def test_credentials_are_taken_or_refused_without_being_shown() -> None:
 
 
 PRINTS_A_LOT = """
-from cli.answer import Answer, Exit, Table
-from cli.running import finish_sync
+from lethe.cli.answer import Answer, Exit, Table
+from lethe.cli.running import finish_sync
 import typer
 LINES = Answer(None, ("line",) * 100_000, exit=Exit.TIMED_OUT)
 TABLE = Answer(None, (), (Table(("column",), (("cell",),) * 10_000),), Exit.TIMED_OUT)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.answer import Exit, Refusal
-from cli.spark_log import spark_log
-from pipeline.io.lake import LakeUnusable
-from pipeline.session import SessionUnavailable
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.spark_log import spark_log
+from lethe.pipeline.io.lake import LakeUnusable
+from lethe.pipeline.session import SessionUnavailable
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cli.answer import Answer, Exit, Refusal
-from cli.log_dirs import parse_log_dirs
-from cli.survey import nothing, survey_answer
-from protocol.topic_plans import TopicPlan, creation_operations
-from protocol.vocabulary import BrokerId, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete
-from survey.views import NOT_SEEN, LogDirView, Source, Survey, ZooKeeperTree
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.log_dirs import parse_log_dirs
+from lethe.cli.survey import nothing, survey_answer
+from lethe.protocol.topic_plans import TopicPlan, creation_operations
+from lethe.protocol.vocabulary import BrokerId, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.survey.views import NOT_SEEN, LogDirView, Source, Survey, ZooKeeperTree
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from adapters import topic_admin
-from cli.answer import Answer, Exit, Refusal
-from cli.topics_alter import Wanted, alteration, wanted_change
-from cli.topics_create import Wanted as WantedTopic
-from cli.topics_create import creation
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, Operation, SetData
-from protocol.zookeeper.znodes import encode_reassignment
+from lethe.adapters import topic_admin
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.topics_alter import Wanted, alteration, wanted_change
+from lethe.cli.topics_create import Wanted as WantedTopic
+from lethe.cli.topics_create import creation
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, Operation, SetData
+from lethe.protocol.zookeeper.znodes import encode_reassignment
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from adapters import topic_admin
-from cli.answer import Exit, Refusal
-from cli.topics_create import Wanted, creation, new_topic_id, wanted_topic
-from protocol.vocabulary import topic_id_from_text
+from lethe.adapters import topic_admin
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.topics_create import Wanted, creation, new_topic_id, wanted_topic
+from lethe.protocol.vocabulary import topic_id_from_text
 from tests.fakes.zookeeper import FakeSession
 
 

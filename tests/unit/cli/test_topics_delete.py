@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from adapters import topic_admin
-from cli.answer import Answer, Exit, Refusal
-from cli.deletion_show import Detail
-from cli.deletion_wait import wait_until_gone
-from cli.topics_create import Wanted, creation
-from cli.topics_delete import deletion, selected
-from protocol.causes import CauseKind, remedy, sentence
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.vocabulary import Broker, BrokerId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete
-from survey.brokers import AskBroker, Scope
-from survey.deletion_progress import targets
-from survey.views import (
+from lethe.adapters import topic_admin
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.deletion_show import Detail
+from lethe.cli.deletion_wait import wait_until_gone
+from lethe.cli.topics_create import Wanted, creation
+from lethe.cli.topics_delete import deletion, selected
+from lethe.protocol.causes import CauseKind, remedy, sentence
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.survey.brokers import AskBroker, Scope
+from lethe.survey.deletion_progress import targets
+from lethe.survey.views import (
     BrokerAnswers,
     Directory,
     DirectoryKind,

@@ -11,22 +11,22 @@ from typing import Any
 import orjson
 import pytest
 
-from adapters import topic_admin
-from adapters.candidates import TABLE, Candidate
-from adapters.deletion_admin import pause_deletions
-from adapters.topic_readers import Asked, Group, Offsets, Readers
-from cli import candidates_look, topics_delete_candidates
-from cli.answer import Answer, Exit, Refusal
-from cli.candidates_read import candidates_table
-from cli.paced_marking import Pace
-from cli.topics_create import Wanted as WantedTopic
-from cli.topics_create import creation
-from cli.topics_delete_candidates import Wanted, candidates_deletion
-from protocol.clocks import CLOCKS_DIFFER_MS
-from protocol.lake import IDENTITY, encode_identity
-from protocol.lake_rules import PLACE, LakeRules, encode_rules
-from protocol.vocabulary import TopicPartition, topic_id_to_text
-from protocol.zookeeper.operations import Create
+from lethe.adapters import topic_admin
+from lethe.adapters.candidates import TABLE, Candidate
+from lethe.adapters.deletion_admin import pause_deletions
+from lethe.adapters.topic_readers import Asked, Group, Offsets, Readers
+from lethe.cli import candidates_look, topics_delete_candidates
+from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.cli.candidates_read import candidates_table
+from lethe.cli.paced_marking import Pace
+from lethe.cli.topics_create import Wanted as WantedTopic
+from lethe.cli.topics_create import creation
+from lethe.cli.topics_delete_candidates import Wanted, candidates_deletion
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.protocol.lake import IDENTITY, encode_identity
+from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules
+from lethe.protocol.vocabulary import TopicPartition, topic_id_to_text
+from lethe.protocol.zookeeper.operations import Create
 from tests.fakes.stale_topics import DAY_MS, TAKEN_AT_MS, ToldSizes, candidate
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect

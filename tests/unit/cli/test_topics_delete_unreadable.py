@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from adapters import topic_admin
-from cli.answer import Exit, Refusal
-from cli.topics_create import Wanted, creation
-from cli.topics_delete_unreadable import unreadable_deletion
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Data, GetChildren, GetData, WatchFired, WatchKind
-from protocol.zookeeper.znodes import decode_deletion_marker
+from lethe.adapters import topic_admin
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.topics_create import Wanted, creation
+from lethe.cli.topics_delete_unreadable import unreadable_deletion
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Data, GetChildren, GetData, WatchFired, WatchKind
+from lethe.protocol.zookeeper.znodes import decode_deletion_marker
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply
 

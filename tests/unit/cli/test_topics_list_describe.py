@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from adapters import topic_admin
-from adapters.deletion_admin import pause_deletions
-from cli.answer import Exit, Refusal
-from cli.topics_create import Wanted, creation
-from cli.topics_describe import description
-from cli.topics_list import listing
-from protocol.vocabulary import TopicPartition, topic_id_to_text
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create
-from protocol.zookeeper.znodes import encode_reassignment
+from lethe.adapters import topic_admin
+from lethe.adapters.deletion_admin import pause_deletions
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.topics_create import Wanted, creation
+from lethe.cli.topics_describe import description
+from lethe.cli.topics_list import listing
+from lethe.protocol.vocabulary import TopicPartition, topic_id_to_text
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import encode_reassignment
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
 

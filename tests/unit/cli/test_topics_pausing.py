@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from adapters import topic_admin
-from adapters.deletion_admin import deletions_paused, pause_deletions
-from cli.answer import Exit, Refusal
-from cli.topics_create import Wanted, creation
-from cli.topics_delete import deletion
-from cli.topics_pause_deletions import pausing
-from cli.topics_resume_deletions import resuming
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import ANY_VERSION, Create, Data, GetData, SetData
-from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused, encode_controller
+from lethe.adapters import topic_admin
+from lethe.adapters.deletion_admin import deletions_paused, pause_deletions
+from lethe.cli.answer import Exit, Refusal
+from lethe.cli.topics_create import Wanted, creation
+from lethe.cli.topics_delete import deletion
+from lethe.cli.topics_pause_deletions import pausing
+from lethe.cli.topics_resume_deletions import resuming
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, GetData, SetData
+from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused, encode_controller
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, elect
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster.demo import until_written
-from cluster.demo_ledger import JournalFollower, Ledger
-from cluster.demo_plan import DemoOptions, plan_topics
-from cluster.demo_real import note_freed
-from cluster.demo_waits import Cause, WaitLog
-from cluster.kafka_fetch import KafkaVersion
-from protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, Unreadable, encode
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import BrokerId
-from survey.views import Directory, DirectoryKind, LogDirView, Source, Survey, ZooKeeperTree
+from lethe.cluster.demo import until_written
+from lethe.cluster.demo_ledger import JournalFollower, Ledger
+from lethe.cluster.demo_plan import DemoOptions, plan_topics
+from lethe.cluster.demo_real import note_freed
+from lethe.cluster.demo_waits import Cause, WaitLog
+from lethe.cluster.kafka_fetch import KafkaVersion
+from lethe.protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, Unreadable, encode
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.views import Directory, DirectoryKind, LogDirView, Source, Survey, ZooKeeperTree
 
 # --- topics -------------------------------------------------------------------------------------------------------
 

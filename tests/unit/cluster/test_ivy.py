@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cluster.ivy import cache_directory, is_unreachable, ivy_command, progress
+from lethe.cluster.ivy import cache_directory, is_unreachable, ivy_command, progress
 
 
 def test_ivy_keeps_everything_in_the_work_directory() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.java import JavaUnusable, java_executable, parse_java_version, pyspark_jars
+from lethe.cluster.java import JavaUnusable, java_executable, parse_java_version, pyspark_jars
 
 
 def test_a_missing_or_old_java_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.zookeeper.interface import ZooKeeperSession
-from cluster.kafka import KafkaBroker, ibp_property, internal_topics, kafka_command, racks
-from cluster.kafka_fetch import KafkaDistribution, KafkaVersion
-from cluster.local import ClusterSettings
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.cluster.kafka import KafkaBroker, ibp_property, internal_topics, kafka_command, racks
+from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion
+from lethe.cluster.local import ClusterSettings
 
 KAFKA = KafkaDistribution(KafkaVersion(3, 9, 1), Path("/jars"))
 

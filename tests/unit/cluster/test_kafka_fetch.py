@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka_fetch import (
+from lethe.cluster.kafka_fetch import (
     KafkaDistribution,
     KafkaUnavailable,
     KafkaVersion,
@@ -149,7 +149,7 @@ def test_two_at_once_fetch_it_once(ivy: Path, tmp_path: Path) -> None:
     os.mkfifo(gate)
     behave(ivy, f"read line < {gate}; exit 0")
     program = (
-        "from cluster.kafka_fetch import KafkaVersion, fetch_kafka\n"
+        "from lethe.cluster.kafka_fetch import KafkaVersion, fetch_kafka\n"
         "fetch_kafka(KafkaVersion(3, 9, 1), lambda told: print(told, flush=True))\n"
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.answer import Exit
+from lethe.cli.answer import Exit
 
 _JAVA = """#!/bin/sh
 if [ "$1" = -version ]; then echo 'openjdk version "17.0.1"' >&2; else echo "$@" > "{given}"; exit 1; fi
@@ -24,7 +24,17 @@ def test_the_heap_is_that_of_kafkas_script_unless_told_otherwise(
     java.parent.mkdir()
     java.write_text(_JAVA.format(given=given))
     java.chmod(0o755)
-    command = (sys.executable, "-m", "cli", "zookeeper", "--port", "0", "--data-dir", str(tmp_path / "data"), *options)
+    command = (
+        sys.executable,
+        "-m",
+        "lethe",
+        "zookeeper",
+        "--port",
+        "0",
+        "--data-dir",
+        str(tmp_path / "data"),
+        *options,
+    )
     environ = {**os.environ, "JAVA_HOME": str(tmp_path)}
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == Exit.USAGE, ran.stderr

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from adapters.properties import parse_properties
+from lethe.adapters.properties import parse_properties
 
 SOURCE = Path(__file__).parents[3] / "deploy" / "images" / "kafka" / "run.py"
 

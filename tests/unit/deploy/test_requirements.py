@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("adapters", "broker", "cli", "cluster", "controller", "pipeline", "protocol", "survey")
+ROOMS = tuple(link for link in (ROOT / "lethe").iterdir() if link.is_symlink())
 OF_EXTRAS = {"pyspark", "pyarrow", "py4j"}
 """What `lethe zookeeper` and the pipeline need; commands say so where they are missing."""
 
@@ -24,14 +24,14 @@ def named(requirement: str) -> str:
 def imported() -> dict[str, str]:
     """Packages that any module imports, whenever it does so, and one that does."""
     found: dict[str, str] = {}
-    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+    for path in (path for room in ROOMS for path in room.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
                 names = [node.module]
             for name in names:
                 found[name.partition(".")[0]] = str(path.relative_to(ROOT))
-    return {name: where for name, where in found.items() if name not in (*ROOMS, *sys.stdlib_module_names)}
+    return {name: where for name, where in found.items() if name not in ("lethe", *sys.stdlib_module_names)}
 
 
 def test_everything_that_is_imported_is_a_dependency_and_pinned() -> None:

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from adapters.config_broker import load_broker_config
-from broker.runtime import app as agent
-from broker.runtime.controlled_shutdown import SOCKET_TIMEOUT_MS
-from controller.runtime import app as controller
+from lethe.adapters.config_broker import load_broker_config
+from lethe.broker.runtime import app as agent
+from lethe.broker.runtime.controlled_shutdown import SOCKET_TIMEOUT_MS
+from lethe.controller.runtime import app as controller
 from tests.unit.deploy.kubernetes import workloads
 
 ROOT: Final = Path(__file__).parents[3]

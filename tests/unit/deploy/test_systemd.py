@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from adapters.config_broker import load_broker_config
-from adapters.config_controller import load_controller_config
+from lethe.adapters.config_broker import load_broker_config
+from lethe.adapters.config_controller import load_controller_config
 
 ROOT: Final = Path(__file__).parents[3]
 UNITS: Final = ROOT / "deploy" / "systemd"

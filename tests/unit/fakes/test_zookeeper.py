@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from adapters.zookeeper.interface import SessionLost, ZooKeeperSession, ZooKeeperUnavailable
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession, ZooKeeperUnavailable
+from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -18,7 +18,7 @@ from protocol.zookeeper.operations import (
     WatchKind,
     ZkError,
 )
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupUnknown, MultiPlan
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupUnknown, MultiPlan
 from tests.fakes.zookeeper import FakeZooKeeper
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.zookeeper.operations import (
+from lethe.protocol.zookeeper.operations import (
     Check,
     Children,
     Create,
@@ -74,7 +74,7 @@ def test_a_copy_goes_its_own_way(multis: list[list[Operation]]) -> None:
 def test_the_digest_depends_on_neither_hash_seed_nor_process() -> None:
     program = (
         "from tests.fakes.zookeeper_model import ZooKeeperModel as M\n"
-        "from protocol.zookeeper.operations import *\n"
+        "from lethe.protocol.zookeeper.operations import *\n"
         "m = M(); s = m.open_session()\n"
         "for n in range(50): m.multi(s, [Create(f'/{n}', b'x', n % 2 == 0)]); m.read(s, Exists(f'/{n}', True))\n"
         "m.multi(s, [Delete('/3'), SetData('/5', None, 0)]); print(m.digest())"

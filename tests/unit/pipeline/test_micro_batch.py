@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from pipeline.jobs import micro_batch
+from lethe.pipeline.jobs import micro_batch
 
 NOW = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
 WEEK = datetime.timedelta(days=7)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cli.stale_rule import wishes
-from pipeline.io.files import Item
-from pipeline.io.lake import LakeUnusable
-from pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
-from pipeline.jobs.stream import must_be_no_lake
-from pipeline.transforms.candidates import StaleRule
-from protocol.lake import IDENTITY, encode_identity
-from protocol.lake_rules import PLACE
+from lethe.cli.stale_rule import wishes
+from lethe.pipeline.io.files import Item
+from lethe.pipeline.io.lake import LakeUnusable
+from lethe.pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
+from lethe.pipeline.jobs.stream import must_be_no_lake
+from lethe.pipeline.transforms.candidates import StaleRule
+from lethe.protocol.lake import IDENTITY, encode_identity
+from lethe.protocol.lake_rules import PLACE
 
 
 class Disk:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pipeline import session
+from lethe.pipeline import session
 
 MASTER = """WARNING: Using incubator modules: jdk.incubator.vector
 2026-11-21T23:15:59.315Z WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address

@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from pipeline.io.files import FileTrouble
-from pipeline.io.lock import Locked
-from pipeline.jobs import stream
-from pipeline.jobs.stream import Plan, Stream, StreamFailed
+from lethe.pipeline.io.files import FileTrouble
+from lethe.pipeline.io.lock import Locked
+from lethe.pipeline.jobs import stream
+from lethe.pipeline.jobs.stream import Plan, Stream, StreamFailed
 
 
 class Query:

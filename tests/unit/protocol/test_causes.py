@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol import causes
-from protocol.causes import FROM_CONTROLLER, HELD_BY, CauseKind
+from lethe.protocol import causes
+from lethe.protocol.causes import FROM_CONTROLLER, HELD_BY, CauseKind
 
 ROOT = Path(__file__).parents[3]
 VOCABULARY = ROOT / "protocol" / "causes.py"

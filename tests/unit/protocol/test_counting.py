@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from protocol.counting import counted, plural
+from lethe.protocol.counting import counted, plural
 
 _ROOT: Final = Path(__file__).parents[3]
 _PACKAGES: Final = ("adapters", "broker", "cli", "cluster", "controller", "pipeline", "protocol", "survey")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.findings import Place, Reason, Standing
+from lethe.protocol.findings import Place, Reason, Standing
 
 
 def test_codes_are_the_names_in_lower_case() -> None:

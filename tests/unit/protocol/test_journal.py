@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.journal import (
+from lethe.protocol.journal import (
     Entry,
     Fact,
     FactType,

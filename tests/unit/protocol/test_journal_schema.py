@@ -1,7 +1,7 @@
 import pytest
 
-from protocol.journal import Fact, FactType, JsonValue
-from protocol.journal_schema import SCHEMAS, schema_problems
+from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.journal_schema import SCHEMAS, schema_problems
 
 GOOD = Fact(
     FactType.TRANSITION,

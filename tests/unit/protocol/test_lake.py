@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.lake import cluster_of, encode_identity, is_begun
+from lethe.protocol.lake import cluster_of, encode_identity, is_begun
 
 
 @pytest.mark.parametrize("cluster_id", [None, "abc", 'with "quotes"'])

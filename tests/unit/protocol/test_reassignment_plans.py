@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.partition_names import Selector, parse_move, parse_selector, selected
-from protocol.reassignment_plans import Move, parse_reassignment_file, reassignment_text
-from protocol.vocabulary import ReplicaAssignment, TopicPartition
+from lethe.protocol.partition_names import Selector, parse_move, parse_selector, selected
+from lethe.protocol.reassignment_plans import Move, parse_reassignment_file, reassignment_text
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 
 
 def _item(extra: str = "", replicas: str = "[1,2]") -> bytes:

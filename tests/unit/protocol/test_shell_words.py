@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from protocol.shell_words import PLAIN, for_shell, operand, option
+from lethe.protocol.shell_words import PLAIN, for_shell, operand, option
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from protocol.journal import JsonValue
-from protocol.survey_records import (
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.survey_records import (
     DIRECTORIES,
     FILES,
     KINDS,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.topic_changes import (
+from lethe.protocol.topic_changes import (
     assignment_problem,
     changed_config,
     config_operations,
     expansion_problem,
     with_partitions,
 )
-from protocol.vocabulary import ReplicaAssignment
-from protocol.zookeeper.operations import Create, SetData
-from protocol.zookeeper.znodes import MalformedZnode, TopicZnode
+from lethe.protocol.vocabulary import ReplicaAssignment
+from lethe.protocol.zookeeper.operations import Create, SetData
+from lethe.protocol.zookeeper.znodes import MalformedZnode, TopicZnode
 
 
 def _topic(*replicas: tuple[int, ...]) -> TopicZnode:

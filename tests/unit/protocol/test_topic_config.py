@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.topic_config import TOPIC_CONFIGS, parse_topic_config, topic_config_problem
+from lethe.protocol.topic_config import TOPIC_CONFIGS, parse_topic_config, topic_config_problem
 
 
 def test_settings_are_parsed_and_sorted() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from protocol.topic_globs import glob_as_regex, matching_glob
+from lethe.protocol.topic_globs import glob_as_regex, matching_glob
 
 
 @pytest.mark.parametrize(

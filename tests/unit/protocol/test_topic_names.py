@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.topic_names import is_pattern, parse_replica_assignment, topics_matching
+from lethe.protocol.topic_names import is_pattern, parse_replica_assignment, topics_matching
 
 TOPICS = ("orders.eu", "orders_eu", "orders", "payments", "__consumer_offsets")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.topic_plans import (
+from lethe.protocol.topic_plans import (
     PartitionDescription,
     TopicPlan,
     creation_operations,
@@ -15,8 +15,8 @@ from protocol.topic_plans import (
     deletion_operation,
     deletion_problem,
 )
-from protocol.vocabulary import ReplicaAssignment, TopicId
-from protocol.zookeeper.operations import ANY_VERSION, Create, SetData
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicId
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 
 TOPIC_ID = TopicId(uuid.UUID(int=0x0123456789ABCDEF0123456789ABCDEF))
 PLAN = TopicPlan("orders", TOPIC_ID, ((1, 2), (2, 1)), {"segment.bytes": "4096", "cleanup.policy": "delete"})

@@ -7,20 +7,20 @@ from typing import cast
 
 import pytest
 
-from adapters.kafka.client import KafkaConnection
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     LogDir,
     MetadataResponse,
     MetadataTopic,
 )
-from protocol.kafka.versions import VersionRange
-from protocol.vocabulary import BrokerId
-from survey.brokers import Scope, _ask
-from survey.views import Failure
+from lethe.protocol.kafka.versions import VersionRange
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.brokers import Scope, _ask
+from lethe.survey.views import Failure
 
 
 class Answering:

@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from adapters import topic_admin
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.topic_plans import TopicPlan
-from protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete
-from protocol.zookeeper.znodes import encode_broker
-from survey.brokers import AskBroker, Scope
-from survey.deletion_progress import FailedLogDir, Progress, Target, UnseenPlace, look, targets
-from survey.views import (
+from lethe.adapters import topic_admin
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.topic_plans import TopicPlan
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.znodes import encode_broker
+from lethe.survey.brokers import AskBroker, Scope
+from lethe.survey.deletion_progress import FailedLogDir, Progress, Target, UnseenPlace, look, targets
+from lethe.survey.views import (
     BrokerAnswers,
     Directory,
     DirectoryKind,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.formats import PARTITION_METADATA, encode_partition_metadata
-from protocol.vocabulary import BrokerId, TopicId, TopicPartition
-from survey.directories import parse_name, read_log_dir
-from survey.views import DirectoryKind
+from lethe.broker.core.formats import PARTITION_METADATA, encode_partition_metadata
+from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
+from lethe.survey.directories import parse_name, read_log_dir
+from lethe.survey.views import DirectoryKind
 
 TOPIC_ID = TopicId(uuid.UUID(int=99))
 TAG = "0123456789abcdef0123456789abcdef"

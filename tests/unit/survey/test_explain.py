@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from protocol.causes import CauseKind
-from protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
-from survey.causes import Cause, age_text, ranges, sentence, unblock
-from survey.evidence import Evidence, Holds, Refused, Setting, Told, ToldReplica, ToldTopic
-from survey.explain import Verdict, explain, explain_all
-from survey.replicas import Seen
-from survey.views import (
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
+from lethe.survey.causes import Cause, age_text, ranges, sentence, unblock
+from lethe.survey.evidence import Evidence, Holds, Refused, Setting, Told, ToldReplica, ToldTopic
+from lethe.survey.explain import Verdict, explain, explain_all
+from lethe.survey.replicas import Seen
+from lethe.survey.views import (
     Failure,
     Problem,
     TopicTree,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from protocol.causes import CauseKind
-from protocol.zookeeper.znodes import DeletionsPaused
-from survey.evidence import Holds, Setting, Told, ToldReplica, ToldTopic
-from survey.explain import Verdict, explain
-from survey.views import Failure
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.zookeeper.znodes import DeletionsPaused
+from lethe.survey.evidence import Holds, Setting, Told, ToldReplica, ToldTopic
+from lethe.survey.explain import Verdict, explain
+from lethe.survey.views import Failure
 from tests.fakes.marked_topic import evidence, kinds, stored, told
 
 DISABLED = Holds(delete_topic_enable=Setting(False, "/config/brokers/<default>"))

@@ -13,10 +13,10 @@ from typing import BinaryIO
 import orjson
 import pytest
 
-from protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
-from survey.keep import KeepFailed, demand_place, keep
-from survey.records import manifest, rows_of
-from survey.views import Survey, ZooKeeperTree
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
+from lethe.survey.keep import KeepFailed, demand_place, keep
+from lethe.survey.records import manifest, rows_of
+from lethe.survey.views import Survey, ZooKeeperTree
 from tests.unit.survey.test_records import SEEN
 
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from protocol.findings import Place, Reason, Standing
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.vocabulary import (
+from lethe.protocol.findings import Place, Reason, Standing
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
     BrokerId,
@@ -20,9 +20,9 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
-from survey.as_json import survey_to_json
-from survey.leftovers import Leftover, is_clean, leftovers
-from survey.views import (
+from lethe.survey.as_json import survey_to_json
+from lethe.survey.leftovers import Leftover, is_clean, leftovers
+from lethe.survey.views import (
     NOT_SEEN,
     BrokerAnswers,
     Directory,

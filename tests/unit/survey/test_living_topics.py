@@ -15,9 +15,9 @@ from typing import Final
 
 import pytest
 
-from protocol.findings import Standing
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.vocabulary import (
+from lethe.protocol.findings import Standing
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
     BrokerId,
@@ -27,9 +27,9 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
-from protocol.zookeeper import paths
-from survey.leftovers import is_clean, leftovers
-from survey.views import (
+from lethe.protocol.zookeeper import paths
+from lethe.survey.leftovers import is_clean, leftovers
+from lethe.survey.views import (
     BrokerAnswers,
     Directory,
     DirectoryKind,

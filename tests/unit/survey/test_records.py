@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.survey_records import DIRECTORIES, KINDS, MANIFEST, METADATA, ROW_FILES, ZNODES, File, row_problems
-from protocol.vocabulary import (
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.survey_records import DIRECTORIES, KINDS, MANIFEST, METADATA, ROW_FILES, ZNODES, File, row_problems
+from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
     BrokerId,
@@ -18,9 +18,9 @@ from protocol.vocabulary import (
     TopicPartition,
     topic_id_to_text,
 )
-from protocol.zookeeper.znodes import ControllerZnode
-from survey.records import Row, manifest, rows_of
-from survey.views import (
+from lethe.protocol.zookeeper.znodes import ControllerZnode
+from lethe.survey.records import Row, manifest, rows_of
+from lethe.survey.views import (
     NOT_SEEN,
     BrokerAnswers,
     Directory,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from survey.removal import ALLOWANCE_MS, Removal, due
+from lethe.survey.removal import ALLOWANCE_MS, Removal, due
 
 NOW_MS = 1_000_000_000
 S = 1000

@@ -10,24 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from protocol.findings import Reason
-from protocol.kafka.cached_topics import CachedTopic
-from protocol.survey_records import ZNODES, survey_id
-from protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
-from protocol.vocabulary import Broker, BrokerId, TopicId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.protocol.findings import Reason
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.survey_records import ZNODES, survey_id
+from lethe.protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
+from lethe.protocol.vocabulary import Broker, BrokerId, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
     Create,
     Delete,
     SetData,
 )
-from protocol.zookeeper.znodes import encode_cluster_id
-from survey.leftovers import leftovers
-from survey.records import rows_of
-from survey.take import take
-from survey.views import BrokerAnswers, Failure, LogDirView, Source, Unseen
-from survey.zookeeper import read_tree
+from lethe.protocol.zookeeper.znodes import encode_cluster_id
+from lethe.survey.leftovers import leftovers
+from lethe.survey.records import rows_of
+from lethe.survey.take import take
+from lethe.survey.views import BrokerAnswers, Failure, LogDirView, Source, Unseen
+from lethe.survey.zookeeper import read_tree
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare

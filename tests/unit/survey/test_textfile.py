@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from protocol.findings import Place, Reason
-from protocol.vocabulary import BrokerId
-from survey.leftovers import Leftover
-from survey.textfile import GAUGES, textfile
-from survey.views import Survey, ZooKeeperTree
+from lethe.protocol.findings import Place, Reason
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.leftovers import Leftover
+from lethe.survey.textfile import GAUGES, textfile
+from lethe.survey.views import Survey, ZooKeeperTree
 
 Found = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from adapters.config_broker import BROKER_SCHEMA
-from adapters.config_controller import CONTROLLER_SCHEMA
-from adapters.config_environment import environment_settings, variable_name
-from adapters.properties import Kind, Property
+from lethe.adapters.config_broker import BROKER_SCHEMA
+from lethe.adapters.config_controller import CONTROLLER_SCHEMA
+from lethe.adapters.config_environment import environment_settings, variable_name
+from lethe.adapters.properties import Kind, Property
 from tools.configuration_page import WRONG, page, readable, refusal
 
 SCHEMAS = (CONTROLLER_SCHEMA, BROKER_SCHEMA)

@@ -8,11 +8,11 @@ from typing import Final
 
 import pytest
 
-from broker.runtime.metrics import METRICS
-from controller.core.context import Role
-from controller.runtime import declared
-from controller.runtime.declaring import Kind
-from survey.textfile import GAUGES
+from lethe.broker.runtime.metrics import METRICS
+from lethe.controller.core.context import Role
+from lethe.controller.runtime import declared
+from lethe.controller.runtime.declaring import Kind
+from lethe.survey.textfile import GAUGES
 
 ROOT: Final = Path(__file__).parents[3]
 DEPLOY: Final = ROOT / "deploy"

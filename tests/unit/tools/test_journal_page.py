@@ -1,4 +1,4 @@
-from protocol.journal_schema import SCHEMAS
+from lethe.protocol.journal_schema import SCHEMAS
 from tools.journal_page import page
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.transitions import PartitionState, ReplicaState
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "kafka-test-map.md").read_text(encoding="utf-8")

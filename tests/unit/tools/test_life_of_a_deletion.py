@@ -7,10 +7,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.zookeeper import wire
-from cluster.recording_proxy import Frame
-from protocol.kafka.codec import encode_control_body, encode_response
-from protocol.kafka.control import (
+from lethe.adapters.zookeeper import wire
+from lethe.cluster.recording_proxy import Frame
+from lethe.protocol.kafka.codec import encode_control_body, encode_response
+from lethe.protocol.kafka.control import (
     ApiKey,
     StopReplicaPartition,
     StopReplicaRequest,
@@ -18,8 +18,8 @@ from protocol.kafka.control import (
     StopReplicaTopic,
     TopicError,
 )
-from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
-from protocol.zookeeper.operations import Check, Create, Delete, GetChildren, GetData, Operation, SetData
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
+from lethe.protocol.zookeeper.operations import Check, Create, Delete, GetChildren, GetData, Operation, SetData
 from tests.fakes.life_page import problems
 from tools.life_frames import Exchange, kafka_exchanges, zookeeper_exchanges
 from tools.life_of_a_deletion import PAGE, steps_of

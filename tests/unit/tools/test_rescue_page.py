@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.causes import CauseKind
+from lethe.protocol.causes import CauseKind
 from tools import rescue_page
 
 STORIES = [

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS
+from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS
 from tools.flow_picture import STEPS, flow
 from tools.state_drawing import (
     PARTITION_PLACES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.survey_records import FILES
+from lethe.protocol.survey_records import FILES
 from tools.surveys_page import page
 
 

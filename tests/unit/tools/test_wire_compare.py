@@ -10,9 +10,15 @@ from typing import Any
 
 import pytest
 
-from protocol.kafka.codec import decode_request, encode_request
-from protocol.kafka.control import Addressed, ApiKey, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-from protocol.vocabulary import BrokerEpoch, ControllerEpoch
+from lethe.protocol.kafka.codec import decode_request, encode_request
+from lethe.protocol.kafka.control import (
+    Addressed,
+    ApiKey,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from lethe.protocol.vocabulary import BrokerEpoch, ControllerEpoch
 from tools.wire_compare import Comparison, compare
 from tools.wire_differences import DIFFERENCES
 from tools.wire_differences_page import comparisons, page

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.control import ApiKey
 from tools.wire_recording import Exchange, Recording, Who, file_of, read, write
 
 LONG = bytes(range(200))

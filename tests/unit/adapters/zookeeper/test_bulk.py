@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.zookeeper.bulk import FEWEST_TOGETHER, Experience, Job, ReadQueue, Way
-from adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
-from adapters.zookeeper.wire import Found
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.bulk import FEWEST_TOGETHER, Experience, Job, ReadQueue, Way
+from lethe.adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
+from lethe.adapters.zookeeper.wire import Found
+from lethe.protocol.zookeeper.operations import (
     Data,
     Exists,
     GetChildren,

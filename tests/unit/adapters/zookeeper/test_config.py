@@ -2,8 +2,8 @@
 
 import pytest
 
-from adapters.zookeeper.config import ConnectString, Server, ZooKeeperConfig, parse_connect_string
-from protocol.zookeeper.operations import Credentials
+from lethe.adapters.zookeeper.config import ConnectString, Server, ZooKeeperConfig, parse_connect_string
+from lethe.protocol.zookeeper.operations import Credentials
 
 
 @pytest.mark.parametrize(

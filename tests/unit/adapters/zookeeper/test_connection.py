@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from adapters.zookeeper import wire
-from adapters.zookeeper.connection import Answer, Connection, Dropped, Skipped, connect
-from protocol.zookeeper.operations import Children, GetChildren, ZkError
+from lethe.adapters.zookeeper import wire
+from lethe.adapters.zookeeper.connection import Answer, Connection, Dropped, Skipped, connect
+from lethe.protocol.zookeeper.operations import Children, GetChildren, ZkError
 
 GRANTED = struct.pack("!iiqi", 0, 4000, 7, 16) + b"p" * 16 + b"\0"
 REQUEST = wire.pack_read("", GetChildren("/"))

@@ -1,7 +1,7 @@
 """The books of armed watches."""
 
-from adapters.zookeeper.watches import ArmedWatches, Arming, WatchChunk
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper.watches import ArmedWatches, Arming, WatchChunk
+from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     Exists,

@@ -15,8 +15,8 @@ from aiozk.protocol.watches import SetWatchesRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.zookeeper import wire
-from protocol.zookeeper.operations import (
+from lethe.adapters.zookeeper import wire
+from lethe.protocol.zookeeper.operations import (
     Acl,
     Check,
     Children,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from controller.core import controller, mutation
-from controller.core.agenda import Task
-from controller.core.config import CoreConfig
-from controller.core.context import Context, Role
-from controller.core.effects import Effect, ReadZnodes, Record, Send, WriteZnodes
-from controller.core.events import Event, ZnodesRead, ZnodesWritten
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import Fact, FactType
-from protocol.kafka.control import (
+from lethe.controller.core import controller, mutation
+from lethe.controller.core.agenda import Task
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.effects import Effect, ReadZnodes, Record, Send, WriteZnodes
+from lethe.controller.core.events import Event, ZnodesRead, ZnodesWritten
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.kafka.control import (
     ControlRequest,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
@@ -22,8 +22,8 @@ from protocol.kafka.control import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from protocol.kafka.versions import LATEST, InterBrokerProtocol
-from protocol.vocabulary import (
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
     BrokerId,
@@ -36,8 +36,8 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
-from protocol.zookeeper.operations import Check, ReadOutcome, SetData, Stat, ZkError
-from protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.operations import Check, ReadOutcome, SetData, Stat, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 NOW_MS = 5_000
 EPOCH = ControllerEpoch(32)

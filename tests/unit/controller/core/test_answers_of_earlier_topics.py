@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Send
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered
-from protocol.kafka.control import (
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered
+from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaRequest,
@@ -12,9 +12,9 @@ from protocol.kafka.control import (
     TopicError,
     TopicIdError,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import TopicId
-from protocol.zookeeper.operations import Delete
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.zookeeper.operations import Delete
 from tests.fakes.one_controller import OneController
 
 

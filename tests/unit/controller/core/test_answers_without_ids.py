@@ -6,16 +6,16 @@ import uuid
 
 import pytest
 
-from controller.core.answers import _said
-from protocol.kafka.control import (
+from lethe.controller.core.answers import _said
+from lethe.protocol.kafka.control import (
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopic,
     TopicIdError,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, ControllerEpoch, TopicId
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId
 
 ID = TopicId(uuid.UUID(int=9))
 OK, BROKEN = int(ErrorCode.NONE), int(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -8,16 +8,16 @@ from typing import TypeVar
 
 import pytest
 
-from controller.core.agenda_deletion import ResumeDeletions
-from controller.core.batching import RequestBatch
-from controller.core.context import Context
-from controller.core.effects import Record
-from controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
-from controller.core.mutation import queue_deletion
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.journal import FactType
-from protocol.kafka.control import (
+from lethe.controller.core.agenda_deletion import ResumeDeletions
+from lethe.controller.core.batching import RequestBatch
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Record
+from lethe.controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from lethe.controller.core.mutation import queue_deletion
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import (
     ApiKey,
     ControlRequest,
     LeaderAndIsrRequest,
@@ -29,9 +29,9 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.versions import InterBrokerProtocol, control_versions
-from protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, TopicId, TopicPartition
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.versions import InterBrokerProtocol, control_versions
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, TopicId, TopicPartition
 from tests.unit.controller.core.stage import (
     EPOCH,
     NOW_MS,

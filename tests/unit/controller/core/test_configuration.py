@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.configuration import unseen
-from protocol.causes import CauseKind
-from protocol.journal import FactType
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Delete, SetData, ZkError
+from lethe.controller.core.configuration import unseen
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import FactType
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import CONTROLLER_ID, OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, with_topic
 from tests.unit.controller.core.stage import leading

@@ -6,9 +6,9 @@ import copy
 
 import pytest
 
-from controller.core.context import Context
-from controller.core.invariants import violations
-from controller.core.mutation import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.invariants import violations
+from lethe.controller.core.mutation import (
     add_topic,
     queue_deletion,
     remove_topic,
@@ -17,8 +17,8 @@ from controller.core.mutation import (
     set_partition_state,
     set_replica_state,
 )
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
 from tests.unit.controller.core import stage
 from tests.unit.controller.core.stage import EPOCH, leading
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.context import Context
-from controller.core.effects import Effect, Record, Reply
-from controller.core.events import BrokerRequested
-from controller.core.mutation import queue_deletion, set_leadership
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.journal import FactType
-from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
-from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, LeaderAndIsr, TopicPartition
-from protocol.zookeeper.operations import ZkError
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect, Record, Reply
+from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.mutation import queue_deletion, set_leadership
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper.operations import ZkError
 from tests.unit.controller.core.stage import (
     EPOCH,
     add_topic,

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.core.effects import Send
-from controller.core.events import Answer
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest
-from protocol.vocabulary import BrokerId, PartitionReplica
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 from tests.fakes.one_controller import OneController, consent, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, with_topic
 

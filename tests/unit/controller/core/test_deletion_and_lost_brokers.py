@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controller.core.transitions import ReplicaState
-from controller.core.waiting import waits
-from protocol.causes import CauseKind
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, PartitionReplica
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.waiting import waits
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 from tests.fakes.one_controller import OneController, Refusing, consent
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core import election
-from protocol.vocabulary import ControllerEpoch, LeaderAndIsr, RecoveryState, ReplicaAssignment
+from lethe.controller.core import election
+from lethe.protocol.vocabulary import ControllerEpoch, LeaderAndIsr, RecoveryState, ReplicaAssignment
 
 EPOCH = ControllerEpoch(7)
 BEFORE = ControllerEpoch(6)

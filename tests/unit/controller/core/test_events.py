@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core import events
-from controller.core.effects import RebalanceLeaders, StandAgain
-from controller.core.events import ControllerState, External, from_watch, state_of
-from protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
-from protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest
-from protocol.vocabulary import BrokerEpoch, BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import WatchFired, WatchKind
+from lethe.controller.core import events
+from lethe.controller.core.effects import RebalanceLeaders, StandAgain
+from lethe.controller.core.events import ControllerState, External, from_watch, state_of
+from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from lethe.protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import WatchFired, WatchKind
 
 ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
 

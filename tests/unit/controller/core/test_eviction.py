@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.eviction import Landlord
-from controller.core.placement import BrokerRack
+from lethe.controller.core.eviction import Landlord
+from lethe.controller.core.placement import BrokerRack
 
 SELF = 1000
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from controller.core.effects import ReadZnodes, WriteZnodes
-from controller.core.transitions import PartitionState
-from protocol.journal import FactType
-from protocol.vocabulary import ReplicaAssignment
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.controller.core.transitions import PartitionState
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
 

@@ -6,15 +6,15 @@ import uuid
 
 import pytest
 
-from controller.core.agenda_requests import RefreshStates
-from controller.core.context import Context
-from controller.core.effects import Effect, Reply
-from controller.core.events import BrokerRequested
-from controller.core.mutation import queue_deletion, set_leadership
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.controller.core.agenda_requests import RefreshStates
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect, Reply
+from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.mutation import queue_deletion, set_leadership
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AlteredPartition,
     AlteredTopic,
     AlterPartition,
@@ -22,9 +22,9 @@ from protocol.kafka.to_controller import (
     AlterPartitionResponse,
     AlterPartitionTopic,
 )
-from protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, RecoveryState, TopicId, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData, ReadFailed, SetData, Stat, ZkError
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, RecoveryState, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, GetData, ReadFailed, SetData, Stat, ZkError
 from tests.unit.controller.core.stage import (
     EPOCH,
     add_topic,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.agenda_partitions import ElectLeaders
-from controller.core.context import Context
-from controller.core.election import Strategy
-from controller.core.mutation import queue_deletion, set_assignment, set_leadership
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
-from protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, SetData, Stat, ZkError
+from lethe.controller.core.agenda_partitions import ElectLeaders
+from lethe.controller.core.context import Context
+from lethe.controller.core.election import Strategy
+from lethe.controller.core.mutation import queue_deletion, set_assignment, set_leadership
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, SetData, Stat, ZkError
 from tests.unit.controller.core.stage import (
     EPOCH,
     add_topic,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controller.core.config import CoreConfig
-from controller.core.context import Context
-from controller.core.listing import entry
-from protocol.kafka.versions import LATEST
-from protocol.vocabulary import NO_EPOCH, Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.context import Context
+from lethe.controller.core.listing import entry
+from lethe.protocol.kafka.versions import LATEST
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 
 OURS = Endpoint("INTERNAL", "controller", 9999)
 SSL = SecurityProtocol.SSL

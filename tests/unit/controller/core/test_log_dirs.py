@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from controller.core.effects import Send
-from controller.core.events import Answer, LeaderAndIsrAnswered
-from controller.core.transitions import ReplicaState
-from protocol.journal import FactType
-from protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, PartitionReplica
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer, LeaderAndIsrAnswered
+from lethe.controller.core.transitions import ReplicaState
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create
 from tests.fakes.one_controller import OneController, Refusing, consent
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
 

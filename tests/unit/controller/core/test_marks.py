@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core import mutation
-from controller.core.agenda import ListTopics
-from controller.core.agenda_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
-from controller.core.context import Context, SetAside
-from controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, Mark, Pause
-from controller.core.effects import Effect, ReadZnodes, Record, Send
-from controller.core.marks import MAX_REFUSED
-from protocol.causes import CauseKind
-from protocol.journal import FactType
-from protocol.vocabulary import ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import (
+from lethe.controller.core import mutation
+from lethe.controller.core.agenda import ListTopics
+from lethe.controller.core.agenda_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
+from lethe.controller.core.context import Context, SetAside
+from lethe.controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, Mark, Pause
+from lethe.controller.core.effects import Effect, ReadZnodes, Record, Send
+from lethe.controller.core.marks import MAX_REFUSED
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
     Children,
     Create,
     Data,
@@ -31,7 +31,7 @@ from protocol.zookeeper.operations import (
     Stat,
     ZkError,
 )
-from protocol.zookeeper.znodes import DeletionsPaused, encode_deletions_paused
+from lethe.protocol.zookeeper.znodes import DeletionsPaused, encode_deletions_paused
 from tests.unit.controller.core.stage import (
     NOW_MS,
     add_topic,

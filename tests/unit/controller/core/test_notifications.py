@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controller.core.effects import ReadZnodes
-from protocol.journal import FactType
-from protocol.vocabulary import LeaderAndIsr, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, SetData, ZkError
+from lethe.controller.core.effects import ReadZnodes
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, led, text, with_topic
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.agenda_deletion import ResumeDeletions
-from controller.core.agenda_partitions import BringOnline, MovePartitions
-from controller.core.context import Context
-from controller.core.mutation import queue_deletion, set_leadership, set_partition_state
-from controller.core.partition_machine import enter
-from controller.core.transitions import PARTITION_TRANSITIONS, PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.kafka.control import LeaderAndIsrRequest
-from protocol.kafka.versions import InterBrokerProtocol
-from protocol.vocabulary import LeaderAndIsr, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Data, GetData, ReadFailed, SetData, Stat, ZkError
+from lethe.controller.core.agenda_deletion import ResumeDeletions
+from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions
+from lethe.controller.core.context import Context
+from lethe.controller.core.mutation import queue_deletion, set_leadership, set_partition_state
+from lethe.controller.core.partition_machine import enter
+from lethe.controller.core.transitions import PARTITION_TRANSITIONS, PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.control import LeaderAndIsrRequest
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Data, GetData, ReadFailed, SetData, Stat, ZkError
 from tests.unit.controller.core.stage import (
     EPOCH,
     NOW_MS,

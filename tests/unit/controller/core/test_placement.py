@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.placement import BrokerRack, PlacementError, place_replicas, rack_alternated
+from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas, rack_alternated
 
 GOLDEN = Path(__file__).with_name("placements.txt").read_text().splitlines()[1:]
 BROKERS = [BrokerRack(n) for n in range(5)]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.context import Context, Role
-from controller.core.effects import ReadZnodes, RebalanceLeaders, WriteZnodes
-from controller.core.events import TimerFired
-from controller.core.mutation import queue_deletion, set_leadership
-from controller.core.preferred import FIRST_REBALANCE_MS
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId, LeaderAndIsr, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create, Delete, SetData, ZkError
+from lethe.controller.core.context import Context, Role
+from lethe.controller.core.effects import ReadZnodes, RebalanceLeaders, WriteZnodes
+from lethe.controller.core.events import TimerFired
+from lethe.controller.core.mutation import queue_deletion, set_leadership
+from lethe.controller.core.preferred import FIRST_REBALANCE_MS
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, led, refusals, role, text, with_topic
 from tests.unit.controller.core.stage import EPOCH, NOW_MS, add_topic, feed, leading, write_in

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.producer_ids import following
-from protocol.journal import FactType
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from protocol.vocabulary import BrokerEpoch, BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Delete, SetData, ZkError
-from protocol.zookeeper.znodes import ProducerIdBlock
+from lethe.controller.core.producer_ids import following
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, SetData, ZkError
+from lethe.protocol.zookeeper.znodes import ProducerIdBlock
 from tests.fakes.one_controller import OneController
 
 PATH = paths.producer_id_block()

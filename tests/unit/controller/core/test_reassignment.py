@@ -6,20 +6,20 @@ import itertools
 
 import pytest
 
-from controller.core.effects import ReadZnodes, RetryReassignments, WriteZnodes
-from controller.core.transitions import ReplicaState
-from protocol.causes import CauseKind
-from protocol.journal import FactType
-from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
-from protocol.kafka.to_controller import (
+from lethe.controller.core.effects import ReadZnodes, RetryReassignments, WriteZnodes
+from lethe.controller.core.transitions import ReplicaState
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
+from lethe.protocol.kafka.to_controller import (
     AlterPartition,
     AlterPartitionRequest,
     AlterPartitionTopic,
     ControlledShutdownRequest,
 )
-from protocol.vocabulary import BrokerId, PartitionReplica, ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import Loss, OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, state, text, with_topic
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.core.events import ReassignmentsRequested
-from protocol.vocabulary import ReplicaAssignment, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import ANY_VERSION, Create, SetData
+from lethe.controller.core.events import ReassignmentsRequested
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, refusals, with_topic
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.agenda import TakeOver
-from controller.core.agenda_partitions import MoveReplicas
-from controller.core.context import Context
-from controller.core.deletion_memory import LogDirEvidence
-from controller.core.mutation import queue_deletion, set_leadership, set_replica_state
-from controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
-from protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-from protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, ReadFailed, SetData, Stat, ZkError
+from lethe.controller.core.agenda import TakeOver
+from lethe.controller.core.agenda_partitions import MoveReplicas
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import LogDirEvidence
+from lethe.controller.core.mutation import queue_deletion, set_leadership, set_replica_state
+from lethe.controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, ReadFailed, SetData, Stat, ZkError
 from tests.unit.controller.core.stage import (
     EPOCH,
     add_topic,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.config import CoreConfig
-from controller.core.context import Context
-from controller.core.controller import after_fault
-from controller.core.effects import Effect, ReadZnodes, Reply
-from controller.core.events import BrokerRequested, SessionLost, ZnodesRead, ZnodesWritten
-from controller.core.mutation import queue_deletion
-from controller.core.requests import refused
-from controller.core.transitions import PartitionState, ReplicaState
-from controller.core.turn import Turn
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.controller.core.config import CoreConfig
+from lethe.controller.core.context import Context
+from lethe.controller.core.controller import after_fault
+from lethe.controller.core.effects import Effect, ReadZnodes, Reply
+from lethe.controller.core.events import BrokerRequested, SessionLost, ZnodesRead, ZnodesWritten
+from lethe.controller.core.mutation import queue_deletion
+from lethe.controller.core.requests import refused
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.turn import Turn
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartition,
@@ -26,11 +26,11 @@ from protocol.kafka.to_controller import (
     ControllerRequest,
     ControllerResponse,
 )
-from protocol.kafka.versions import LATEST
-from protocol.vocabulary import BrokerEpoch, BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Check, ReadFailed, ZkError
-from protocol.zookeeper.packing import FenceFailed, GroupFailed, GroupOutcome, GroupUnknown
+from lethe.protocol.kafka.versions import LATEST
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Check, ReadFailed, ZkError
+from lethe.protocol.zookeeper.packing import FenceFailed, GroupFailed, GroupOutcome, GroupUnknown
 from tests.unit.controller.core.stage import NOW_MS, add_topic, feed, in_charge, leading, write_in
 
 SHUTDOWN = ControlledShutdownRequest(BrokerId(1), BrokerEpoch(101))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.agenda_partitions import ElectLeaders, ShrinkIsr
-from controller.core.agenda_requests import DropStrangers, RefreshStates
-from controller.core.context import Context
-from controller.core.invariants import violations
-from controller.core.mutation import queue_deletion, set_leadership
-from controller.core.transitions import PartitionState, ReplicaState
-from protocol.kafka.control import LeaderAndIsrRequest
-from protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Data, GetData, SetData, Stat, ZkError
+from lethe.controller.core.agenda_partitions import ElectLeaders, ShrinkIsr
+from lethe.controller.core.agenda_requests import DropStrangers, RefreshStates
+from lethe.controller.core.context import Context
+from lethe.controller.core.invariants import violations
+from lethe.controller.core.mutation import queue_deletion, set_leadership
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.kafka.control import LeaderAndIsrRequest
+from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, GetData, SetData, Stat, ZkError
 from tests.unit.controller.core.stage import (
     EPOCH,
     NOW_MS,

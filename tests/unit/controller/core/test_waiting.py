@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core import mutation
-from controller.core.deletion_memory import Problem, RetryOf, Stage
-from controller.core.gauges import Gauges, gauges
-from controller.core.transitions import ReplicaState
-from controller.core.waiting import Oldest, Wait, all_waits, oldest, waits
-from protocol.causes import CauseKind
-from protocol.kafka.errors import ErrorCode
-from protocol.vocabulary import BrokerId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, ZkError
+from lethe.controller.core import mutation
+from lethe.controller.core.deletion_memory import Problem, RetryOf, Stage
+from lethe.controller.core.gauges import Gauges, gauges
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.waiting import Oldest, Wait, all_waits, oldest, waits
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, ZkError
 from tests.fakes.one_controller import OneController, Refusing
 from tests.scenarios.plot import cluster, with_topic
 from tests.unit.controller.core.stage import add_topic, leading

@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from controller.core.waiting import Wait, waits
-from controller.runtime.blockers import LASTS_MS, Blocked, Blocker, BlockerLog, collect, collect_owed
-from controller.runtime.recorder import LEVELS
-from protocol.causes import CauseKind
-from protocol.journal import FactType
-from protocol.vocabulary import BrokerId
+from lethe.controller.core.waiting import Wait, waits
+from lethe.controller.runtime.blockers import LASTS_MS, Blocked, Blocker, BlockerLog, collect, collect_owed
+from lethe.controller.runtime.recorder import LEVELS
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import FactType
+from lethe.protocol.vocabulary import BrokerId
 from tests.scenarios.plot import cluster, with_topic
 
 NOW_MS = 1_000_000

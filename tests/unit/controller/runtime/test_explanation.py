@@ -9,20 +9,20 @@ from typing import Any
 import orjson
 import pytest
 
-from controller.core import mutation
-from controller.core.deletion_memory import Mark, RefusedMark
-from controller.core.effects import Send
-from controller.core.events import Answer, UpdateMetadataAnswered
-from controller.core.transitions import ReplicaState
-from controller.runtime.brokers import ChannelProblem
-from controller.runtime.explanation import MAX_ROWS, explain_all, explain_topic, not_marked
-from protocol.causes import CauseKind
-from protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
-from protocol.kafka.errors import ErrorCode
-from protocol.remedies import BRING_BACK
-from protocol.vocabulary import BrokerId, TopicPartition
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, ZkError
+from lethe.controller.core import mutation
+from lethe.controller.core.deletion_memory import Mark, RefusedMark
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer, UpdateMetadataAnswered
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.runtime.brokers import ChannelProblem
+from lethe.controller.runtime.explanation import MAX_ROWS, explain_all, explain_topic, not_marked
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.remedies import BRING_BACK
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, ZkError
 from tests.fakes.one_controller import OneController, Refusing, consent
 from tests.scenarios.plot import cluster, with_topic
 from tests.unit.controller.core.stage import add_topic, leading

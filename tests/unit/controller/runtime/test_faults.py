@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from adapters.zookeeper.interface import SessionLost
-from controller.runtime.faults import FAULTS, Verdict, verdict_on
+from lethe.adapters.zookeeper.interface import SessionLost
+from lethe.controller.runtime.faults import FAULTS, Verdict, verdict_on
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,16 @@ import dataclasses
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from adapters.kafka.relay import RelayCounts
-from controller.core.deletion_memory import RetryOf, Stage
-from controller.core.events import ControllerState
-from controller.core.gauges import Gauges, Owed
-from controller.core.power import BrokerPower, Standing
-from controller.core.power_view import PowerView
-from controller.core.transitions import ReplicaState
-from controller.runtime import declared
-from controller.runtime.declaring import Kind
-from controller.runtime.metrics import (
+from lethe.adapters.kafka.relay import RelayCounts
+from lethe.controller.core.deletion_memory import RetryOf, Stage
+from lethe.controller.core.events import ControllerState
+from lethe.controller.core.gauges import Gauges, Owed
+from lethe.controller.core.power import BrokerPower, Standing
+from lethe.controller.core.power_view import PowerView
+from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.runtime import declared
+from lethe.controller.runtime.declaring import Kind
+from lethe.controller.runtime.metrics import (
     ChannelCounts,
     ChannelView,
     ControllerMetrics,
@@ -24,8 +24,8 @@ from controller.runtime.metrics import (
     Tenure,
     written,
 )
-from protocol.journal import Fact, FactType
-from protocol.vocabulary import BrokerId
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.vocabulary import BrokerId
 from tools.metrics_page import page
 
 

@@ -2,9 +2,9 @@ import logging
 
 import pytest
 
-from controller.runtime.metrics import ControllerMetrics
-from controller.runtime.recorder import LEVELS, Recorder
-from protocol.journal import Fact, FactType
+from lethe.controller.runtime.metrics import ControllerMetrics
+from lethe.controller.runtime.recorder import LEVELS, Recorder
+from lethe.protocol.journal import Fact, FactType
 from tests.fakes.runtime import Facts
 
 
@@ -44,7 +44,7 @@ def test_the_rest_of_a_flood_is_counted_later(
     recorder = Recorder(None, ControllerMetrics())
     for number in range(50):
         recorder.record(refusal(number))
-    monkeypatch.setattr("controller.runtime.recorder._BURST_S", -1.0)
+    monkeypatch.setattr("lethe.controller.runtime.recorder._BURST_S", -1.0)
     recorder.record(refusal(51))
     assert "30 more refusals of this kind: NEW to ONLINE: no live replica" in caplog.messages
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.runtime.samples import QUANTILES, SAMPLE_SIZE, Buckets, Sample
+from lethe.controller.runtime.samples import QUANTILES, SAMPLE_SIZE, Buckets, Sample
 
 
 def test_an_empty_sample_is_all_zero() -> None:

@@ -7,24 +7,24 @@ import threading
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from adapters.clock import SystemClock
 from benchmarks.scrape import NoChannels, ignore, open_nothing, prepare_nothing
-from controller.core import controller, mutation
-from controller.core.answers import UNPROVEN
-from controller.core.context import Context
-from controller.core.deletion_memory import RetryOf
-from controller.core.effects import Effect
-from controller.core.events import Event, TopicsChanged
-from controller.runtime.loop import ControllerLoop
-from controller.runtime.metrics import ControllerMetrics, Sources
-from controller.runtime.perform import Performer
-from controller.runtime.sessions import SessionKeeper
-from controller.runtime.sources import oldest_view, retries_by_name, sources
-from controller.runtime.steps import MANY_PARTITIONS, Step
-from controller.runtime.timers import Timers
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths, znodes
-from protocol.zookeeper.operations import Create
+from lethe.adapters.clock import SystemClock
+from lethe.controller.core import controller, mutation
+from lethe.controller.core.answers import UNPROVEN
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import RetryOf
+from lethe.controller.core.effects import Effect
+from lethe.controller.core.events import Event, TopicsChanged
+from lethe.controller.runtime.loop import ControllerLoop
+from lethe.controller.runtime.metrics import ControllerMetrics, Sources
+from lethe.controller.runtime.perform import Performer
+from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.controller.runtime.sources import oldest_view, retries_by_name, sources
+from lethe.controller.runtime.steps import MANY_PARTITIONS, Step
+from lethe.controller.runtime.timers import Timers
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create
 from tests.fakes.one_controller import OneController
 from tests.unit.controller.core.stage import add_topic, leading
 

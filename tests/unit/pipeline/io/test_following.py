@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.io.following import (
+from lethe.pipeline.io.following import (
     Follower,
     Gone,
     Lines,

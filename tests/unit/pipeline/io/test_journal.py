@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.io import journal
-from pipeline.io.files import Item
-from pipeline.io.journal import NothingToRead, journal_files
+from lethe.pipeline.io import journal
+from lethe.pipeline.io.files import Item
+from lethe.pipeline.io.journal import NothingToRead, journal_files
 
 
 class LocalFiles:

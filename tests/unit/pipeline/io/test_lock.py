@@ -14,9 +14,9 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.io import lock
-from pipeline.io.files import FileTrouble
-from pipeline.io.lock import LOCK, Locked, hold, hold_in_time
+from lethe.pipeline.io import lock
+from lethe.pipeline.io.files import FileTrouble
+from lethe.pipeline.io.lock import LOCK, Locked, hold, hold_in_time
 
 ROOT = "hdfs://namenode/lake"
 PATH = f"{ROOT}/{LOCK}"

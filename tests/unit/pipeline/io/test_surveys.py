@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.io.surveys import KeptSurvey, RefusedSurvey, _read
-from protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, ZNODES
+from lethe.pipeline.io.surveys import KeptSurvey, RefusedSurvey, _read
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, ZNODES
 
 ROWS = {file.name: number for number, file in enumerate(ROW_FILES)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.report import axes
+from lethe.pipeline.report import axes
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.report.markup import Markup, el, escape, join
+from lethe.pipeline.report.markup import Markup, el, escape, join
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import tables
-from pipeline.report.page import page
-from pipeline.report.read import read_report
-from pipeline.report.values import Deletions, Report, Rows
-from protocol.lake import encode_identity
+from lethe.pipeline import tables
+from lethe.pipeline.report.page import page
+from lethe.pipeline.report.read import read_report
+from lethe.pipeline.report.values import Deletions, Report, Rows
+from lethe.protocol.lake import encode_identity
 from tests.fakes.lakes import write
 from tests.fakes.report_lake import BEGAN_MS, span, write_lake
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import tables
-from pipeline.report.columns import Days, LakeChanged, LakeReader, LakeUnreadable
-from pipeline.report.page import page
-from pipeline.report.read import read_report
-from pipeline.report.read_spans import SHOWN, step_width
-from pipeline.tables import Table
-from protocol.lake import encode_identity
+from lethe.pipeline import tables
+from lethe.pipeline.report.columns import Days, LakeChanged, LakeReader, LakeUnreadable
+from lethe.pipeline.report.page import page
+from lethe.pipeline.report.read import read_report
+from lethe.pipeline.report.read_spans import SHOWN, step_width
+from lethe.pipeline.tables import Table
+from lethe.protocol.lake import encode_identity
 from tests.fakes.lakes import at, day_of, write
 from tests.fakes.report_lake import BEGAN_MS, MS_PER_DAY, span, write_lake
 

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import pytest
 
-from pipeline import tables
-from pipeline.report.columns import Days
-from pipeline.report.page import page
-from pipeline.report.read import read_report
-from pipeline.report.read_surveys import ROUND_MS
-from pipeline.report.values import Disks, LogDir, Report
-from pipeline.report.verdict import Level, verdict
-from protocol.clocks import CLOCKS_DIFFER_MS
-from protocol.findings import Reason
+from lethe.pipeline import tables
+from lethe.pipeline.report.columns import Days
+from lethe.pipeline.report.page import page
+from lethe.pipeline.report.read import read_report
+from lethe.pipeline.report.read_surveys import ROUND_MS
+from lethe.pipeline.report.values import Disks, LogDir, Report
+from lethe.pipeline.report.verdict import Level, verdict
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.protocol.findings import Reason
 from tests.fakes.lakes import at, day_of, write
 
 NEWEST_MS: Final = 1_795_286_668_000

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report.remedies import remedy
-from pipeline.report.values import Finding
-from protocol.findings import Reason, Standing
-from protocol.remedies import REMAKE_DIRECTORY
+from lethe.pipeline.report.remedies import remedy
+from lethe.pipeline.report.values import Finding
+from lethe.protocol.findings import Reason, Standing
+from lethe.protocol.remedies import REMAKE_DIRECTORY
 
 RUNBOOK = (Path(__file__).parents[4] / "docs" / "runbook.md").read_text(encoding="utf-8")
 

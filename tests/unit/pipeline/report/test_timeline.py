@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pipeline.report import timeline
-from pipeline.report.values import Interval, Span, Tenure
+from lethe.pipeline.report import timeline
+from lethe.pipeline.report.values import Interval, Span, Tenure
 
 _NOTHING = dict.fromkeys(Span._fields)
 

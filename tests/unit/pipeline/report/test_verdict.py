@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.report.values import (
+from lethe.pipeline.report.values import (
     Deletions,
     Disks,
     Earlier,
@@ -18,8 +18,8 @@ from pipeline.report.values import (
     SurveyRow,
     Violation,
 )
-from pipeline.report.verdict import Level, figures, verdict
-from protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.pipeline.report.verdict import Level, figures, verdict
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 
 _STUCK = Stuck("orders", None, 1, 0, 5, "queued", ("waits",), (3,), "both", "lethe explain orders")
 _SURVEY = SurveyRow("s1", 5, 1, None, True, (), ())

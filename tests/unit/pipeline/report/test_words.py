@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.report import words
+from lethe.pipeline.report import words
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from protocol.kafka.codec import (
+from lethe.protocol.kafka.codec import (
     Decoded,
     Malformed,
     RequestHeader,
@@ -19,7 +19,7 @@ from protocol.kafka.codec import (
     encode_response,
     unsupported_api_versions,
 )
-from protocol.kafka.control import (
+from lethe.protocol.kafka.control import (
     Addressed,
     ApiKey,
     ControlRequest,
@@ -39,8 +39,8 @@ from protocol.kafka.control import (
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.queries import (
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -50,9 +50,9 @@ from protocol.kafka.queries import (
     MetadataResponse,
     Request,
 )
-from protocol.kafka.to_controller import ControlledShutdownRequest
-from protocol.kafka.versions import SPOKEN, VersionRange
-from protocol.vocabulary import (
+from lethe.protocol.kafka.to_controller import ControlledShutdownRequest
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.vocabulary import (
     NO_EPOCH,
     Broker,
     BrokerEpoch,

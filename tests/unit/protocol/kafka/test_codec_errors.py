@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.kafka.codec import Malformed, decode_response, encode_response
-from protocol.kafka.control import ApiKey, LeaderAndIsrResponse, StopReplicaResponse, TopicError, TopicIdError
-from protocol.vocabulary import TopicId
+from lethe.protocol.kafka.codec import Malformed, decode_response, encode_response
+from lethe.protocol.kafka.control import ApiKey, LeaderAndIsrResponse, StopReplicaResponse, TopicError, TopicIdError
+from lethe.protocol.vocabulary import TopicId
 
 IDS = st.integers(-(2**31), 2**31 - 1)
 ERRORS = st.sampled_from([0, 0, 0, 56, 11, 3])

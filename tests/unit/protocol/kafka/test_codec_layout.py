@@ -3,8 +3,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from protocol.kafka.codec_layout import Shape, compile_layout, fixed_offset
-from protocol.kafka.codec_primitives import Layout, Malformed, Unencodable
+from lethe.protocol.kafka.codec_layout import Shape, compile_layout, fixed_offset
+from lethe.protocol.kafka.codec_primitives import Layout, Malformed, Unencodable
 
 
 @dataclass

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.kafka.codec_primitives import (
+from lethe.protocol.kafka.codec_primitives import (
     Malformed,
     Unencodable,
     encode_length,

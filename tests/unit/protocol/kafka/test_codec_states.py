@@ -10,8 +10,8 @@ from kio.schema.leader_and_isr.v7 import request as kio_leader_and_isr
 from kio.schema.update_metadata.v8 import request as kio_update_metadata
 from kio.serial import entity_writer
 
-from protocol.kafka.codec import Malformed, decode_request, encode_control_body, encode_request
-from protocol.kafka.control import (
+from lethe.protocol.kafka.codec import Malformed, decode_request, encode_control_body, encode_request
+from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
     LeaderAndIsrPartition,
@@ -21,7 +21,7 @@ from protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataTopic,
 )
-from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
 
 IDS = st.integers(-(2**31), 2**31 - 1)
 LISTS = st.sampled_from([(), (1,), (1, 2, 3), (3, 1, 2), tuple(range(127)), tuple(range(130))])

@@ -2,8 +2,8 @@ import struct
 
 import pytest
 
-from protocol.kafka.codec import Decoded, UnsupportedVersion, encode_control_body, encode_request
-from protocol.kafka.connection import (
+from lethe.protocol.kafka.codec import Decoded, UnsupportedVersion, encode_control_body, encode_request
+from lethe.protocol.kafka.connection import (
     Buffers,
     ClientConnection,
     Reply,
@@ -11,9 +11,9 @@ from protocol.kafka.connection import (
     api_versions_response,
     highest_common_version,
 )
-from protocol.kafka.control import ApiKey, UpdateMetadataRequest, UpdateMetadataResponse
-from protocol.kafka.framing import FrameError, ProtocolError
-from protocol.kafka.queries import (
+from lethe.protocol.kafka.control import ApiKey, UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.kafka.framing import FrameError, ProtocolError
+from lethe.protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -21,8 +21,8 @@ from protocol.kafka.queries import (
     MetadataRequest,
     MetadataResponse,
 )
-from protocol.kafka.versions import VersionRange
-from protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
+from lethe.protocol.kafka.versions import VersionRange
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
 
 ALL = MetadataRequest(None)
 ANSWER = MetadataResponse((), "cluster", BrokerId(1), ())

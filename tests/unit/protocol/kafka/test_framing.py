@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, FrameError, frame_size
+from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, FrameError, frame_size
 
 
 def frame(payload: bytes) -> bytes:

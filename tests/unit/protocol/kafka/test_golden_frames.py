@@ -6,14 +6,14 @@ from collections import Counter
 
 import pytest
 
-from protocol.kafka.codec import (
+from lethe.protocol.kafka.codec import (
     decode_request,
     decode_response,
     encode_control_body,
     encode_request,
     encode_response,
 )
-from protocol.kafka.control import Addressed, ApiKey
+from lethe.protocol.kafka.control import Addressed, ApiKey
 from tools.wire_recording import DIRECTORY, VERSIONS, Exchange, Who, read
 
 NORMALISED: dict[tuple[ApiKey, int, str], str] = {}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.kafka.codec_primitives import Malformed
-from protocol.kafka.control import ApiKey
-from protocol.kafka.passing import (
+from lethe.protocol.kafka.codec_primitives import Malformed
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.passing import (
     HEAD_BYTES,
     NEVER_PASSED_ON,
     MoreBytesNeeded,
@@ -16,8 +16,8 @@ from protocol.kafka.passing import (
     merged_versions,
     request_head,
 )
-from protocol.kafka.queries import ApiVersion, ApiVersionsResponse, FinalizedFeature
-from protocol.kafka.versions import VersionRange
+from lethe.protocol.kafka.queries import ApiVersion, ApiVersionsResponse, FinalizedFeature
+from lethe.protocol.kafka.versions import VersionRange
 
 TEXT = st.none() | st.text(max_size=20) | st.just("x" * 32_767)
 

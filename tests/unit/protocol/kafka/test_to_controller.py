@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from protocol.kafka.codec import (
+from lethe.protocol.kafka.codec import (
     Malformed,
     RequestHeader,
     Unencodable,
@@ -13,9 +13,9 @@ from protocol.kafka.codec import (
     encode_request,
     encode_response,
 )
-from protocol.kafka.control import ApiKey
-from protocol.kafka.errors import ErrorCode
-from protocol.kafka.to_controller import (
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlteredPartition,
@@ -28,7 +28,7 @@ from protocol.kafka.to_controller import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, RecoveryState, TopicId
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, RecoveryState, TopicId
 
 ID = TopicId(uuid.UUID("00112233-4455-6677-8899-aabbccddeeff"))
 EPOCH = BrokerEpoch(0x0102030405060708)

@@ -1,7 +1,14 @@
 import pytest
 
-from protocol.kafka.control import ApiKey
-from protocol.kafka.versions import LATEST, SPOKEN, ControlVersions, InterBrokerProtocol, VersionRange, control_versions
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.versions import (
+    LATEST,
+    SPOKEN,
+    ControlVersions,
+    InterBrokerProtocol,
+    VersionRange,
+    control_versions,
+)
 
 parse = InterBrokerProtocol.parse
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.zookeeper.operations import (
+from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
     Delete,
@@ -14,7 +14,7 @@ from protocol.zookeeper.operations import (
     Stat,
     ZkError,
 )
-from protocol.zookeeper.packing import (
+from lethe.protocol.zookeeper.packing import (
     FenceFailed,
     Group,
     GroupDone,

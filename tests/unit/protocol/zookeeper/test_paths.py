@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.vocabulary import TopicPartition
-from protocol.zookeeper import paths
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths
 
 
 def test_every_path_is_the_one_that_kafka_uses() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocol.vocabulary import (
+from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
     BrokerId,
@@ -17,8 +17,8 @@ from protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
-from protocol.zookeeper import znodes
-from protocol.zookeeper.znodes import MalformedZnode
+from lethe.protocol.zookeeper import znodes
+from lethe.protocol.zookeeper.znodes import MalformedZnode
 
 ID = TopicId(uuid.UUID("6f1c2f0e-8d3a-4b57-9a3e-0c1d2e3f4a5b"))
 ID_TEXT = "bxwvDo06S1eaPgwdLj9KWw"

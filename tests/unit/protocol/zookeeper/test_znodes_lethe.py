@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.zookeeper import znodes
-from protocol.zookeeper.znodes import DeletionsPaused
+from lethe.protocol.zookeeper import znodes
+from lethe.protocol.zookeeper.znodes import DeletionsPaused
 
 
 def test_a_pause_is_written_and_read() -> None:

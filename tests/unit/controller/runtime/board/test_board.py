@@ -2,13 +2,13 @@
 
 import pytest
 
-from controller.runtime.board.board import BoardMemory, LeaderAddress, admin_of
-from controller.runtime.board.state import Phase
-from protocol.journal import Fact, FactType
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete
-from protocol.zookeeper.znodes import ControllerZnode, encode_controller
+from lethe.controller.runtime.board.board import BoardMemory, LeaderAddress, admin_of
+from lethe.controller.runtime.board.state import Phase
+from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller
 from tests.fakes.runtime import ManualClock
 from tests.fakes.zookeeper import FakeZooKeeper
 

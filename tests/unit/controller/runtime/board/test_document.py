@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.runtime.board.document import NOTHING, Document, Rows, delta
-from protocol.journal import JsonValue
+from lethe.controller.runtime.board.document import NOTHING, Document, Rows, delta
+from lethe.protocol.journal import JsonValue
 
 ROWS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 2), max_size=6).map(
     lambda found: {key: {"done": value} for key, value in found.items()}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.runtime.board.document import Row
-from controller.runtime.board.groups import Groups
-from controller.runtime.board.state import Phase
-from protocol.causes import CauseKind
+from lethe.controller.runtime.board.document import Row
+from lethe.controller.runtime.board.groups import Groups
+from lethe.controller.runtime.board.state import Phase
+from lethe.protocol.causes import CauseKind
 
 
 def add(groups: Groups, kind: CauseKind, broker: int | None = None, note: str = "why", since_ms: int = 5) -> int:

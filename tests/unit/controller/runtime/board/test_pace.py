@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.runtime.board.pace import WINDOW_S, Pace
+from lethe.controller.runtime.board.pace import WINDOW_S, Pace
 
 
 def test_the_last_minute_is_counted_and_what_is_older_is_not() -> None:

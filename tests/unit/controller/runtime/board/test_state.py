@@ -1,9 +1,9 @@
 """The board's memory, fed with facts."""
 
-from controller.runtime.board.state import GOING_ON, MAX_DONE, MAX_HISTORY, BoardState, Phase
-from protocol.journal import Fact, FactType, JsonValue
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete
+from lethe.controller.runtime.board.state import GOING_ON, MAX_DONE, MAX_HISTORY, BoardState, Phase
+from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
 from tests.fakes.one_controller import OneController
 
 

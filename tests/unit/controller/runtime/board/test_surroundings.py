@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.board.surroundings import LOOK_EVERY_MS, Other, Surroundings
-from protocol.vocabulary import BrokerId
-from protocol.zookeeper import paths
-from protocol.zookeeper.operations import Create, Delete
-from protocol.zookeeper.znodes import encode_cluster_id
+from lethe.controller.runtime.board.surroundings import LOOK_EVERY_MS, Other, Surroundings
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.znodes import encode_cluster_id
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 
 

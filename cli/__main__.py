@@ -1,5 +1,0 @@
-"""`python -m cli` is `lethe`."""
-
-from cli.main import main
-
-main()

@@ -1,0 +1,5 @@
+"""`python -m lethe` is `lethe`."""
+
+from lethe.cli.main import main
+
+main()

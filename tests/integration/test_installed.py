@@ -1,0 +1,113 @@
+"""What is built installs one package, `lethe`, beside others that have the names of our rooms."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.daemon_process import daemon
+
+ROOT = Path(__file__).parents[2]
+NEIGHBOURS = ("survey==5.4.2", "adapters==1.3.0")
+"""Packages of PyPI with the names of two of our rooms."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def _ran(*command: str | Path, cwd: Path) -> str:
+    """Output of a command that sees nothing of the checkout. Fails with its output where it does."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LETHE_"))}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def _built(source: Path, directory: Path, *kinds: str) -> Path:
+    """The one file that was built last, in `directory`. Kinds are hatchling's: sdist, wheel."""
+    for kind in kinds:
+        _ran(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", directory, cwd=source)
+    (found,) = directory.iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _built(ROOT, tmp_path_factory.mktemp("sdist"), "sdist")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _built(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`bin` of a new environment that holds the wheel, what it requires, and the neighbours installed after it."""
+    directory = tmp_path_factory.mktemp("environment")
+    _ran(sys.executable, "-m", "venv", directory, cwd=directory)
+    pip = (directory / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check")
+    _ran(*pip, "--require-hashes", "--no-build-isolation", "-r", ROOT / "requirements" / "build.txt", cwd=directory)
+    _ran(*pip, "--require-hashes", "--no-build-isolation", "-r", ROOT / "requirements" / "runtime.txt", cwd=directory)
+    _ran(*pip, "--no-deps", wheel, *NEIGHBOURS, cwd=directory)
+    return directory / "bin"
+
+
+def _contents(wheel: Path) -> Sequence[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return sorted(archive.namelist())
+
+
+def test_the_wheel_holds_one_package_with_every_file_of_every_room(wheel: Path) -> None:
+    contents = {name for name in _contents(wheel) if ".dist-info/" not in name}
+    rooms = [link for link in (ROOT / "lethe").iterdir() if link.is_symlink()]
+    files = {
+        f"lethe/{room.name}/{file.relative_to(room)}"
+        for room in rooms
+        for file in room.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert contents == {"lethe/__init__.py", "lethe/__main__.py", "lethe/py.typed", *files}
+
+
+def test_the_sdist_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    assert _contents(_built(source, tmp_path / "built", "wheel")) == _contents(wheel)
+
+
+def test_package_indexes_can_show_the_readme(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+    said = _ran(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel, cwd=tmp_path)
+    assert said.count("PASSED") == 2
+
+
+def test_commands_run_beside_packages_with_the_names_of_our_rooms(installed: Path, tmp_path: Path) -> None:
+    assert "controller" in _ran(installed / "lethe", "--help", cwd=tmp_path)
+    assert "Usage: lethe survey" in _ran(installed / "lethe", "survey", "--help", cwd=tmp_path)
+    program = (
+        "import importlib.metadata, importlib.util, pathlib, lethe.survey.take, lethe.adapters.http\n"
+        "owned = {n: importlib.metadata.packages_distributions()[n] for n in ('lethe', 'survey', 'adapters')}\n"
+        "print(owned, pathlib.Path(lethe.__file__).is_relative_to(pathlib.Path(__import__('sys').prefix)))"
+    )
+    said = _ran(installed / "python", "-c", program, cwd=tmp_path).strip()
+    assert said == "{'lethe': ['lethe-kafka'], 'survey': ['survey'], 'adapters': ['adapters']} True"
+
+
+@pytest.mark.zookeeper
+async def test_a_controller_runs_from_the_wheel(installed: Path, zookeeper_chroot: str, tmp_path: Path) -> None:
+    lethe = (str(installed / "lethe"),)
+    async with daemon("controller", tmp_path, 91, zookeeper_chroot, lethe=lethe) as running:
+        await running.says("lethe.controller.")
+        await running.says("elected")
+        said = _ran(installed / "lethe", "survey", "--zookeeper", zookeeper_chroot, cwd=tmp_path)
+        running.process.send_signal(signal.SIGTERM)
+        assert await running.ends() == 0, running.said
+    assert "91" in said
