@@ -9,7 +9,7 @@ from lethe.protocol.journal import JsonValue
 
 
 class Exit(enum.IntEnum):
-    """Exit codes. They are part of the command line's contract and stand in docs/cli.md."""
+    """Exit codes. They are part of the command line's contract and are listed in docs/cli.md."""
 
     OK = 0
     NO = 1

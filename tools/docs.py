@@ -46,7 +46,6 @@ PAGES: Final = (
     Page("docs/benchmarks-pipeline.svg", "benchmarks.pipeline.plot:generated"),
     Page("docs/benchmarks.md", "benchmarks.against_kafka.page:generated"),
     Page("docs/benchmarks.svg", "benchmarks.against_kafka.plot:generated"),
-    Page("docs/cli.md", "tools.cli_page:page"),
     Page("docs/configuration.md", "tools.configuration_page:page"),
     Page("docs/explain.md", "tools.explain_page:page"),
     Page("docs/flow.svg", "tools.flow_picture:flow"),

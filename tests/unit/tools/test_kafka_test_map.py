@@ -12,7 +12,7 @@ import pytest
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "kafka-test-map.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "tests" / "kafka-test-map.md").read_text(encoding="utf-8")
 BUGS = (ROOT / "docs" / "kafka-bugs.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE + BUGS)))
 ROWS = {

@@ -41,7 +41,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_links_are_found() -> None:
-    assert "alerts.md" in links(ROOT / "docs" / "runbook.md")
+    assert "alerts-fired.json" in links(ROOT / "docs" / "runbook.md")
     assert "never-surgery-on-znodes-and-directories" in anchors(ROOT / "docs" / "runbook.md")
 
 
