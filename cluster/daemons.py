@@ -138,7 +138,7 @@ class Daemon(Member):
         """What it is started with the next time."""
         process = ChildProcess(
             f"{self.kind} {number}",
-            [sys.executable, "-m", "cli", self.kind, str(self.config_file)],
+            [sys.executable, "-m", "lethe", self.kind, str(self.config_file)],
             log_file=directory / f"{self.kind}.log",
             environment=_environment(os.environ),
         )
