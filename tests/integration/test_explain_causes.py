@@ -276,7 +276,13 @@ async def test_a_deletion_that_is_disabled(zookeeper_chroot: str) -> None:
 
 @pytest.mark.parametrize("where", ["default", "own"])
 async def test_a_pause_that_the_controller_holds_itself(zookeeper_chroot: str, where: str) -> None:
-    settings = ClusterSettings(controllers=1, brokers=1, zookeeper_connect=zookeeper_chroot, session_timeout_ms=4_000)
+    settings = ClusterSettings(
+        controllers=1,
+        brokers=1,
+        zookeeper_connect=zookeeper_chroot,
+        session_timeout_ms=4_000,
+        broker_properties={"log.segment.delete.delay.ms": "100"},
+    )
     async with LocalCluster(settings) as cluster, cluster.session() as session:
         controller = await cluster.active_controller()
         await create(session, cluster, orders=((1,),))
