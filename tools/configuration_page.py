@@ -10,7 +10,6 @@ from typing import Final
 from lethe.adapters.config_broker import BROKER
 from lethe.adapters.config_common import COMMON
 from lethe.adapters.config_controller import CONTROLLER, load_controller_config
-from lethe.adapters.config_environment import variable_name
 from lethe.adapters.properties import ConfigError, Kind, Property
 
 HEAD = """\
@@ -18,18 +17,15 @@ HEAD = """\
 
 # Configuration
 
-`lethe controller FILE` and `lethe broker FILE` read a Kafka `server.properties`. Names that Kafka knows and Lethe has
-no use for are passed over in silence; names that nobody knows are reported, with the nearest known one.
+`lethe controller FILE` and `lethe broker FILE` read a Kafka `server.properties`. Names that only Kafka uses are ignored. Unknown
+names are reported, with the nearest known one.
 
-Environment variables override the file in the manner of Kafka's container images, and can stand for it: the name of
-the property in capitals, `_` for `.`, `__` for `_`, `___` for `-`, with `KAFKA_` before it unless it begins with
-`lethe.`. Each property below names its own. Two settings can be changed in ZooKeeper while a controller runs:
-`delete.topic.enable` and `unclean.leader.election.enable` ([0018](decisions/0018-configuration-at-run-time.md)).
+Environment variables override the file, or replace it, as in Kafka's container images: the property's name in capitals, `_` for
+`.`, `__` for `_`, `___` for `-`, with the prefix `KAFKA_` unless it begins with `lethe.`. So `broker.id` is `KAFKA_BROKER_ID`.
+`delete.topic.enable` and `unclean.leader.election.enable` can also be changed in ZooKeeper while a controller runs
+([0018](decisions/0018-configuration-at-run-time.md)).
 
-## Where something is wrong
-
-Nothing is guessed: the process does not start, and ends with exit code 2. All that is wrong is told at once, with
-place, value and remedy, and what was not understood after it. This file
+A wrong configuration ends the process with exit code 2, and all errors are reported at once. This file
 
 """
 
@@ -50,7 +46,7 @@ def page() -> str:
     """The whole page as Markdown."""
     parts = [HEAD + _indented(WRONG), "is answered with\n", _indented(refusal(WRONG))]
     for title, properties in _GROUPS:
-        parts += [f"## {title}\n", *_overview(properties), *(_entry(prop) for prop in properties)]
+        parts += [f"## {title}\n", *(_entry(prop) for prop in properties)]
     return "\n".join(parts)
 
 
@@ -88,34 +84,23 @@ def _default(prop: Property) -> str:
     return readable(prop.default, prop.unit) if prop.default else "empty"
 
 
-def _overview(properties: tuple[Property, ...]) -> Iterator[str]:
-    yield "| property | unit | default |"
-    yield "|---|---|---|"
-    for prop in properties:
-        yield f"| `{prop.name}` | {prop.unit or prop.kind.value.partition(',')[0]} | {_default(prop)} |"
-    yield ""
-
-
 def _entry(prop: Property) -> str:
-    return f"### `{prop.name}`\n\n{prop.doc}\n\n" + "\n".join(_facts(prop)) + "\n"
+    return f"### `{prop.name}`\n\n{prop.doc}\n\n{' '.join(f'{fact}.' for fact in _facts(prop))}\n"
 
 
 def _facts(prop: Property) -> Iterator[str]:
-    yield f"* Takes: {prop.kind.value}{f', {prop.unit}' if prop.unit else ''}"
-    yield "* Required" if prop.required else f"* Default: {_default(prop)}"
-    match prop.minimum, prop.maximum:
-        case int(low), int(high):
-            yield f"* From {low} to {high}"
-        case int(low), None:
-            yield f"* From {low} on"
-        case None, int(high):
-            yield f"* Up to {high}"
-        case _:
-            pass
+    yield (prop.unit or prop.kind.value.partition(",")[0]).capitalize() + _bounds(prop)
+    yield "Required" if prop.required else f"Default: {_default(prop)}"
     if prop.choices:
-        yield f"* One of {', '.join(f'`{choice}`' for choice in prop.choices)}"
+        yield f"One of {', '.join(f'`{choice}`' for choice in prop.choices)}"
     if prop.fallbacks:
-        yield f"* Where it is not given, read from {', '.join(f'`{name}`' for name in prop.fallbacks)}"
+        yield f"Falls back to {', '.join(f'`{name}`' for name in prop.fallbacks)}"
     if prop.kind is Kind.SECRET:
-        yield "* Never shown in messages"
-    yield f"* In the environment: `{variable_name(prop.name)}`"
+        yield "Never shown in messages"
+
+
+def _bounds(prop: Property) -> str:
+    """What the number may be, where its schema says so; the greatest integer of Kafka's protocol goes without saying."""
+    if prop.minimum is None:
+        return ""
+    return f" ≥ {prop.minimum}" if prop.maximum in (None, 2**31 - 1) else f" {prop.minimum}–{prop.maximum}"

@@ -19,30 +19,24 @@ set. A line is a CloudEvents 1.0 object:
      "subject":"controller/1001","time":"2026-01-02T03:04:05.678Z","datacontenttype":"application/json",
      "data":{"what":"elected","epoch":7,"version":6}}
 
-(on one line). `id` is unique for its `source`: the start of the process in hexadecimal milliseconds, and a number that
-rises by one per line. `subject` says what the fact is about. `time` never goes back within one process: its clock is
-read once, when it starts, and goes on evenly. So what is set on the machine's clock later shows after a restart.
+(on one line). `id` is unique for its `source`: the start of the process in hexadecimal milliseconds, and a counter. `subject`
+names what the fact is about. `time` never goes back within one process: the process reads the machine's clock once, at its start.
 
-Files are `<daemon>-<id>-00000001.jsonl` and so on; the one with the highest number is being written. A file that has
-`lethe.journal.max.bytes` is closed, and the oldest ones are removed beyond `lethe.journal.max.files`, so the journal
-has a known upper limit. A process that starts goes on in the newest file.
+Files are `<daemon>-<id>-00000001.jsonl` and so on; the highest number is being written, and a process that starts appends to it. A
+file is closed at `lethe.journal.max.bytes`, and the oldest files are removed beyond `lethe.journal.max.files`.
 
-Writing never holds a daemon up: facts go through a bounded queue to a thread of their own. What a full or stalled disk
-did not take is counted, and a `lethe.gap` line at that place says how much is missing, from when to when, and why.
-Each batch is handed to the operating system at once, so it survives the death of the process; files are synced to disk
-when they are closed, so a power failure may cost the last lines. Where the last line was cut off, the next process
-begins on a fresh one: readers pass over a line that is not JSON.
+A thread of its own writes the lines, so the daemon never waits for the disk. Lines that a full or stalled disk does not take are
+counted: a `lethe.gap` line says how many are missing, from when to when, and why. Each batch is handed to the operating system
+at once, and files are synced when they are closed: the death of the process loses nothing, a power failure the last lines. A last
+line that was cut off stays; readers pass over a line that is not JSON.
 
-With `lethe.journal.kafka.bootstrap.servers` the same lines, byte for byte, also go into the topic
-`lethe.journal.kafka.topic` (somebody has to create it; the cluster may be the one that is controlled). They are keyed
-by their source, so that those of one daemon lie in one partition, in order; after a lost answer of a broker a line
-can be there twice, with the same `id`. A queue and a thread of their own keep brokers that are away from holding up
-the daemon or the files. An outage of half a minute costs nothing while the queue has room; what is lost beyond that
-is counted and told by `lethe.gap` lines in the topic alone, whose numbers (`…-t1`) are none of the files'. A disk
-that stalls holds up the topic too; one that is full does not.
+With `lethe.journal.kafka.bootstrap.servers` the same lines also go into the topic `lethe.journal.kafka.topic`, which you have to
+create; the cluster may be the controlled one. They are keyed by source, so those of one daemon lie in one partition, in order.
+After a lost answer a line can be there twice, with the same `id`. Brokers that are away hold up neither the daemon nor the files:
+the queue holds lines for half a minute's outage; what is lost beyond that is told by `lethe.gap` lines in the topic alone, with
+ids of their own (`…-t1`). A stalled disk holds up the topic too; a full disk does not.
 
-Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over keys and types that
-they do not know.
+Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over unknown keys and types.
 """
 
 
@@ -54,9 +48,8 @@ def page() -> str:
         lines += [f"## lethe.{fact_type.value}", "", schema.meaning, ""]
         for form in schema.forms:
             lines += [f"Written by: {form.writer}. Subject: `{form.subject}`.", ""]
-            lines += ["| Key | Value | Meaning |", "|---|---|---|"]
             for key in form.keys:
-                name = f"`{key.name}`" + (" (not always)" if key.optional else "")
-                lines.append(f"| {name} | {key.kind.value} | {key.meaning} |")
+                kind = key.kind.value + ("; not always" if key.optional else "")
+                lines.append(f"* `{key.name}` ({kind}): {key.meaning}")
             lines.append("")
     return "\n".join(lines).rstrip() + "\n"

@@ -14,45 +14,33 @@ _INTRODUCTION: Final = """\
 
 Generated from `protocol/survey_records.py` and `pipeline/report/remedies.py`; `make docs` writes it.
 
-`lethe survey` looks at the three places where a topic is: ZooKeeper, the brokers' metadata caches, the disks. With
-`--out DIR` what it saw is kept as data, for the pipeline and for whoever wants to look again later:
+`lethe survey` looks at the three places where a topic is: ZooKeeper, the brokers' metadata caches, the disks. It asks no
+controller, and works in front of Kafka's brokers and controller too. `--out DIR` keeps what it saw, for the pipeline and for you:
 
     lethe survey --zookeeper localhost:2181 --out surveys
 
-makes `surveys/20260102T030405.678Z-host/` with the files below, and prints where. It works in front of any cluster that
-keeps its metadata in ZooKeeper, with Lethe's brokers and controller or with Kafka's own, and asks no controller.
+makes `surveys/20260102T030405.678Z-host/` with the files below.
 
-What brokers tell of their disks leaves out topic ids, times, and all that was set aside or waits for its removal. The
-directories themselves are read where they are on the machine that `lethe survey` runs on: those of live brokers are
-found by themselves, those of brokers that are down have to be named,
+**Disks.** Brokers report their log directories without topic ids, times, and directories that were set aside or wait for removal.
+So `lethe survey` also reads the directories on its own machine. It finds those of live brokers; name those of brokers that are down:
 
     lethe survey --zookeeper zk:2181 --out surveys --log-dirs /data/kafka-a,/data/kafka-b
 
-where `meta.properties` in each says whose it is and of which cluster; `--log-dirs 3=/data/kafka-a` says so where it is
-missing, and never against it. Symbolic links in the place of a replica's directory or of a segment are not followed:
-they are a problem of the log directory. Run on each broker host, it makes one kept survey per host, each with its own
-directories and the whole rest; the report takes what each host's newest survey read.
+`meta.properties` in each says which broker and which cluster own it; `--log-dirs 3=/data/kafka-a` says so where that file is
+missing, and never against it. Symbolic links in the place of a replica's directory or of a segment are not followed, and are
+reported as problems. Run `lethe survey` on each broker host: the report uses the newest survey of each host.
 
-A kept survey appears whole or not at all: it is written under a name that begins with a dot, made durable, renamed.
-What could not be seen is no reason not to keep the rest: it stands in the manifest, with `complete` false, by the path
-of the znode or as `broker 3`, and nothing is concluded from it. Without the list of topics nothing is called left over;
-that something is missing takes the markers, the reassignments and every broker's answer that it rests on. Rows are
-never more than was seen at that moment, and the places are looked at one after the other: the manifest lists the topics
-that came, went, were marked or were changed meanwhile. A controller writes to ZooKeeper first and tells brokers then:
-what may be on its way (a topic that a cache lacks or still has, a replica that is not made or not removed yet) is
-looked at again two seconds later, and its topic is in motion too where it is settled by then. A broker that
-does not let clients without a name `DESCRIBE` a topic leaves it out of its list without a word; the second look asks
-by name, and then that is a problem of the broker and no finding.
+**What could not be seen** is in the manifest (`problems`, with `complete` false), and nothing is concluded from it: without the list
+of topics nothing is called left over. A broker that has replicas, is not registered, and has no named log directory counts as not
+seen. A log directory that only its broker reports counts as seen; the column `source` says which those are. A broker that does not
+let clients without a name `DESCRIBE` a topic leaves it out of its list; a second look asks by name and reports a problem.
 
-A broker that has replicas by the assignments, is not registered and of which no log directory was named is among what
-could not be seen: anything may lie on its disks. A log directory that only its broker tells of counts as seen, as far
-as its broker tells; the rows' `source` says which those are, and `lethe survey` and the report say how many.
+**What changes meanwhile.** The places are looked at one after the other. The manifest lists topics that came, went, were marked or
+changed (`in_motion`). Differences that may be on their way (a topic that a cache lacks or still has, a replica that is not made or
+not removed yet) are looked at again two seconds later.
 
-The pipeline takes a survey in whole or not at all: one with a row that cannot be used is refused, because what it does
-not name would seem not to exist.
-
-Each file but the manifest has one JSON object per line, with every column in each; all may be null. Readers pass over
-columns that they do not know.
+A kept survey appears whole or not at all, by a rename. The pipeline refuses a survey with a row that it cannot use. Each file but
+the manifest has one JSON object per line, with every column in each; all may be null. Readers pass over unknown columns.
 """
 
 
@@ -72,8 +60,7 @@ def page() -> str:
         lines += [f"## {file.name}", "", file.meaning, ""]
         if file is MANIFEST:
             lines += ["One JSON object, written last.", ""]
-        lines += ["| Column | Value | Meaning |", "|---|---|---|"]
-        lines += [f"| `{column.name}` | {column.kind.value} | {column.meaning} |" for column in file.columns]
+        lines += [f"* `{column.name}` ({column.kind.value}): {column.meaning}" for column in file.columns]
         lines.append("")
     lines += [_REMEDIES, "| `reason` | What it is | What to do | |", "|---|---|---|---|", *map(_remedy, Reason)]
     return "\n".join(lines).rstrip() + "\n"

@@ -8,4 +8,4 @@ def test_the_page_names_every_type_and_key() -> None:
         assert f"## lethe.{fact_type.value}\n" in text
         for form in schema.forms:
             for key in form.keys:
-                assert f"| `{key.name}`" in text
+                assert f"* `{key.name}` (" in text

@@ -11,4 +11,4 @@ def test_every_file_and_column_is_there_with_what_it_means() -> None:
     for file in FILES:
         section = text.split(f"## {file.name}\n")[1].split("\n## ")[0]
         for column in file.columns:
-            assert f"| `{column.name}` | {column.kind.value} | {column.meaning} |\n" in section + "\n"
+            assert f"* `{column.name}` ({column.kind.value}): {column.meaning}\n" in section + "\n"
