@@ -17,23 +17,20 @@ HEAD = """\
 
 # Configuration
 
-`lethe controller FILE` and `lethe broker FILE` read a Kafka `server.properties`. Names that only Kafka uses are ignored. Unknown
-names are reported, with the nearest known one.
+`lethe controller FILE` and `lethe broker FILE` read a Kafka `server.properties`. Names that only Kafka uses are
+ignored. Unknown names are reported, with the nearest known one.
 
-Environment variables override the file, or replace it, as in Kafka's container images: the property's name in capitals, `_` for
-`.`, `__` for `_`, `___` for `-`, with the prefix `KAFKA_` unless it begins with `lethe.`. So `broker.id` is `KAFKA_BROKER_ID`.
-`delete.topic.enable` and `unclean.leader.election.enable` can also be changed in ZooKeeper while a controller runs
-([0018](decisions/0018-configuration-at-run-time.md)).
+Environment variables override the file, or replace it, as in Kafka's container images: the property's name in capitals,
+`_` for `.`, `__` for `_`, `___` for `-`, with the prefix `KAFKA_` unless it begins with `lethe.`. So `broker.id` is
+`KAFKA_BROKER_ID`. `delete.topic.enable` and `unclean.leader.election.enable` can also be changed in ZooKeeper while a
+controller runs ([0018](decisions/0018-configuration-at-run-time.md)).
 
 A wrong configuration ends the process with exit code 2, and all errors are reported at once. This file
 
 """
 
 WRONG: Final = """\
-broker.id=1001
-zookeeper.session.timeout.ms=18s
-listeners=SSL://:9094
-controller.takeover=sometimes
+broker.id=1001 zookeeper.session.timeout.ms=18s listeners=SSL://:9094 controller.takeover=sometimes
 delete.topics.enable=true
 """
 _FILE: Final = "controller.properties"
@@ -100,7 +97,7 @@ def _facts(prop: Property) -> Iterator[str]:
 
 
 def _bounds(prop: Property) -> str:
-    """What the number may be, where its schema says so; the greatest integer of Kafka's protocol goes without saying."""
+    """What the number may be, where its schema says so; Kafka's greatest integer goes without saying."""
     if prop.minimum is None:
         return ""
     return f" ≥ {prop.minimum}" if prop.maximum in (None, 2**31 - 1) else f" {prop.minimum}–{prop.maximum}"

@@ -13,10 +13,11 @@ CONTROLLER = """\
 
 Generated from `controller/runtime/declared.py` and what that names; `make docs` writes it.
 
-`lethe controller` serves them at `/metrics` in Prometheus' text format, together with the process's `process_*` metrics. What
-Kafka's own controller measures too has the name that the Prometheus JMX exporter gives it (lower-case output names), so
-dashboards and alerts made for Kafka keep working. A *summary* has `_count`, `_sum` and a series per quantile of the latest 1,028
-values. The number of series depends on the number of brokers, never on that of topics or partitions.
+`lethe controller` serves them at `/metrics` in Prometheus' text format, together with the process's `process_*`
+metrics. What Kafka's own controller measures too has the name that the Prometheus JMX exporter gives it (lower-case
+output names), so dashboards and alerts made for Kafka keep working. A *summary* has `_count`, `_sum` and a series per
+quantile of the latest 1,028 values. The number of series depends on the number of brokers, never on that of topics or
+partitions.
 """
 AGENT = """\
 
@@ -29,8 +30,8 @@ SURVEY = """\
 
 # Metrics of surveys
 
-`lethe survey --textfile /var/lib/node_exporter/lethe.prom`, run every hour, writes them for the textfile collector of Prometheus'
-node exporter. All are gauges.
+`lethe survey --textfile /var/lib/node_exporter/lethe.prom`, run every hour, writes them for the textfile collector of
+Prometheus' node exporter. All are gauges.
 
 """
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
-
-from pyspark.sql.types import StructField
+from typing import Final, NamedTuple
 
 from lethe.pipeline.tables import TABLES, Layer, Table
 from lethe.protocol.survey_records import FILES
@@ -14,8 +12,8 @@ from lethe.protocol.survey_records import FILES
 _INTRODUCTION: Final = """\
 # The pipeline's tables
 
-Generated from `pipeline/schemas.py` and `pipeline/tables.py`; `make docs` writes it. [pipeline.md](pipeline.md) says how they are
-made.
+Generated from `pipeline/schemas.py` and `pipeline/tables.py`; `make docs` writes it. [pipeline.md](pipeline.md) says
+how they are made.
 
 A lake is of one Kafka cluster. Each table is a directory of Parquet files, `<layer>/<table>`, most of them with one
 directory per day, `day=2026-01-31`, in UTC. No two rows of a table have the same key. Every column may be null.
@@ -29,13 +27,32 @@ _LAYERS: Final = {
     Layer.GOLD: "Answers.",
 }
 _SEVERAL: Final = 3
-_TALLY: Final = Counter(str(field.jsonValue()) for table in TABLES.values() for field in table.schema.fields)
+
+
+class _Column(NamedTuple):
+    name: str
+    kind: str
+    meaning: str
+
+    def __str__(self) -> str:
+        kind = self.kind.replace("<", "&lt;").replace(">", "&gt;")
+        return f"* `{self.name}` ({kind})" + (f": {self.meaning}" if self.meaning != self.name else "")
+
+
+def _columns(table: Table) -> list[_Column]:
+    fields = table.schema.fields
+    return [
+        _Column(one.name, one.dataType.simpleString(), (one.metadata or {}).get("comment", one.name)) for one in fields
+    ]
+
+
+_TALLY: Final = Counter(column for table in TABLES.values() for column in _columns(table))
+_SHARED: Final = tuple(column for column, times in _TALLY.items() if times >= _SEVERAL)
 
 
 def page() -> str:
     """The text of `docs/tables.md`."""
-    shared = {field.name: field for table in TABLES.values() for field in table.schema.fields if _is_shared(field)}
-    lines = [_INTRODUCTION, *map(_column, shared.values()), ""]
+    lines = [_INTRODUCTION, *map(str, _SHARED), ""]
     for layer, meaning in _LAYERS.items():
         lines += [f"## {layer.value.capitalize()}", "", meaning, ""]
         for table in TABLES.values():
@@ -47,25 +64,15 @@ def page() -> str:
 def _section(table: Table) -> Iterator[str]:
     by = f"By the day of {table.day_of}." if table.day_of else "Not by days: replaced as a whole."
     yield from (f"### {table.name}", "", f"Key: {', '.join(f'`{name}`' for name in table.key)}. {by}", "")
-    names = {field.name for field in table.schema.fields if not field.name.startswith("_")} - {"day"}
+    columns = _columns(table)
+    names = {column.name for column in columns if not column.name.startswith("_")} - {"day"}
     for file in FILES:
         if set(file.column_names) == names:
-            yield from (
-                f"The columns of [{file.name}](surveys.md#{file.name.replace('.', '')}), which it was read from.",
-                "",
-            )
+            added = ", ".join(f"`{column.name}`" for column in columns if column.name not in names)
+            yield from (f"The columns of [{file.name}](surveys.md#{file.name.replace('.', '')}), and {added}.", "")
             return
-    shared = [f"`{field.name}`" for field in table.schema.fields if _is_shared(field)]
-    yield f"* As above: {', '.join(shared)}" if shared else ""
-    yield from (_column(field) for field in table.schema.fields if not _is_shared(field))
+    shared = ", ".join(f"`{column.name}`" for column in columns if column in _SHARED)
+    if shared:
+        yield f"* As above: {shared}"
+    yield from (str(column) for column in columns if column not in _SHARED)
     yield ""
-
-
-def _is_shared(field: StructField) -> bool:
-    return _TALLY[str(field.jsonValue())] >= _SEVERAL
-
-
-def _column(field: StructField) -> str:
-    says = (field.metadata or {}).get("comment", "")
-    kind = field.dataType.simpleString().replace("<", "&lt;").replace(">", "&gt;")
-    return f"* `{field.name}` ({kind})" + (f": {says}" if says and says != field.name else "")
