@@ -115,7 +115,7 @@ bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md
 	$(BIN)/python -m benchmarks.against_kafka $(BENCH)
 
 .PHONY: bench-pipeline
-bench-pipeline: $(STAMP) java ## the pipeline on up to 50 million lines: docs/benchmarks-pipeline.md (60 GB; BENCH=--quick)
+bench-pipeline: $(STAMP) java ## the pipeline on up to 50 million lines: docs/benchmarks.md (60 GB; BENCH=--quick)
 	$(BIN)/python -m benchmarks.pipeline $(BENCH)
 
 .PHONY: bench-parts

@@ -42,9 +42,8 @@ PAGES: Final = (
     Page("deploy/grafana/dashboards/overview.json", "tools.dashboards:overview"),
     Page("deploy/grafana/dashboards/zookeeper.json", "tools.dashboards:zookeeper"),
     Page("docs/audit.md", "tools.audit_page:page"),
-    Page("docs/benchmarks-pipeline.md", "benchmarks.pipeline.page:generated"),
     Page("docs/benchmarks-pipeline.svg", "benchmarks.pipeline.plot:generated"),
-    Page("docs/benchmarks.md", "benchmarks.against_kafka.page:generated"),
+    Page("docs/benchmarks.md", "benchmarks.page:generated"),
     Page("docs/benchmarks.svg", "benchmarks.against_kafka.plot:generated"),
     Page("docs/configuration.md", "tools.configuration_page:page"),
     Page("docs/explain.md", "tools.explain_page:page"),
@@ -56,7 +55,6 @@ PAGES: Final = (
     Page("docs/states-of-replicas.svg", "tools.state_drawing:replicas"),
     Page("docs/surveys.md", "tools.surveys_page:page"),
     Page("docs/tables.md", "tools.tables_page:page"),
-    Page("docs/wire.md", "tools.wire_page:page"),
     Page("docs/wire-differences.md", "tools.wire_differences_page:page"),
 )
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import page as whole_page
 from benchmarks.against_kafka import contestants, page, plot, results
 from benchmarks.against_kafka.measure import Turn, take_turn
 from benchmarks.against_kafka.plan import QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
@@ -99,8 +100,8 @@ class Benchmark:
         output = self._options.output
         if output is not None:
             found = self.document()
-            results.write(found, output / "benchmarks.json")
-            (output / "benchmarks.md").write_text(page.page(found))
+            results.write(found, output / results.JSON_NAME)
+            (output / whole_page.NAME).write_text(whole_page.page(output))
             (output / "benchmarks.svg").write_text(plot.svg(found))
 
     def tell(self, text: str) -> None:
@@ -147,7 +148,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
     earlier: tuple[Any, ...] = ()
     if given.add and output is not None:
         try:
-            earlier = _earlier(output / "benchmarks.json", version)
+            earlier = _earlier(output / results.JSON_NAME, version)
         except (OSError, ValueError) as error:
             parser.error(f"--add: {error}")
     return Options(workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output, earlier)

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import CONTESTANTS, KAFKA
-from benchmarks.against_kafka.page import JSON, NAMES
+from benchmarks.against_kafka.page import NAMES
 from benchmarks.against_kafka.results import Document
 
 WIDTH: Final = 860
@@ -26,7 +26,7 @@ _FAINT: Final = "#d0d7de"
 
 def generated() -> str:
     """The plot as it should be, from what was measured last."""
-    return svg(results.read(JSON))
+    return svg(results.read(results.JSON))
 
 
 def svg(found: Document) -> str:

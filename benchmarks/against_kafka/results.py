@@ -22,6 +22,8 @@ from lethe.cluster.java import java_executable
 
 Document = dict[str, Any]
 _ROOT: Final = Path(__file__).parents[2]
+JSON_NAME: Final = "benchmarks.json"
+JSON: Final = _ROOT / "docs" / JSON_NAME
 
 
 def document(turns: Sequence[Turn], kafka: str) -> Document:

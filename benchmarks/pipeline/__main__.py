@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.pipeline import page, plot, results
+from benchmarks import page
+from benchmarks.pipeline import plot, results
 from benchmarks.pipeline.journal import DAY_MS, FIRST_DAY_MS, write_journal
 from benchmarks.pipeline.planted import Planted
 from benchmarks.pipeline.results import JSON_NAME, Document
@@ -112,7 +113,7 @@ class Benchmark:
 def write_all(found: Document, directory: Path) -> None:
     """The three files of the page."""
     results.write(found, directory / JSON_NAME)
-    (directory / "benchmarks-pipeline.md").write_text(page.page(found))
+    (directory / page.NAME).write_text(page.page(directory))
     (directory / "benchmarks-pipeline.svg").write_text(plot.svg(found))
 
 

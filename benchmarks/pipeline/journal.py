@@ -2,7 +2,7 @@
 
 A day has three controllers, of which one leads until it is killed in the middle of the day and another one takes over,
 and six agents. Topics are created and deleted in groups, with the lines that real journals have for that, in the same
-order and proportions (see `docs/benchmarks-pipeline.md`): transitions are a third of all lines, freed directories an
+order and proportions (see `docs/benchmarks.md`): transitions are a third of all lines, freed directories an
 eighth. Some deletions are interrupted by the failover, some wait for a broker, some marks are taken back; two a day
 never end, and of two a day somebody else removes the topic.
 

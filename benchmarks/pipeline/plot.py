@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from benchmarks.pipeline import results
-from benchmarks.pipeline.page import JSON
 from benchmarks.pipeline.results import Document
 
 WIDTH: Final = 760
@@ -19,7 +18,7 @@ _FONT: Final = 'font-family="system-ui, sans-serif" font-size="13"'
 
 def generated() -> str:
     """The plot as it should be, from what was measured last."""
-    return svg(results.read(JSON))
+    return svg(results.read(results.JSON))
 
 
 def svg(found: Document) -> str:

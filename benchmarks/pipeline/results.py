@@ -14,6 +14,7 @@ from benchmarks.against_kafka.results import machine
 
 Document = dict[str, Any]
 JSON_NAME: Final = "benchmarks-pipeline.json"
+JSON: Final = Path(__file__).parents[2] / "docs" / JSON_NAME
 
 
 def document(runs: list[dict[str, Any]], cluster: dict[str, Any] | None) -> Document:

@@ -13,7 +13,7 @@ from lethe.controller.core.transitions import PartitionState, ReplicaState
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "tests" / "kafka-test-map.md").read_text(encoding="utf-8")
-BUGS = (ROOT / "docs" / "kafka-bugs.md").read_text(encoding="utf-8")
+BUGS = (ROOT / "tests" / "kafka-bugs.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE + BUGS)))
 ROWS = {
     "TopicDeletionManagerTest": 4,
