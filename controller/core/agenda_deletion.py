@@ -202,16 +202,14 @@ class TopicTreesSearched:
     trees: tuple[TopicTree, ...]
 
 
-DeletionContinuation = (
+DeletionReadContinuation = (
     DeletionsListed
     | MarkersDated
     | PauseRead
-    | BegunNoted
     | BegunRead
     | MarkersRead
     | UnreadableRead
     | UnreadableStatesRead
-    | MarkersRemoved
-    | TopicsRemoved
     | TopicTreesSearched
 )
+DeletionWriteContinuation = BegunNoted | MarkersRemoved | TopicsRemoved

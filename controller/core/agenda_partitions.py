@@ -108,4 +108,5 @@ class IsrShrunk:
     unchanged: Replicas
 
 
-PartitionContinuation = LeadershipPathsCreated | LeadershipInitialized | LeadersElected | UncleanConfigsRead | IsrShrunk
+PartitionReadContinuation = UncleanConfigsRead
+PartitionWriteContinuation = LeadershipPathsCreated | LeadershipInitialized | LeadersElected | IsrShrunk

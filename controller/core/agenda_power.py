@@ -64,4 +64,5 @@ class EpochRaised:
 
 
 PowerTask = Preflight | ElectSelf | TakeControl
-PowerContinuation = RegistrationsListed | RegistrationsRead | BrokersProbed | EpochRaised
+PowerReadContinuation = RegistrationsListed | RegistrationsRead
+PowerWriteContinuation = EpochRaised

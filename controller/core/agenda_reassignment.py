@@ -146,9 +146,9 @@ class ReassignmentsEnded:
     loading: bool
 
 
-ReassignmentContinuation = (
-    ReassignmentsRead
-    | ReassignmentsTrimmed
+ReassignmentReadContinuation = ReassignmentsRead
+ReassignmentWriteContinuation = (
+    ReassignmentsTrimmed
     | ReassignmentsStarted
     | ReassignmentsAnnounced
     | TargetsLed

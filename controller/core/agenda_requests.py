@@ -233,18 +233,20 @@ class GhostsChecked:
     attempts: int
 
 
-RequestContinuation = (
+RequestReadContinuation = (
     ConfigurationRead
     | NotificationsFound
     | NotificationsRead
-    | NotificationsDeleted
     | PreferredElectionsRead
-    | PreferredElectionsRemoved
-    | IsrsAltered
     | StatesRefreshed
     | ProducerIdsRead
+    | GhostsChecked
+)
+RequestWriteContinuation = (
+    NotificationsDeleted
+    | PreferredElectionsRemoved
+    | IsrsAltered
     | ProducerIdsWritten
     | ControlProven
     | StrangersDropped
-    | GhostsChecked
 )

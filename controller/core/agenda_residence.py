@@ -81,6 +81,5 @@ class RegistrationRemoved:
     pass
 
 
-ResidenceContinuation = (
-    ResidentsListed | ResidentNoted | ReplicasEvicted | RegistrationWritten | RegistrationRead | RegistrationRemoved
-)
+ResidenceReadContinuation = ResidentsListed | RegistrationRead
+ResidenceWriteContinuation = ResidentNoted | ReplicasEvicted | RegistrationWritten | RegistrationRemoved

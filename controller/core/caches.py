@@ -104,10 +104,10 @@ def look(turn: Turn) -> None:
         _wake(turn, min(waits))
         return
     del caches.due[broker]
-    context.last_effect_id += 1
-    caches.reading = Reading(context.last_effect_id, broker, due, turn.now_ms)
+    effect_id = turn.next_effect_id()
+    caches.reading = Reading(effect_id, broker, due, turn.now_ms)
     endpoint = context.control_endpoint(context.brokers[broker])
-    turn.emit(ReadCache(context.last_effect_id, broker, endpoint, due.topics))
+    turn.emit(ReadCache(effect_id, broker, endpoint, due.topics))
 
 
 def _wake(turn: Turn, at_ms: int) -> None:

@@ -50,7 +50,7 @@ from lethe.protocol.vocabulary import (
 
 if TYPE_CHECKING:
     from lethe.controller.core.agenda import Task
-    from lethe.controller.core.continuations import Continuation
+    from lethe.controller.core.continuations import Awaited
 
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
@@ -143,13 +143,6 @@ class LeftBehind(NamedTuple):
 NOTHING_LEFT: Final = LeftBehind({}, {}, {}, {})
 
 
-class Awaited(NamedTuple):
-    """The one read or write that is outstanding and the value that says what its result is for."""
-
-    effect_id: int
-    then: Continuation
-
-
 @dataclass(slots=True)
 class Context:
     config: CoreConfig
@@ -184,6 +177,7 @@ class Context:
     # --- what is going on
     agenda: deque[Task] = field(default_factory=deque)
     awaited: Awaited | None = None
+    """The one read, write or probe that is outstanding."""
     last_effect_id: int = 0
     last_request_id: int = 0
     timers: dict[Timer, int] = field(default_factory=dict)

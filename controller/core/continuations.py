@@ -1,15 +1,30 @@
-"""What the result of the one outstanding read or write is for, as values: see `agenda`."""
+"""What the result of the one outstanding read, write or probe is for, as values: see `agenda`.
+
+Reads and writes have continuations of their own, so that a read cannot be issued with the continuation of a write.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lethe.controller.core.agenda_deletion import DeletionContinuation
-from lethe.controller.core.agenda_partitions import ElectLeaders, PartitionContinuation, Partitions, ShrinkIsr
-from lethe.controller.core.agenda_power import PowerContinuation
-from lethe.controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ReassignmentContinuation
-from lethe.controller.core.agenda_requests import RequestContinuation
-from lethe.controller.core.agenda_residence import ResidenceContinuation
+from lethe.controller.core.agenda_deletion import DeletionReadContinuation, DeletionWriteContinuation
+from lethe.controller.core.agenda_partitions import (
+    ElectLeaders,
+    PartitionReadContinuation,
+    Partitions,
+    PartitionWriteContinuation,
+    ShrinkIsr,
+)
+from lethe.controller.core.agenda_power import BrokersProbed, PowerReadContinuation, PowerWriteContinuation
+from lethe.controller.core.agenda_reassignment import (
+    AnnounceReassignments,
+    LeadTargets,
+    ReassignmentReadContinuation,
+    ReassignmentWriteContinuation,
+)
+from lethe.controller.core.agenda_requests import RequestReadContinuation, RequestWriteContinuation
+from lethe.controller.core.agenda_residence import ResidenceReadContinuation, ResidenceWriteContinuation
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId
 
 # --- tenure -------------------------------------------------------------------------------------------------------
@@ -125,12 +140,8 @@ class StatesReread:
     again: ElectLeaders | ShrinkIsr | AnnounceReassignments | LeadTargets
 
 
-Continuation = (
+ReadContinuation = (
     ElectionLookedUp
-    | EpochNodeCreated
-    | ElectionWritten
-    | ControllerTaken
-    | GivenUp
     | NotificationsListed
     | StatesRead
     | ReplicasAnnounced
@@ -139,14 +150,50 @@ Continuation = (
     | BrokerRead
     | TopicsListed
     | TopicsRead
-    | TopicIdsWritten
     | ModifiedTopicsRead
-    | TopicsRestored
     | StatesReread
-    | PartitionContinuation
-    | ReassignmentContinuation
-    | DeletionContinuation
-    | RequestContinuation
-    | ResidenceContinuation
-    | PowerContinuation
+    | PartitionReadContinuation
+    | ReassignmentReadContinuation
+    | DeletionReadContinuation
+    | RequestReadContinuation
+    | ResidenceReadContinuation
+    | PowerReadContinuation
 )
+WriteContinuation = (
+    EpochNodeCreated
+    | ElectionWritten
+    | ControllerTaken
+    | GivenUp
+    | TopicIdsWritten
+    | TopicsRestored
+    | PartitionWriteContinuation
+    | ReassignmentWriteContinuation
+    | DeletionWriteContinuation
+    | RequestWriteContinuation
+    | ResidenceWriteContinuation
+    | PowerWriteContinuation
+)
+
+
+class AwaitedRead(NamedTuple):
+    """The `ReadZnodes` that is outstanding, and what its result is for."""
+
+    effect_id: int
+    then: ReadContinuation
+
+
+class AwaitedWrite(NamedTuple):
+    """The `WriteZnodes` that is outstanding, and what its result is for."""
+
+    effect_id: int
+    then: WriteContinuation
+
+
+class AwaitedProbes(NamedTuple):
+    """The `ProbeBrokers` that is outstanding, and what its result is for."""
+
+    effect_id: int
+    then: BrokersProbed
+
+
+Awaited = AwaitedRead | AwaitedWrite | AwaitedProbes

@@ -79,10 +79,8 @@ def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
     match event:
         case ZnodesRead() | ZnodesWritten() | ProbesAnswered():
             results.route(turn, event)
-        case events.SessionLost(reason=reason):
-            resigning.session_lost(turn, reason)
         case _:
-            if context.awaiting_result:
+            if context.awaiting_result and not isinstance(event, events.SessionLost):
                 raise RuntimeError(f"{type(event).__name__} came while {context.awaited} was outstanding")
             _external(turn, event)
     while context.agenda and not context.awaiting_result:

@@ -6,9 +6,9 @@ unknown ends the session, and a read without which nothing can be decided must n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, assert_never
 
 from lethe.controller.core import (
     agenda_deletion,
@@ -50,8 +50,8 @@ from lethe.controller.core import (
 from lethe.controller.core.events import ProbesAnswered, Result, ZnodesRead, ZnodesWritten
 from lethe.controller.core.turn import Turn
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ReadFailed, ZkError
-from lethe.protocol.zookeeper.packing import GroupUnknown
+from lethe.protocol.zookeeper.operations import ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.packing import GroupOutcome, GroupUnknown
 
 
 def route(turn: Turn, event: Result) -> None:
@@ -60,25 +60,20 @@ def route(turn: Turn, event: Result) -> None:
     if awaited is None or awaited.effect_id != event.id:
         return
     turn.context.awaited = None
-    match event:
-        case ZnodesRead() if type(awaited.then) in _INDISPENSABLE and (error := _unreadable(event)) is not None:
-            what = _INDISPENSABLE[type(awaited.then)]
-            resigning.step_back(
-                turn, f"reading {what} failed with {error.name}; may the controller's credentials read it?"
-            )
-        case ZnodesRead():
-            _read(turn, awaited.then, event)
-        case ZnodesWritten(controller_moved=True):
+    match awaited, event:
+        case continuations.AwaitedRead(then=then), ZnodesRead(outcomes=read):
+            _read(turn, then, read)
+        case continuations.AwaitedWrite(), ZnodesWritten(controller_moved=True):
             resigning.control_lost(turn)
-        case ZnodesWritten():
-            _written(turn, awaited.then, event)
-        case ProbesAnswered():
-            if not isinstance(awaited.then, agenda_power.BrokersProbed):
-                raise RuntimeError(f"{awaited.then} waits for ZooKeeper, and brokers answered")
-            preflight.probed(turn, awaited.then, event.outcomes)
+        case continuations.AwaitedWrite(then=then), ZnodesWritten(outcomes=written):
+            _written(turn, then, written)
+        case continuations.AwaitedProbes(then=then), ProbesAnswered(outcomes=answers):
+            preflight.probed(turn, then, answers)
+        case _:
+            raise RuntimeError(f"{type(event).__name__} came as the result of {awaited}")
 
 
-_INDISPENSABLE: Final[Mapping[type, str]] = MappingProxyType(
+_INDISPENSABLE: Final[Mapping[type[continuations.ReadContinuation], str]] = MappingProxyType(
     {
         continuations.ElectionLookedUp: "/controller, /controller_epoch or /migration",
         continuations.BrokersListed: paths.broker_ids(),
@@ -90,14 +85,18 @@ _INDISPENSABLE: Final[Mapping[type, str]] = MappingProxyType(
 """Reads without which nothing can be decided: an error is not the same as "there is nobody" or "there is none"."""
 
 
-def _unreadable(event: ZnodesRead) -> ZkError | None:
-    """The first error that does not just say that a znode is not there."""
-    errors = (outcome.error for outcome in event.outcomes if isinstance(outcome, ReadFailed))
+def _unreadable(outcomes: Sequence[ReadOutcome]) -> ZkError | None:
+    """The first error other than NO_NODE."""
+    errors = (outcome.error for outcome in outcomes if isinstance(outcome, ReadFailed))
     return next((error for error in errors if error is not ZkError.NO_NODE), None)
 
 
-def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> None:  # noqa: C901 - as flat as `_run`
-    outcomes = event.outcomes
+def _read(  # noqa: C901 - as flat as `_run`
+    turn: Turn, then: continuations.ReadContinuation, outcomes: tuple[ReadOutcome, ...]
+) -> None:
+    if (what := _INDISPENSABLE.get(type(then))) is not None and (error := _unreadable(outcomes)) is not None:
+        resigning.step_back(turn, f"reading {what} failed with {error.name}; may the controller's credentials read it?")
+        return
     match then:
         case continuations.ElectionLookedUp():
             tenure.looked_up(turn, outcomes)
@@ -164,22 +163,20 @@ def _read(turn: Turn, then: continuations.Continuation, event: ZnodesRead) -> No
         case agenda_deletion.TopicTreesSearched():
             removal.searched(turn, then, outcomes)
         case _:
-            raise RuntimeError(f"{then} waits for a write, and a read came back")
+            assert_never(then)
 
 
-def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten) -> None:  # noqa: C901 - as flat as `_run`
-    outcomes = event.outcomes
-    if isinstance(then, continuations.ElectionWritten):
-        tenure.election_written(turn, then, outcomes[0])
-        return
-    if isinstance(then, continuations.ControllerTaken):
-        takeover.taken(turn, then, outcomes[0])
-        return
+def _written(  # noqa: C901 - as flat as `_run`
+    turn: Turn, then: continuations.WriteContinuation, outcomes: tuple[GroupOutcome, ...]
+) -> None:
     unknown = next((outcome for outcome in outcomes if isinstance(outcome, GroupUnknown)), None)
-    if unknown is not None:
-        resigning.step_back(turn, f"the outcome of a write is not known: {unknown.reason}")
-        return
     match then:
+        case continuations.ElectionWritten():
+            tenure.election_written(turn, then, outcomes[0])
+        case continuations.ControllerTaken():
+            takeover.taken(turn, then, outcomes[0])
+        case _ if unknown is not None:
+            resigning.step_back(turn, f"the outcome of a write is not known: {unknown.reason}")
         case continuations.EpochNodeCreated():
             tenure.epoch_node_created(turn, outcomes[0])
         case agenda_power.EpochRaised():
@@ -237,4 +234,4 @@ def _written(turn: Turn, then: continuations.Continuation, event: ZnodesWritten)
         case agenda_deletion.TopicsRemoved():
             removal.removed(turn, then, outcomes)
         case _:
-            raise RuntimeError(f"{then} waits for a read, and a write came back")
+            assert_never(then)

@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lethe.controller.core.agenda import Task
+from lethe.controller.core.agenda_power import BrokersProbed
 from lethe.controller.core.batching import RequestBatch
-from lethe.controller.core.context import Awaited, Context, Outstanding
-from lethe.controller.core.continuations import Continuation
+from lethe.controller.core.context import Context, Outstanding
+from lethe.controller.core.continuations import (
+    AwaitedProbes,
+    AwaitedRead,
+    AwaitedWrite,
+    ReadContinuation,
+    WriteContinuation,
+)
 from lethe.controller.core.effects import (
     CheckPower,
     Effect,
@@ -51,27 +58,30 @@ class Turn:
         """These are next, before what is on the agenda already."""
         self.context.agenda.extendleft(reversed(tasks))
 
-    def read(self, reads: Iterable[Read], then: Continuation) -> None:
+    def read(self, reads: Iterable[Read], then: ReadContinuation) -> None:
         """Ask ZooKeeper; the outcomes go to `then`."""
-        self.context.last_effect_id += 1
-        effect_id = self.context.last_effect_id
+        effect_id = self.next_effect_id()
         self.effects.append(ReadZnodes(effect_id, tuple(reads)))
-        self.context.awaited = Awaited(effect_id, then)
+        self.context.awaited = AwaitedRead(effect_id, then)
 
-    def write(self, groups: Sequence[tuple[Operation, ...]], then: Continuation, *, fenced: bool = True) -> None:
+    def write(self, groups: Sequence[tuple[Operation, ...]], then: WriteContinuation, *, fenced: bool = True) -> None:
         """Write to ZooKeeper, each group atomically; the outcomes go to `then`. Writes that check the version of
         `/controller_epoch` themselves, such as an election, are not fenced."""
-        context = self.context
-        context.last_effect_id += 1
-        fence = Check(paths.controller_epoch(), context.epoch_version) if fenced else None
-        self.effects.append(WriteZnodes(context.last_effect_id, tuple(groups), fence))
-        context.awaited = Awaited(context.last_effect_id, then)
+        effect_id = self.next_effect_id()
+        fence = Check(paths.controller_epoch(), self.context.epoch_version) if fenced else None
+        self.effects.append(WriteZnodes(effect_id, tuple(groups), fence))
+        self.context.awaited = AwaitedWrite(effect_id, then)
 
-    def probe(self, request: StopReplicaRequest, targets: Iterable[ProbeTarget], then: Continuation) -> None:
+    def probe(self, request: StopReplicaRequest, targets: Iterable[ProbeTarget], then: BrokersProbed) -> None:
         """Ask brokers whether they take requests of this controller; the outcomes go to `then`."""
+        effect_id = self.next_effect_id()
+        self.effects.append(ProbeBrokers(effect_id, request, tuple(targets)))
+        self.context.awaited = AwaitedProbes(effect_id, then)
+
+    def next_effect_id(self) -> int:
+        """Return a new id, by which the effect's result is matched to it."""
         self.context.last_effect_id += 1
-        self.effects.append(ProbeBrokers(self.context.last_effect_id, request, tuple(targets)))
-        self.context.awaited = Awaited(self.context.last_effect_id, then)
+        return self.context.last_effect_id
 
     # --- effects ---------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lethe.adapters.zookeeper.interface import SessionLost as SessionIsLost
-from lethe.controller.core.context import Awaited, Context
-from lethe.controller.core.continuations import ElectionLookedUp
+from lethe.controller.core.context import Context
+from lethe.controller.core.continuations import AwaitedRead, ElectionLookedUp
 from lethe.controller.core.controller import after_fault
 from lethe.controller.core.effects import CloseChannel, Effect, ReadZnodes, RenewSession, Send, SetTimer, WriteZnodes
 from lethe.controller.core.events import (
@@ -89,7 +89,7 @@ def nothing(context: Context, event: Event) -> list[Effect]:
 
 
 def ask(context: Context, number: int = 1) -> list[Effect]:
-    context.awaited = Awaited(number, ElectionLookedUp())
+    context.awaited = AwaitedRead(number, ElectionLookedUp())
     return [ReadZnodes(number, ())]
 
 

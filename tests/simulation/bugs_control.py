@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import Any
 
 from lethe.controller.core import (
@@ -36,7 +35,7 @@ from lethe.controller.core.agenda_requests import (
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokersRead
 from lethe.controller.core.effects import Reply
-from lethe.controller.core.events import BrokerRequested, ZnodesWritten
+from lethe.controller.core.events import BrokerRequested
 from lethe.controller.core.mutation import set_leadership, set_replica_state
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.core.turn import Turn
@@ -51,7 +50,7 @@ from lethe.protocol.kafka.to_controller import (
 from lethe.protocol.vocabulary import LEADER_NONE, ControllerEpoch, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Data, Operation, ReadOutcome, SetData
-from lethe.protocol.zookeeper.packing import GroupDone, GroupUnknown
+from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome, GroupUnknown
 from lethe.protocol.zookeeper.znodes import TopicZnode, encode_topic
 from tests.simulation.planting import everywhere, method
 
@@ -95,9 +94,8 @@ def unknown_taken_for_done() -> AbstractContextManager[object]:
     """A write whose reply was lost counts as one that was done."""
     written = results._written
 
-    def hopeful(turn: Turn, then: Any, event: ZnodesWritten) -> None:
-        outcomes = tuple(GroupDone((), ()) if isinstance(o, GroupUnknown) else o for o in event.outcomes)
-        written(turn, then, replace(event, outcomes=outcomes))
+    def hopeful(turn: Turn, then: Any, outcomes: Sequence[GroupOutcome]) -> None:
+        written(turn, then, tuple(GroupDone((), ()) if isinstance(o, GroupUnknown) else o for o in outcomes))
 
     return everywhere(written, hopeful)
 
