@@ -1,7 +1,7 @@
 """The journal of a daemon: facts become lines in files, and the same lines go into a topic where one is named.
 
 A fact has the same bytes in both, so that whoever reads both knows it by source and id. Neither holds the daemon up,
-and the topic never holds the files up: `adapters.journal_way` has the rules of both.
+and the topic never holds the files up: `adapters.journal_sink` has the rules of both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lethe.adapters.clock import Clock
 from lethe.adapters.journal_files import Files, FileSink, Sink
-from lethe.adapters.journal_way import JournalCounts, Lines, Outlet, Stamped, Way
+from lethe.adapters.journal_sink import JournalCounts, JournalSink, Lines, Outlet, Stamped
 from lethe.protocol.journal import Fact
 
 __all__ = ["FileSink", "Journal", "JournalConfig", "JournalCounts", "Sink"]
@@ -32,7 +32,7 @@ class JournalConfig:
     """Of one file."""
     max_files: int = 8
     max_queued: int = 50_000
-    """Facts that may wait for the thread of each way."""
+    """Facts that may wait for the thread of each sink."""
     retry_ms: int = 1_000
     """Time between two attempts while writing fails; what comes in between is lost and counted."""
 
@@ -49,18 +49,18 @@ class Journal:
         topic: Outlet | None = None,
     ) -> None:
         run = f"{clock.now_ms():x}"
-        way = functools.partial(Way, clock=clock, max_queued=config.max_queued, retry_ms=config.retry_ms)
+        sink = functools.partial(JournalSink, clock=clock, max_queued=config.max_queued, retry_ms=config.retry_ms)
         has_files = config.directory is not None
         self._clock = clock
-        self._topic: Way | None = None
-        self._files: Way | None = None
+        self._topic: JournalSink | None = None
+        self._files: JournalSink | None = None
         if topic is not None:
             lines = Lines(config.source, run, "t" if has_files else "")
-            self._topic = way(f"{config.name} in its topic", topic, lines)
+            self._topic = sink(f"{config.name} in its topic", topic, lines)
         if config.directory is not None:
             files = Files(config.directory, config.name, config.max_bytes, config.max_files, open_sink)
             lines = Lines(config.source, run)
-            self._files = way(config.name, files, lines, onward=self._topic)
+            self._files = sink(config.name, files, lines, onward=self._topic)
         self._first = self._files or self._topic
 
     @property
@@ -87,7 +87,7 @@ class Journal:
         deadline_s = time.monotonic() + limit_s
         if self._topic is not None:
             self._topic.hasten()
-        for way in (self._files, self._topic):
-            if way is not None:
-                way.end()
-                way.join(max(0.0, deadline_s - time.monotonic()))
+        for sink in (self._files, self._topic):
+            if sink is not None:
+                sink.end()
+                sink.join(max(0.0, deadline_s - time.monotonic()))

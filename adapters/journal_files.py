@@ -68,7 +68,7 @@ class FileSink:
 
 
 class Files:
-    """The numbered files of one journal, as an outlet (`adapters.journal_way`); used by one thread."""
+    """The numbered files of one journal, as an outlet (`adapters.journal_sink`); used by one thread."""
 
     def __init__(
         self, directory: Path, name: str, max_bytes: int, max_files: int, open_sink: Callable[[Path], Sink]

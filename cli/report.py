@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lethe.adapters.whole_files import demand_replaceable, replace_file
+from lethe.adapters.atomic_files import demand_replaceable, replace_file
 from lethe.cli.answer import Answer, Exit, Refusal
 from lethe.cli.lake_options import MadeLake, day, the_extra
 from lethe.cli.options import AsJson

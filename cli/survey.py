@@ -133,7 +133,7 @@ async def _keep(taken: Survey, out: Path) -> Path:
 
 
 async def _demand_textfile(path: Path) -> None:
-    from lethe.adapters.whole_files import demand_replaceable
+    from lethe.adapters.atomic_files import demand_replaceable
 
     if path.suffix != ".prom":
         raise ValueError(f"--textfile {path}: the collector reads files that end in .prom, and no others")
@@ -142,7 +142,7 @@ async def _demand_textfile(path: Path) -> None:
 
 
 async def _write_textfile(path: Path, taken: Survey, findings: Sequence[Leftover]) -> None:
-    from lethe.adapters.whole_files import replace_file
+    from lethe.adapters.atomic_files import replace_file
     from lethe.survey.textfile import textfile
 
     with _textfile_failures(path):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lethe.broker.runtime.metrics import METRICS
-from lethe.controller.runtime import declared
+from lethe.controller.runtime import metric_catalog
 from lethe.survey.textfile import GAUGES
 
 CONTROLLER = """\
 # Metrics of the controller
 
-Generated from `controller/runtime/declared.py` and what that names; `make docs` writes it.
+Generated from `controller/runtime/metric_catalog.py` and what that names; `make docs` writes it.
 
 `lethe controller` serves them at `/metrics` in Prometheus' text format, together with the process's `process_*`
 metrics. What Kafka's own controller measures too has the name that the Prometheus JMX exporter gives it (lower-case
@@ -45,7 +45,7 @@ def page() -> str:
 
 
 def _controller() -> Iterator[str]:
-    for title, remark, metrics in declared.GROUPS:
+    for title, remark, metrics in metric_catalog.GROUPS:
         yield f"\n## {title}\n\n" + (f"{remark}\n\n" if remark else "")
         for metric in metrics:
             mbean = f" `{metric.mbean}`" if metric.mbean else ""

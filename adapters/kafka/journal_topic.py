@@ -1,4 +1,4 @@
-"""The journal's lines into a topic: an outlet (`adapters.journal_way`) with a producer of aiokafka's.
+"""The journal's lines into a topic: an outlet (`adapters.journal_sink`) with a producer of aiokafka's.
 
 Theory of operation. Everything here happens on the journal's thread, which may block: a producer lives in an event loop
 that runs while lines are written. A batch is written when every line of it is acknowledged by all in-sync replicas;

@@ -1,18 +1,19 @@
-"""Passes clients of a process that is no broker on to one that is.
+"""TCP proxy from clients of the controller to live brokers.
 
-Theory of operation. Each client connection has a *passage*: at most one connection to one broker, opened when the
-client first sends something to be passed on. Requests are copied to it as they arrive and answers back, in pieces of
-at most `CHUNK_BYTES`: no frame is ever held as a whole, so that a client of the relay costs the same whatever it sends.
-A broker answers in the order of the requests, so order needs no bookkeeping but one: what the relay's owner answers
-itself waits until everything before it is answered (`settled`).
+Theory of operation. Each client connection has at most one connection to a broker (`RelayedClient`). It is opened with
+the first request that the controller does not answer itself. Requests and answers are copied in pieces of at most
+`CHUNK_BYTES`, and no frame is held as a whole, so the memory per client is bounded. A broker answers in the order of
+the requests. An answer of the controller's own waits until all requests before it are answered (`settled`).
 
-A passage belongs to the broker to which it was first opened, since incremental fetches and versions do. When that
-connection ends, so does the client's, and the client connects again: that is what it does when a broker dies. A broker
-that cannot be reached is passed over for a while, and the next one is tried.
+A client stays with one broker, because incremental fetches and versions do. When the broker's connection ends, the
+relay closes the client's; clients connect again, as they do when a broker dies. A broker that cannot be reached is
+tried last for `PASSED_OVER_S`.
 
-Clients are told the versions of a broker (`merged_versions`), asked for once per incarnation of each broker; a passage
-whose client was told some versions is opened to a broker with the same ones only. Brokers are chosen by how many
-passages they have, under the listener by which the client came: it is told the brokers' addresses under that listener.
+The relay asks each incarnation of a broker for its versions once and merges the controller's own into the answer
+(`merged_versions`). A client that received versions is connected only to a broker with the same versions. Among the
+brokers with the client's listener, the one with the fewest connections is chosen.
+
+    brokers 1 (2 connections), 2 (1), 3 (0, refused a connection 4 s ago)  ->  order of attempts: 2, 1, 3
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from lethe.adapters.kafka.client import ClientError, ConnectionFailed, KafkaConn
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
-from lethe.protocol.kafka.passing import merged_versions
 from lethe.protocol.kafka.queries import ApiVersionsResponse
+from lethe.protocol.kafka.relaying import merged_versions
 from lethe.protocol.kafka.versions import VersionRange
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 
@@ -41,13 +42,13 @@ PASSED_OVER_S: Final = 10.0
 T = TypeVar("T")
 
 
-class NobodyThere(Exception):
-    """There is no broker to pass the client on to; says why."""
+class NoBrokerAvailable(Exception):
+    """No broker can serve the client; the message says why."""
 
 
 @dataclass(slots=True)
 class RelayCounts:
-    """Since the start."""
+    """Counts since the start."""
 
     requests: int = 0
     bytes_in: int = 0
@@ -57,7 +58,7 @@ class RelayCounts:
     """Connections of clients that were closed because no broker could be reached, or their broker was lost."""
 
 
-class _Way(NamedTuple):
+class BrokerTarget(NamedTuple):
     """One incarnation of a broker under one listener."""
 
     broker: BrokerId
@@ -68,21 +69,21 @@ class _Way(NamedTuple):
 class Upstream(NamedTuple):
     """An open connection to a broker."""
 
-    way: _Way
+    target: BrokerTarget
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
 
 class _OtherVersions(Exception):
-    """The broker is there, and is none for this client."""
+    """The broker's versions differ from those that the client received."""
 
 
 _NOT_THERE: Final = (ClientError, ProtocolError, OSError, ValueError, OverflowError)
-"""OSError has TimeoutError in it; host and port come from a registration that anybody could have made."""
+"""OSError covers TimeoutError. ValueError and OverflowError come from a host or port in a malformed registration."""
 
 
 class Relay:
-    """All passages of one process. `show` says who is there; none are until then."""
+    """Chooses and opens connections to brokers, for all clients of one process. `show` sets the live brokers."""
 
     def __init__(
         self,
@@ -100,20 +101,20 @@ class Relay:
         self._connect_timeout_ms = connect_timeout_ms
         self._max_answer_bytes = max_answer_bytes
         self._brokers: tuple[Broker, ...] = ()
-        self._versions: dict[_Way, ApiVersionsResponse] = {}
-        self._asking: dict[_Way, asyncio.Lock] = {}
-        self._failed_at_s: dict[_Way, float] = {}
+        self._versions: dict[BrokerTarget, ApiVersionsResponse] = {}
+        self._asking: dict[BrokerTarget, asyncio.Lock] = {}
+        self._failed_at_s: dict[BrokerTarget, float] = {}
         self._load: Counter[BrokerId] = Counter()
 
     def show(self, brokers: tuple[Broker, ...]) -> None:
-        """These are live; of others nothing is remembered."""
+        """Set the live brokers, and forget the state of all others."""
         self._brokers = brokers
         known = {broker.id: broker.epoch for broker in brokers}
-        for way in [*self._asking, *self._failed_at_s]:
-            if known.get(way.broker) != way.epoch:
-                self._versions.pop(way, None)
-                self._asking.pop(way, None)
-                self._failed_at_s.pop(way, None)
+        for target in [*self._asking, *self._failed_at_s]:
+            if known.get(target.broker) != target.epoch:
+                self._versions.pop(target, None)
+                self._asking.pop(target, None)
+                self._failed_at_s.pop(target, None)
 
     @property
     def open_count(self) -> int:
@@ -127,82 +128,83 @@ class Relay:
 
     # --- choosing -------------------------------------------------------------------------------------------------
 
-    def _ways(self, listener: str) -> Iterator[_Way]:
-        """The best broker first. Judged anew at each step, since time passes between them."""
-        tried: list[_Way] = []
+    def _targets(self, listener: str) -> Iterator[BrokerTarget]:
+        """Yield brokers, best first. Each step judges anew, because failures and loads change between attempts."""
+        tried: list[BrokerTarget] = []
         while True:
-            ways = [
-                _Way(broker.id, broker.epoch, endpoint)
+            targets = [
+                BrokerTarget(broker.id, broker.epoch, endpoint)
                 for broker in self._brokers
                 if (endpoint := broker.endpoint(listener)) is not None
                 and endpoint.protocol is SecurityProtocol.PLAINTEXT
             ]
-            left = [way for way in ways if way not in tried]
+            left = [target for target in targets if target not in tried]
             if not left:
                 return
-            best = min(left, key=lambda way: (self._has_failed(way), self._load[way.broker], way.broker))
+            best = min(left, key=lambda target: (self._has_failed(target), self._load[target.broker], target.broker))
             tried.append(best)
             yield best
 
-    def _has_failed(self, way: _Way) -> bool:
-        return time.monotonic() - self._failed_at_s.get(way, -PASSED_OVER_S) < PASSED_OVER_S
+    def _has_failed(self, target: BrokerTarget) -> bool:
+        return time.monotonic() - self._failed_at_s.get(target, -PASSED_OVER_S) < PASSED_OVER_S
 
     async def versions(self, listener: str) -> ApiVersionsResponse:
-        """What a client that came by this listener is told. Raises NobodyThere."""
+        """Return the versions for a client of this listener. Raises NoBrokerAvailable."""
         return (await self._first(listener, self._versions_of))[1]
 
     async def connect(self, listener: str, told: ApiVersionsResponse | None) -> Upstream:
-        """A connection to a broker that has the versions that the client was told, if any. Raises NobodyThere."""
+        """Open a connection to a broker, with the versions `told` unless that is None. Raises NoBrokerAvailable."""
 
-        async def open_one(way: _Way) -> Upstream:
-            if told is not None and await self._versions_of(way) != told:
+        async def open_one(target: BrokerTarget) -> Upstream:
+            if told is not None and await self._versions_of(target) != told:
                 raise _OtherVersions("it has other versions than the client was told")
             async with asyncio.timeout(self._connect_timeout_ms / 1000):
-                streams = await asyncio.open_connection(way.endpoint.host, way.endpoint.port, limit=CHUNK_BYTES)
-            return Upstream(way, *streams)
+                streams = await asyncio.open_connection(target.endpoint.host, target.endpoint.port, limit=CHUNK_BYTES)
+            return Upstream(target, *streams)
 
-        way, upstream = await self._first(listener, open_one)
-        self._load[way.broker] += 1
+        target, upstream = await self._first(listener, open_one)
+        self._load[target.broker] += 1
         return upstream
 
     async def versions_of(self, upstream: Upstream) -> ApiVersionsResponse:
-        """What a client is told that has been passed on already. Raises NobodyThere."""
+        """Return the versions for a client that is connected to a broker. Raises NoBrokerAvailable."""
         try:
-            return await self._versions_of(upstream.way)
+            return await self._versions_of(upstream.target)
         except _NOT_THERE as error:
-            raise NobodyThere(f"broker {upstream.way.broker}: {error or 'no answer in time'}") from error
+            raise NoBrokerAvailable(f"broker {upstream.target.broker}: {error or 'no answer in time'}") from error
 
     def closed(self, upstream: Upstream) -> None:
-        """A connection that `connect` gave is no longer there."""
-        broker = upstream.way.broker
+        """Note that a connection from `connect` is closed."""
+        broker = upstream.target.broker
         self._load[broker] -= 1
         if not self._load[broker]:
             del self._load[broker]
 
-    async def _first(self, listener: str, attempt: Callable[[_Way], Awaitable[T]]) -> tuple[_Way, T]:
+    async def _first(self, listener: str, attempt: Callable[[BrokerTarget], Awaitable[T]]) -> tuple[BrokerTarget, T]:
         why = f"no live broker has a listener {listener} without authentication and encryption"
-        for way in self._ways(listener):
+        for target in self._targets(listener):
             try:
-                return way, await attempt(way)
+                return target, await attempt(target)
             except _OtherVersions as error:
-                why = f"broker {way.broker}: {error}"
+                why = f"broker {target.broker}: {error}"
             except _NOT_THERE as error:
-                why = f"broker {way.broker} at {way.endpoint.host}:{way.endpoint.port}: {error or 'no answer in time'}"
-                self._failed_at_s[way] = time.monotonic()
+                host, port = target.endpoint.host, target.endpoint.port
+                why = f"broker {target.broker} at {host}:{port}: {error or 'no answer in time'}"
+                self._failed_at_s[target] = time.monotonic()
                 _LOG.debug("relay: passing over %s", why)
-        raise NobodyThere(why)
+        raise NoBrokerAvailable(why)
 
-    async def _versions_of(self, way: _Way) -> ApiVersionsResponse:
+    async def _versions_of(self, target: BrokerTarget) -> ApiVersionsResponse:
         began_s = time.monotonic()
-        async with self._asking.setdefault(way, asyncio.Lock()):
-            known = self._versions.get(way)
+        async with self._asking.setdefault(target, asyncio.Lock()):
+            known = self._versions.get(target)
             if known is None:
-                if self._failed_at_s.get(way, began_s) > began_s:
+                if self._failed_at_s.get(target, began_s) > began_s:
                     raise ConnectionFailed("it was asked just now, in vain")
-                host, port, limit_ms = way.endpoint.host, way.endpoint.port, self._connect_timeout_ms
+                host, port, limit_ms = target.endpoint.host, target.endpoint.port, self._connect_timeout_ms
                 async with await KafkaConnection.open(
                     host, port, self._client_id, connect_timeout_ms=limit_ms, request_timeout_ms=limit_ms
                 ) as connection:
                     theirs = await connection.api_versions()
-                known = self._versions[way] = merged_versions(theirs, self._own, self._instead)
+                known = self._versions[target] = merged_versions(theirs, self._own, self._instead)
             return known

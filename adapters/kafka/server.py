@@ -18,16 +18,16 @@ from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.binding import why_not_bound
 from lethe.adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
-from lethe.adapters.kafka.passage import Passage
 from lethe.adapters.kafka.relay import CHUNK_BYTES as RELAYED_BYTES
-from lethe.adapters.kafka.relay import NobodyThere, Relay
+from lethe.adapters.kafka.relay import NoBrokerAvailable, Relay
+from lethe.adapters.kafka.relayed_client import RelayedClient
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.codec import Decoded, RequestHeader
 from lethe.protocol.kafka.connection import Buffers, ServerConnection
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.framing import ProtocolError
-from lethe.protocol.kafka.passing import Claims
 from lethe.protocol.kafka.queries import ApiVersionsRequest, Request, Response
+from lethe.protocol.kafka.relaying import Claims
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 
 _LOG: Final = logging.getLogger(__name__)
@@ -251,7 +251,7 @@ class KafkaServer:
             lost = connection.lost_because
             level = logging.DEBUG if lost is None else logging.INFO
             _LOG.log(level, "%s: closed the connection of %s: %s", self._name, peer, lost or reason)
-        except NobodyThere as error:
+        except NoBrokerAvailable as error:
             _LOG.info("%s: closed the connection of %s, which cannot be passed on: %s", self._name, peer, error)
         except ProtocolError as error:
             _LOG.warning("%s: closed the connection of %s: %s", self._name, peer, error)
@@ -274,19 +274,19 @@ class KafkaServer:
         protocol = ServerConnection(
             self._served, self._limits.max_request_bytes, passes_on=self._relay is not None, claims=self._claims
         )
-        passage = self._passage(connection, protocol)
+        relayed = self._relayed_client(connection, protocol)
         try:
-            return await self._serve(connection, protocol, passage)
+            return await self._serve(connection, protocol, relayed)
         except _PeerClosed:
             if connection.closing:
                 return "by the server"
             protocol.end_of_stream()
             return "by the peer"
         finally:
-            if passage is not None:
-                passage.close()
+            if relayed is not None:
+                relayed.close()
 
-    def _passage(self, connection: _Connection, protocol: ServerConnection) -> Passage | None:
+    def _relayed_client(self, connection: _Connection, protocol: ServerConnection) -> RelayedClient | None:
         group = self._group
         if self._relay is None or group is None:
             return None
@@ -295,7 +295,7 @@ class KafkaServer:
         async def more() -> None:
             await self._receive(connection, protocol)
 
-        return Passage(
+        return RelayedClient(
             self._relay,
             connection.listener,
             protocol,
@@ -335,11 +335,11 @@ class KafkaServer:
             raise _Unfinished(f"{arrived} (lethe.request.receive.timeout.ms)") from None
         self.load.hold(connection, protocol.pending_bytes)
 
-    async def _serve(self, connection: _Connection, protocol: ServerConnection, passage: Passage | None) -> str:
+    async def _serve(self, connection: _Connection, protocol: ServerConnection, relayed: RelayedClient | None) -> str:
         while not connection.closing:
             foreign = protocol.foreign_head()
-            if foreign is not None and passage is not None:
-                await passage.forward(foreign)
+            if foreign is not None and relayed is not None:
+                await relayed.forward(foreign)
                 continue
             request = protocol.next_request()
             if request is None:
@@ -347,14 +347,14 @@ class KafkaServer:
                 continue
             connection.begun_s = None
             self.load.hold(connection, protocol.pending_bytes)
-            if passage is not None:
-                await passage.settled()
+            if relayed is not None:
+                await relayed.settled()
             connection.busy = True
             if isinstance(request, Decoded):
                 self._note_request(request.header.api, protocol.request_bytes)
                 answer: Buffers | Close
-                if passage is not None and isinstance(request.value, ApiVersionsRequest):
-                    answer = protocol.reply(await passage.api_versions())
+                if relayed is not None and isinstance(request.value, ApiVersionsRequest):
+                    answer = protocol.reply(await relayed.api_versions())
                 else:
                     answer = await self._answer(protocol, request, connection.peer)
                 if isinstance(answer, Close):

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lethe.adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
+from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped, Skipped
 from lethe.adapters.zookeeper.watches import Arming
 from lethe.adapters.zookeeper.wire import Found
 from lethe.protocol.counting import counted
@@ -40,7 +40,7 @@ FEWEST_TOGETHER: Final = 8
 watches take two, and so does a multiRead that meets a znode that must not be read."""
 
 
-class Way(enum.Enum):
+class RequestMode(enum.Enum):
     """How a job is sent."""
 
     ALONE = "one read, with its watch"
@@ -52,14 +52,14 @@ class Job(NamedTuple):
     """What goes in one request: places in the list of reads."""
 
     places: tuple[int, ...]
-    way: Way
+    mode: RequestMode
     zxid: int = 0
     """With ARM: of the answer that the znodes were read from."""
     arming: Arming | None = None
     """With ARM: what waits to be armed. It outlives a lost connection, so that nothing goes off twice."""
 
 
-class Experience:
+class BatchSizer:
     """What a session has learnt about its server's answers."""
 
     def __init__(
@@ -86,15 +86,15 @@ class Experience:
 class ReadQueue:
     """The reads of one call, and their outcomes as they become known."""
 
-    def __init__(self, reads: Sequence[Read], experience: Experience) -> None:
+    def __init__(self, reads: Sequence[Read], sizer: BatchSizer) -> None:
         self.reads: Final = reads
-        self._experience = experience
+        self._sizer = sizer
         self._outcomes: list[ReadOutcome | None] = [None] * len(reads)
         self._again: deque[Job] = deque()
         self._bulk: deque[int] = deque()
         self._single: deque[int] = deque()
         watched = sum(read.watch and isinstance(read, GetData) for read in reads)
-        arms = experience.arms_watches and watched >= FEWEST_TOGETHER
+        arms = sizer.arms_watches and watched >= FEWEST_TOGETHER
         finds_out = sum(isinstance(read, Exists) for read in reads) >= FEWEST_TOGETHER
         for place, read in enumerate(reads):
             alone = read.watch and not (arms and isinstance(read, GetData))
@@ -111,55 +111,55 @@ class ReadQueue:
 
     def next_job(self) -> Job | None:
         """What to send next; None while there is nothing."""
-        if not self._experience.knows_multi_read:
+        if not self._sizer.knows_multi_read:
             self._bulk_one_by_one()
         if self._again:
             return self._again.popleft()
         if self._bulk:
-            return Job(self._next_chunk(), Way.TOGETHER)
-        return Job((self._single.popleft(),), Way.ALONE) if self._single else None
+            return Job(self._next_chunk(), RequestMode.TOGETHER)
+        return Job((self._single.popleft(),), RequestMode.ALONE) if self._single else None
 
     def _bulk_one_by_one(self) -> None:
         self._single.extend(self._bulk)
         self._bulk.clear()
         jobs, self._again = self._again, deque()
         for job in jobs:
-            if job.way is Way.TOGETHER:
-                self._again.extend(Job((place,), Way.ALONE) for place in job.places)
+            if job.mode is RequestMode.TOGETHER:
+                self._again.extend(Job((place,), RequestMode.ALONE) for place in job.places)
             else:
                 self._again.append(job)
 
     def _next_chunk(self) -> tuple[int, ...]:
         places: list[int] = []
         size = 0
-        while self._bulk and len(places) < self._experience.chunk and size < self._experience.request_bytes:
-            size += len(self.reads[self._bulk[0]].path.encode()) + self._experience.path_overhead_bytes
+        while self._bulk and len(places) < self._sizer.chunk and size < self._sizer.request_bytes:
+            size += len(self.reads[self._bulk[0]].path.encode()) + self._sizer.path_overhead_bytes
             places.append(self._bulk.popleft())
         return tuple(places)
 
-    def settle(self, job: Job, ending: Ending) -> None:
+    def settle(self, job: Job, completion: Completion) -> None:
         """Puts the outcomes in their places, or what is still to be done among the jobs."""
-        match ending:
+        match completion:
             case Dropped() | Answer(error=ZkError.SESSION_MOVED):
                 self._again.append(job)
-            case _ if job.way is Way.ARM:
-                self._settle_watches(job, ending)
+            case _ if job.mode is RequestMode.ARM:
+                self._settle_watches(job, completion)
             case Skipped(size) if len(job.places) > 1:
-                self._experience.learn(size / len(job.places))
+                self._sizer.learn(size / len(job.places))
                 middle = len(job.places) // 2
                 self._again.extend((job._replace(places=job.places[:middle]), job._replace(places=job.places[middle:])))
             case Skipped(size):
                 logger.error("the answer to %s has %s and is refused", self.reads[job.places[0]], counted(size, "byte"))
                 self._outcomes[job.places[0]] = ReadFailed(ZkError.MARSHALLING)
-            case Answer(error=ZkError.UNIMPLEMENTED) if job.way is Way.TOGETHER:
+            case Answer(error=ZkError.UNIMPLEMENTED) if job.mode is RequestMode.TOGETHER:
                 logger.info("this ZooKeeper is older than 3.6: bulk reads go one by one")
-                self._experience.knows_multi_read = False
+                self._sizer.knows_multi_read = False
                 self._again.append(job)
-            case Answer(zxid, error=None, value=found) if job.way is Way.TOGETHER:
+            case Answer(zxid, error=None, value=found) if job.mode is RequestMode.TOGETHER:
                 self._settle_together(job, zxid, found)
             case Answer():
                 for place in job.places:
-                    self._outcomes[place] = outcome_of(ending)
+                    self._outcomes[place] = outcome_of(completion)
 
     def _settle_together(self, job: Job, zxid: int, found: list[ReadOutcome | Found]) -> None:
         """As with a single GetData, a znode that is not there, or must not be read, gets no watch."""
@@ -173,15 +173,15 @@ class ReadQueue:
                 watched.append(place)
         if watched:
             arming = Arming(self.reads[place].path for place in watched)
-            self._again.append(Job(tuple(watched), Way.ARM, zxid, arming))
+            self._again.append(Job(tuple(watched), RequestMode.ARM, zxid, arming))
         sample = found[:: max(1, len(found) // 50)]
-        self._experience.learn(sum(map(_reply_bytes, sample)) / len(sample))
+        self._sizer.learn(sum(map(_reply_bytes, sample)) / len(sample))
 
-    def _settle_watches(self, job: Job, ending: Answer | Skipped) -> None:
-        if isinstance(ending, Answer) and ending.error is None:
+    def _settle_watches(self, job: Job, completion: Answer | Skipped) -> None:
+        if isinstance(completion, Answer) and completion.error is None:
             return
-        logger.warning("watches cannot be set together (%s): they are set one by one", ending)
-        self._experience.arms_watches = False
+        logger.warning("watches cannot be set together (%s): they are set one by one", completion)
+        self._sizer.arms_watches = False
         for place in job.places:
             self._outcomes[place] = None
             self._single.append(place)

@@ -49,14 +49,14 @@ class Dropped(NamedTuple):
     reason: str
 
 
-Ending = Answer | Skipped | Dropped
+Completion = Answer | Skipped | Dropped
 
 
 class _Pending(NamedTuple):
     xid: int
     sent_at: float
     parse: Callable[[bytes, int], Any]
-    ending: asyncio.Future[Ending]
+    completion: asyncio.Future[Completion]
     on_answer: Callable[[Answer], None] | None
 
 
@@ -108,21 +108,21 @@ class Connection(asyncio.Protocol):
 
     def send(
         self, request: wire.Request, *, xid: int | None = None, on_answer: Callable[[Answer], None] | None = None
-    ) -> asyncio.Future[Ending]:
+    ) -> asyncio.Future[Completion]:
         """Sends at once; the future is cancelled by nobody but its owner. `on_answer` is called as soon as the answer
         is read, before anything that comes after it on the connection."""
-        ending: asyncio.Future[Ending] = self._loop.create_future()
+        completion: asyncio.Future[Completion] = self._loop.create_future()
         if self.closed.done():
-            ending.set_result(Dropped(self.closed.result()))
-            return ending
+            completion.set_result(Dropped(self.closed.result()))
+            return completion
         if xid is None:
             self._xid = xid = self._xid % 0x7FFFFFFF + 1
         now = self._loop.time()
         queue = self._specials.get(xid, self._pending)
-        queue.append(_Pending(xid, now, request.parse, ending, on_answer))
+        queue.append(_Pending(xid, now, request.parse, completion, on_answer))
         self.last_sent_at = now
         self._write(_LENGTH.pack(xid) + request.payload)
-        return ending
+        return completion
 
     def ping(self) -> None:
         """Shows the server that we are there; the answer shows that it is."""
@@ -244,9 +244,9 @@ class Connection(asyncio.Protocol):
         return pending
 
 
-def _end(pending: _Pending, ending: Ending) -> None:
-    if not pending.ending.done():
-        pending.ending.set_result(ending)
+def _end(pending: _Pending, completion: Completion) -> None:
+    if not pending.completion.done():
+        pending.completion.set_result(completion)
 
 
 async def connect(

@@ -15,11 +15,11 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from lethe.adapters.zookeeper import wire
-from lethe.adapters.zookeeper.bulk import Experience, Job, ReadQueue, Way, outcome_of
+from lethe.adapters.zookeeper.bulk import BatchSizer, Job, ReadQueue, RequestMode, outcome_of
 from lethe.adapters.zookeeper.config import ZooKeeperConfig
-from lethe.adapters.zookeeper.connection import Answer, Dropped, Ending, Skipped
+from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped, Skipped
 from lethe.adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
-from lethe.adapters.zookeeper.link import Link
+from lethe.adapters.zookeeper.session_connection import SessionConnection
 from lethe.adapters.zookeeper.watches import Arming
 from lethe.protocol.counting import counted
 from lethe.protocol.zookeeper.operations import (
@@ -51,15 +51,15 @@ _OPEN_ROOT: Final = "/consumers"
 class Session:
     """See `interface.ZooKeeperSession`. Made by `open_session`."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._config = link.config
-        self._chroot = link.config.connect.chroot
-        self._places = asyncio.Semaphore(link.config.max_in_flight)
-        self._experience = Experience(
-            link.config.reply_target_bytes,
+    def __init__(self, connection: SessionConnection) -> None:
+        self._connection = connection
+        self._config = connection.config
+        self._chroot = connection.config.connect.chroot
+        self._places = asyncio.Semaphore(connection.config.max_in_flight)
+        self._sizer = BatchSizer(
+            connection.config.reply_target_bytes,
             chroot_bytes=len(self._chroot.encode()),
-            request_limit_bytes=link.config.jute_max_buffer_bytes,
+            request_limit_bytes=connection.config.jute_max_buffer_bytes,
         )
 
     # --- state ----------------------------------------------------------------------------------------------------
@@ -67,42 +67,42 @@ class Session:
     @property
     def session_id(self) -> int:
         """ZooKeeper's id of the session."""
-        return self._link.session_id
+        return self._connection.session_id
 
     @property
     def negotiated_timeout_ms(self) -> int:
         """What the server granted."""
-        return round(self._link.timeout_s * 1000)
+        return round(self._connection.timeout_s * 1000)
 
     @property
     def lost(self) -> asyncio.Event:
         """Set once the session is over."""
-        return self._link.lost
+        return self._connection.lost
 
     @property
     def lost_reason(self) -> str | None:
         """Why it is over."""
-        return self._link.lost_reason
+        return self._connection.lost_reason
 
     @property
     def connected(self) -> bool:
         """True while requests can go out."""
-        return self._link.connection is not None
+        return self._connection.connection is not None
 
     @property
     def in_touch(self) -> bool:
         """See the interface."""
-        return self._link.in_touch
+        return self._connection.in_touch
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    async def _send(self, request: wire.Request, watched: Read | Arming | None = None) -> asyncio.Future[Ending]:
+    async def _send(self, request: wire.Request, watched: Read | Arming | None = None) -> asyncio.Future[Completion]:
         """Sends as soon as there is room and a connection. Raises SessionLost. `watched` is what it arms watches on."""
         await self._places.acquire()
-        sent: asyncio.Future[Ending] | None = None
+        sent: asyncio.Future[Completion] | None = None
         try:
             while sent is None:
-                await self._link.online.wait()
+                await self._connection.online.wait()
                 self._demand_session()
                 sent = self._send_now(request, watched)
                 if sent is None:
@@ -113,18 +113,20 @@ class Session:
                 self._places.release()
         return sent
 
-    def _send_now(self, request: wire.Request, watched: Read | Arming | None) -> asyncio.Future[Ending] | None:
-        watches = self._link.watches
+    def _send_now(self, request: wire.Request, watched: Read | Arming | None) -> asyncio.Future[Completion] | None:
+        watches = self._connection.watches
         match watched:
             case None:
-                sent = self._link.send(request)
+                sent = self._connection.send(request)
             case Arming() as arming:
-                sent = self._link.send(request, lambda answer: watches.arming_over(arming, armed=answer.error is None))
+                sent = self._connection.send(
+                    request, lambda given: watches.arming_over(arming, armed=given.error is None)
+                )
                 if sent is not None:
                     watches.arming_sent(arming)
                     sent.add_done_callback(lambda _: watches.arming_over(arming, armed=False))
             case read:
-                sent = self._link.send(request, lambda answer: watches.read_answered(read, outcome_of(answer)))
+                sent = self._connection.send(request, lambda answer: watches.read_answered(read, outcome_of(answer)))
                 if sent is not None:
                     watches.read_sent(read)
                     sent.add_done_callback(lambda _: watches.read_over(read))
@@ -133,32 +135,32 @@ class Session:
         return sent
 
     def _demand_session(self) -> None:
-        if self._link.lost_reason is not None:
-            raise SessionLost(self._link.lost_reason)
+        if self._connection.lost_reason is not None:
+            raise SessionLost(self._connection.lost_reason)
 
     # --- reads ----------------------------------------------------------------------------------------------------
 
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         """See the interface."""
         self._demand_session()
-        queue = ReadQueue(reads, self._experience)
-        sent: deque[tuple[Job, asyncio.Future[Ending]]] = deque()
+        queue = ReadQueue(reads, self._sizer)
+        sent: deque[tuple[Job, asyncio.Future[Completion]]] = deque()
         while True:
             while len(sent) < self._config.max_in_flight and (job := queue.next_job()):
                 sent.append((job, await self._send_job(reads, job)))
             if not sent:
                 return queue.outcomes
             job, pending = sent.popleft()
-            ending = await pending
-            if isinstance(ending, Answer) and ending.code == wire.SESSION_EXPIRED:
+            completion = await pending
+            if isinstance(completion, Answer) and completion.code == wire.SESSION_EXPIRED:
                 self._demand_session()
-            queue.settle(job, ending)
+            queue.settle(job, completion)
 
-    async def _send_job(self, reads: Sequence[Read], job: Job) -> asyncio.Future[Ending]:
+    async def _send_job(self, reads: Sequence[Read], job: Job) -> asyncio.Future[Completion]:
         if job.arming is not None:
             paths = [wire.full_path(self._chroot, path) for path in job.arming.waiting]
             return await self._send(wire.pack_set_watches(job.zxid, paths), job.arming)
-        if job.way is Way.TOGETHER:
+        if job.mode is RequestMode.TOGETHER:
             return await self._send(wire.pack_multi_read(self._chroot, [reads[n] for n in job.places]))
         read = reads[job.places[0]]
         return await self._send(wire.pack_read(self._chroot, read), read if read.watch else None)
@@ -171,7 +173,7 @@ class Session:
 
     async def multis(self, multis: Sequence[Sequence[Operation]]) -> list[MultiOutcome]:
         """See the interface."""
-        sent: list[asyncio.Future[Ending]] = []
+        sent: list[asyncio.Future[Completion]] = []
         lost: SessionLost | None = None
         for operations in multis:
             try:
@@ -187,7 +189,7 @@ class Session:
     async def write(self, plan: MultiPlan) -> tuple[GroupOutcome, ...]:
         """See the interface."""
         self._demand_session()
-        in_flight: deque[tuple[PlannedMulti, asyncio.Future[Ending]]] = deque()
+        in_flight: deque[tuple[PlannedMulti, asyncio.Future[Completion]]] = deque()
         while not plan.is_done:
             while len(in_flight) < self._config.max_in_flight and (planned := plan.next_multi()):
                 try:
@@ -203,7 +205,7 @@ class Session:
                 plan.settle(planned, _multi_outcome(await sent))
         return plan.outcomes
 
-    async def _send_multi(self, operations: Sequence[Operation]) -> asyncio.Future[Ending]:
+    async def _send_multi(self, operations: Sequence[Operation]) -> asyncio.Future[Completion]:
         self._demand_session()
         if self._config.set_acl:
             operations = [_with_acl(each) for each in operations]
@@ -288,11 +290,11 @@ class Session:
 
     async def close(self) -> None:
         """See the interface."""
-        await self._link.close()
+        await self._connection.close()
 
 
-def _multi_outcome(ending: Ending) -> MultiOutcome:
-    match ending:
+def _multi_outcome(completion: Completion) -> MultiOutcome:
+    match completion:
         case Answer(error=None, value=value):
             outcome: MultiOutcome = value
             return outcome
@@ -321,21 +323,21 @@ def _with_acl(operation: Operation) -> Operation:
 async def open_session(config: ZooKeeperConfig, on_watch: OnWatch) -> AsyncIterator[Session]:
     """A new session, closed at the end of the context. Creates the chroot where it is missing, if the configuration
     says so. Raises ZooKeeperUnavailable."""
-    link = Link(config, on_watch)
+    connection = SessionConnection(config, on_watch)
     try:
-        await link.open()
+        await connection.open()
     except BaseException:
-        link.lose("given up while opening")
+        connection.lose("given up while opening")
         raise
-    session = Session(link)
-    life = asyncio.create_task(link.run(), name="zookeeper-session")
+    session = Session(connection)
+    life = asyncio.create_task(connection.run(), name="zookeeper-session")
     try:
         if config.create_chroot:
             await session.create_chroot()
         yield session
     finally:
         try:
-            await link.close()
+            await connection.close()
         finally:
             life.cancel()
             await asyncio.wait({life})

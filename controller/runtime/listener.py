@@ -43,7 +43,6 @@ from lethe.controller.runtime.metrics import ListenerView
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode, error_name
-from lethe.protocol.kafka.passing import Claims
 from lethe.protocol.kafka.queries import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -60,6 +59,7 @@ from lethe.protocol.kafka.queries import (
     Request,
     Response,
 )
+from lethe.protocol.kafka.relaying import Claims
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,

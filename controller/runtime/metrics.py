@@ -25,8 +25,8 @@ from lethe.controller.core.events import ControllerState
 from lethe.controller.core.gauges import Gauges
 from lethe.controller.core.power_view import CAUSES, PowerView
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.runtime import declared, declared_brokers, declared_deletions
-from lethe.controller.runtime.families import histograms, labelled, single, summaries, values
+from lethe.controller.runtime import broker_metrics, deletion_metrics, metric_catalog
+from lethe.controller.runtime.metric_families import histograms, labelled, single, summaries, values
 from lethe.controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
 from lethe.protocol.journal import Fact, FactType
 
@@ -141,7 +141,7 @@ class ControllerMetrics:
         self.sources = Sources()
         self.queue_time_ms = Sample()
         self.state = ControllerState.IDLE
-        self.state_times_ms = {state: Sample() for state in declared.STATE_TIMERS}
+        self.state_times_ms = {state: Sample() for state in metric_catalog.STATE_TIMERS}
         self._is_open = True
         self._queued: dict[str, Buckets] = {}
         self._handled: dict[str, Buckets] = {}
@@ -231,58 +231,58 @@ class ControllerMetrics:
             yield from _oldest(sources.oldest())
         if sources.retries is not None:
             rows = [({"part": part.value, "reason": why}, count) for (part, why), count in sources.retries().items()]
-            yield values(declared_deletions.RETRIES, rows)
-        yield histograms(declared_deletions.PHASES, labelled("phase", self._phases))
-        yield values(declared_deletions.FACTS, [({"type": kind.value}, count) for kind, count in self._facts.items()])
+            yield values(deletion_metrics.RETRIES, rows)
+        yield histograms(deletion_metrics.PHASES, labelled("phase", self._phases))
+        yield values(deletion_metrics.FACTS, [({"type": kind.value}, count) for kind, count in self._facts.items()])
         if sources.tenure is not None:
             yield from _tenure(sources.tenure())
         if sources.power is not None:
             yield from _power(sources.power())
-        yield single(declared.TENURES, self._tenures["elected"])
-        yield single(declared.TENURES_ENDED, self._tenures["resigned"])
-        yield histograms(declared.TAKEOVER, [({}, self._takeover)])
+        yield single(metric_catalog.TENURES, self._tenures["elected"])
+        yield single(metric_catalog.TENURES_ENDED, self._tenures["resigned"])
+        yield histograms(metric_catalog.TAKEOVER, [({}, self._takeover)])
         if self._is_open:
             if sources.queue is not None:
                 yield from _queue(sources.queue())
-            yield summaries(declared.QUEUE_TIME, [({}, self.queue_time_ms)])
+            yield summaries(metric_catalog.QUEUE_TIME, [({}, self.queue_time_ms)])
         for state, sample in self.state_times_ms.items():
-            yield summaries(declared.STATE_TIMERS[state], [({}, sample)])
-        yield histograms(declared.EVENT_QUEUED, labelled("event", self._queued))
-        yield histograms(declared.EVENT_HANDLED, labelled("event", self._handled))
-        yield values(declared.FAULTS, labelled("event", self._faults))
-        yield summaries(declared.ZOOKEEPER_LATENCY_MS, [({}, self._zookeeper_ms)])
-        yield histograms(declared.ZOOKEEPER_LATENCY, labelled("operation", self._zookeeper))
-        yield values(declared.ZOOKEEPER_OPERATIONS, labelled("operation", self._operations))
+            yield summaries(metric_catalog.STATE_TIMERS[state], [({}, sample)])
+        yield histograms(metric_catalog.EVENT_QUEUED, labelled("event", self._queued))
+        yield histograms(metric_catalog.EVENT_HANDLED, labelled("event", self._handled))
+        yield values(metric_catalog.FAULTS, labelled("event", self._faults))
+        yield summaries(metric_catalog.ZOOKEEPER_LATENCY_MS, [({}, self._zookeeper_ms)])
+        yield histograms(metric_catalog.ZOOKEEPER_LATENCY, labelled("operation", self._zookeeper))
+        yield values(metric_catalog.ZOOKEEPER_OPERATIONS, labelled("operation", self._operations))
         if sources.session is not None:
             session = sources.session()
-            yield single(declared.ZOOKEEPER_CONNECTED, session.up)
-            yield single(declared.ZOOKEEPER_CONNECTS, session.opened)
-            yield single(declared.ZOOKEEPER_EXPIRES, session.lost)
-            yield single(declared.ZOOKEEPER_FAILED, session.failed_attempts)
+            yield single(metric_catalog.ZOOKEEPER_CONNECTED, session.up)
+            yield single(metric_catalog.ZOOKEEPER_CONNECTS, session.opened)
+            yield single(metric_catalog.ZOOKEEPER_EXPIRES, session.lost)
+            yield single(metric_catalog.ZOOKEEPER_FAILED, session.failed_attempts)
         if sources.channels is not None:
             yield from _channels(list(sources.channels()))
         if sources.listener is not None:
             listener = sources.listener()
-            yield single(declared_brokers.LISTENER_CONNECTIONS, listener.connections)
-            yield single(declared_brokers.RELAY_CONNECTIONS, listener.relayed)
-            yield single(declared_brokers.RELAY_REQUESTS, listener.counts.requests)
-            yield single(declared_brokers.RELAY_BYTES_IN, listener.counts.bytes_in)
-            yield single(declared_brokers.RELAY_BYTES_OUT, listener.counts.bytes_out)
-            yield single(declared_brokers.RELAY_FAILURES, listener.counts.failures)
-            yield summaries(declared_brokers.REQUEST_TIME, labelled("request", self._requests_ms))
+            yield single(broker_metrics.LISTENER_CONNECTIONS, listener.connections)
+            yield single(broker_metrics.RELAY_CONNECTIONS, listener.relayed)
+            yield single(broker_metrics.RELAY_REQUESTS, listener.counts.requests)
+            yield single(broker_metrics.RELAY_BYTES_IN, listener.counts.bytes_in)
+            yield single(broker_metrics.RELAY_BYTES_OUT, listener.counts.bytes_out)
+            yield single(broker_metrics.RELAY_FAILURES, listener.counts.failures)
+            yield summaries(broker_metrics.REQUEST_TIME, labelled("request", self._requests_ms))
             errors = self._request_errors.items()
             rows = [({"request": request, "error": error}, count) for (request, error), count in errors]
-            yield values(declared_brokers.REQUEST_ERRORS, rows)
+            yield values(broker_metrics.REQUEST_ERRORS, rows)
         if sources.journal is not None:
             journal = sources.journal()
-            yield single(declared.JOURNAL_LINES, journal.written)
-            yield single(declared.JOURNAL_LOST, journal.lost)
-            yield single(declared.JOURNAL_FAILING, journal.failing)
+            yield single(metric_catalog.JOURNAL_LINES, journal.written)
+            yield single(metric_catalog.JOURNAL_LOST, journal.lost)
+            yield single(metric_catalog.JOURNAL_FAILING, journal.failing)
         if sources.journal_topic is not None:
             topic = sources.journal_topic()
-            yield single(declared.JOURNAL_TOPIC_LINES, topic.written)
-            yield single(declared.JOURNAL_TOPIC_LOST, topic.lost)
-            yield single(declared.JOURNAL_TOPIC_FAILING, topic.failing)
+            yield single(metric_catalog.JOURNAL_TOPIC_LINES, topic.written)
+            yield single(metric_catalog.JOURNAL_TOPIC_LOST, topic.lost)
+            yield single(metric_catalog.JOURNAL_TOPIC_FAILING, topic.failing)
 
 
 class _Gathered(Collector):
@@ -303,63 +303,63 @@ def written(families: Iterable[Family]) -> bytes:
 
 
 def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:
-    for name, metric in declared.CONTROLLER_GAUGES.items():
+    for name, metric in metric_catalog.CONTROLLER_GAUGES.items():
         yield single(metric, state if name == "controller_state" else getattr(gauges, name))
     stages = {"held": gauges.held_topic_count} | {each.value: gauges.topics_in_stage.get(each, 0) for each in Stage}
-    yield values(declared_deletions.TOPICS, labelled("stage", stages))
+    yield values(deletion_metrics.TOPICS, labelled("stage", stages))
     states = {each.name.lower(): gauges.doomed_replicas.get(each, 0) for each in ReplicaState}
-    yield values(declared_deletions.REPLICAS, labelled("state", states))
+    yield values(deletion_metrics.REPLICAS, labelled("state", states))
     owed = [({"broker_id": str(broker)}, each.topics) for broker, each in gauges.owed_tombstones.items()]
-    yield values(declared_deletions.OWED, owed)
+    yield values(deletion_metrics.OWED, owed)
 
 
 def _oldest(oldest: OldestView | None) -> Iterator[Family]:
-    yield single(declared_deletions.OLDEST_AGE, 0 if oldest is None else oldest.age_s)
+    yield single(deletion_metrics.OLDEST_AGE, 0 if oldest is None else oldest.age_s)
     rows = []
     if oldest is not None:
         broker = "" if oldest.broker is None else str(oldest.broker)
         rows = [({"topic": oldest.topic, "reason": oldest.reason, "broker_id": broker}, 1)]
-    yield values(declared_deletions.OLDEST_INFO, rows)
+    yield values(deletion_metrics.OLDEST_INFO, rows)
 
 
 def _queue(queue: QueueView) -> Iterator[Family]:
-    yield single(declared.QUEUE_SIZE, queue.size)
-    yield values(declared.EVENTS_WAITING, labelled("event", queue.waiting))
-    yield single(declared.OLDEST_EVENT, queue.oldest_s)
-    yield single(declared.IN_PROGRESS, queue.in_progress_s)
+    yield single(metric_catalog.QUEUE_SIZE, queue.size)
+    yield values(metric_catalog.EVENTS_WAITING, labelled("event", queue.waiting))
+    yield single(metric_catalog.OLDEST_EVENT, queue.oldest_s)
+    yield single(metric_catalog.IN_PROGRESS, queue.in_progress_s)
 
 
 def _tenure(tenure: Tenure) -> Iterator[Family]:
-    yield single(declared.CURRENT_CONTROLLER, tenure.active_controller)
-    yield single(declared.EPOCH, tenure.epoch)
-    yield values(declared.ROLE, [({"role": role}, role == tenure.role) for role in tenure.roles])
-    yield single(declared.TENURE, tenure.tenure_s)
-    yield single(declared.LEADERS_ELECTED, tenure.elections)
-    yield single(declared.UNCLEAN, tenure.unclean_elections)
-    yield single(declared.GHOSTS_CURED, tenure.ghosts_cured)
+    yield single(metric_catalog.CURRENT_CONTROLLER, tenure.active_controller)
+    yield single(metric_catalog.EPOCH, tenure.epoch)
+    yield values(metric_catalog.ROLE, [({"role": role}, role == tenure.role) for role in tenure.roles])
+    yield single(metric_catalog.TENURE, tenure.tenure_s)
+    yield single(metric_catalog.LEADERS_ELECTED, tenure.elections)
+    yield single(metric_catalog.UNCLEAN, tenure.unclean_elections)
+    yield single(metric_catalog.GHOSTS_CURED, tenure.ghosts_cured)
 
 
 def _power(view: PowerView) -> Iterator[Family]:
-    yield single(declared.POWERLESS, view.powerless_s)
+    yield single(metric_catalog.POWERLESS, view.powerless_s)
     rows = [({"broker_id": str(each.broker), "reason": CAUSES[each.standing].name}, 1) for each in view.refusing]
-    yield values(declared.BROKER_REFUSES, rows)
+    yield values(metric_catalog.BROKER_REFUSES, rows)
 
 
 def _channels(channels: list[ChannelView]) -> Iterator[Family]:
     by_broker = [({"broker_id": str(channel.broker)}, channel) for channel in channels]
-    yield single(declared_brokers.TOTAL_QUEUE_SIZE, sum(channel.counts.queue_size for channel in channels))
-    yield values(declared_brokers.CHANNEL_QUEUE_SIZE, [(labels, each.counts.queue_size) for labels, each in by_broker])
+    yield single(broker_metrics.TOTAL_QUEUE_SIZE, sum(channel.counts.queue_size for channel in channels))
+    yield values(broker_metrics.CHANNEL_QUEUE_SIZE, [(labels, each.counts.queue_size) for labels, each in by_broker])
     yield summaries(
-        declared_brokers.CHANNEL_QUEUE_TIME, [(labels, each.counts.queue_time_ms) for labels, each in by_broker]
+        broker_metrics.CHANNEL_QUEUE_TIME, [(labels, each.counts.queue_time_ms) for labels, each in by_broker]
     )
-    yield values(declared_brokers.CHANNEL_BACKLOG, [(labels, each.counts.backlog_bytes) for labels, each in by_broker])
-    yield values(declared_brokers.CHANNEL_OLDEST, [(labels, each.oldest_s) for labels, each in by_broker])
-    yield values(declared_brokers.CHANNEL_FAILING, [(labels, each.failing_s) for labels, each in by_broker])
+    yield values(broker_metrics.CHANNEL_BACKLOG, [(labels, each.counts.backlog_bytes) for labels, each in by_broker])
+    yield values(broker_metrics.CHANNEL_OLDEST, [(labels, each.oldest_s) for labels, each in by_broker])
+    yield values(broker_metrics.CHANNEL_FAILING, [(labels, each.failing_s) for labels, each in by_broker])
     yield histograms(
-        declared_brokers.CHANNEL_LATENCY,
+        broker_metrics.CHANNEL_LATENCY,
         [({**labels, "api": api}, row) for labels, each in by_broker for api, row in each.counts.latency.items()],
     )
     yield values(
-        declared_brokers.CHANNEL_RETRIES,
+        broker_metrics.CHANNEL_RETRIES,
         [({**labels, "reason": why}, row) for labels, each in by_broker for why, row in each.counts.retries.items()],
     )

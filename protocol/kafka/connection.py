@@ -27,14 +27,6 @@ from lethe.protocol.kafka.codec import (
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, ProtocolError, frame_size
-from lethe.protocol.kafka.passing import (
-    HEAD_BYTES,
-    MAX_CLAIMED_BYTES,
-    NEVER_PASSED_ON,
-    Claims,
-    RequestHead,
-    request_head,
-)
 from lethe.protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
@@ -42,6 +34,14 @@ from lethe.protocol.kafka.queries import (
     Request,
     Response,
     api_of_request,
+)
+from lethe.protocol.kafka.relaying import (
+    HEAD_BYTES,
+    MAX_CLAIMED_BYTES,
+    NEVER_PASSED_ON,
+    Claims,
+    RequestHead,
+    request_head,
 )
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 from lethe.protocol.vocabulary import BrokerEpoch

@@ -162,7 +162,7 @@ async def test_watches_set_together_are_armed_all_the_same(world: World, stage: 
     found = await asyncio.wait_for(reading, LIMIT_S)
     await world.proxy.harmed(2)
     expected = [b"0"] * 20
-    if world.session._experience.arms_watches:
+    if world.session._sizer.arms_watches:
         assert [outcome.data for outcome in found if isinstance(outcome, Data)] == expected
         told = [WatchFired(WatchKind.DATA_CHANGED, BULK[3]), WatchFired(WatchKind.DELETED, BULK[5])]
         assert world.fired == told

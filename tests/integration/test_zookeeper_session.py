@@ -142,7 +142,7 @@ async def test_a_session_that_the_server_has_ended_is_lost(own_zookeeper: Embedd
         thief = await connection.connect(
             "127.0.0.1", own_zookeeper.port, lambda _: None, max_reply_bytes=1_000_000, timeout_s=10
         )
-        hello = wire.pack_connect(0, 10_000, session.session_id, session._link._password)
+        hello = wire.pack_connect(0, 10_000, session.session_id, session._connection._password)
         assert (await thief.shake_hands(hello)).session_id == session.session_id
         await thief.send(wire.pack_close())
         await asyncio.wait_for(session.lost.wait(), LIMIT_S)
@@ -381,7 +381,7 @@ async def test_five_thousand_watches_that_go_off_do_not_hold_the_session_up(zook
         await other.write(MultiPlan([(Create(topic, b"{}"),) for topic in topics], None))
         found = await own.read([GetData(topic, watch=True) for topic in topics])
         assert all(isinstance(outcome, Data) for outcome in found)
-        connection_before = own._link.connection
+        connection_before = own._connection.connection
         answered_at: list[int] = []
         plan = MultiPlan([(Delete(topic),) for topic in topics], None, max_operations=50)
         deleting = asyncio.ensure_future(other.write(plan))
@@ -392,5 +392,5 @@ async def test_five_thousand_watches_that_go_off_do_not_hold_the_session_up(zook
         assert all(isinstance(outcome, GroupDone) for outcome in await deleting)
         assert fired == [WatchFired(WatchKind.DELETED, topic) for topic in topics]
         assert sum(0 < count < len(topics) for count in answered_at) >= 3, "requests are answered in between"
-        assert own._link.connection is connection_before
-        assert (own.lost_reason, len(own._link.watches)) == (None, 0)
+        assert own._connection.connection is connection_before
+        assert (own.lost_reason, len(own._connection.watches)) == (None, 0)

@@ -12,8 +12,8 @@ import pytest
 
 from lethe.broker.runtime.metrics import METRICS
 from lethe.controller.core.context import Role
-from lethe.controller.runtime import declared
-from lethe.controller.runtime.declaring import Kind
+from lethe.controller.runtime import metric_catalog
+from lethe.controller.runtime.metric_types import Kind
 from lethe.survey.textfile import GAUGES
 
 ROOT: Final = Path(__file__).parents[3]
@@ -29,7 +29,7 @@ def names() -> set[str]:
     """Every name of a series that can be scraped."""
     found: set[str] = {gauge.name for gauge in GAUGES}
     found |= {metric.name for metric in METRICS}
-    for _, _, metrics in declared.GROUPS:
+    for _, _, metrics in metric_catalog.GROUPS:
         for metric in metrics:
             found.add(metric.name)
             if metric.kind in (Kind.SUMMARY, Kind.HISTOGRAM):

@@ -9,8 +9,8 @@ from lethe.controller.core.gauges import Gauges, Owed
 from lethe.controller.core.power import BrokerPower, Standing
 from lethe.controller.core.power_view import PowerView
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.runtime import declared
-from lethe.controller.runtime.declaring import Kind
+from lethe.controller.runtime import metric_catalog
+from lethe.controller.runtime.metric_types import Kind
 from lethe.controller.runtime.metrics import (
     ChannelCounts,
     ChannelView,
@@ -74,7 +74,7 @@ def samples(metrics: ControllerMetrics) -> dict[tuple[str, tuple[tuple[str, str]
 
 def test_every_declared_metric_is_exported_with_its_labels() -> None:
     found = samples(busy())
-    for _, _, metrics in declared.GROUPS:
+    for _, _, metrics in metric_catalog.GROUPS:
         for metric in metrics:
             names = {
                 Kind.SUMMARY: ("", "_count", "_sum"),
@@ -88,18 +88,18 @@ def test_every_declared_metric_is_exported_with_its_labels() -> None:
 
 
 def test_nothing_is_exported_that_is_not_declared() -> None:
-    known = {metric.name for _, _, metrics in declared.GROUPS for metric in metrics}
+    known = {metric.name for _, _, metrics in metric_catalog.GROUPS for metric in metrics}
     for name, _ in samples(busy()):
         bare = name.removesuffix("_count").removesuffix("_sum").removesuffix("_bucket")
         assert name in known or bare in known or name.startswith("process_"), name
 
 
 def test_names_are_declared_once_and_every_gauge_of_the_core_is_shown() -> None:
-    names = [metric.name for _, _, metrics in declared.GROUPS for metric in metrics]
+    names = [metric.name for _, _, metrics in metric_catalog.GROUPS for metric in metrics]
     assert len(names) == len(set(names))
     fields = {field.name for field in dataclasses.fields(Gauges)}
     by_kind = {"topics_in_stage", "doomed_replicas", "owed_tombstones"}
-    assert set(declared.CONTROLLER_GAUGES) == fields - by_kind | {"controller_state"}
+    assert set(metric_catalog.CONTROLLER_GAUGES) == fields - by_kind | {"controller_state"}
 
 
 def test_values_come_through() -> None:
@@ -151,7 +151,7 @@ def test_the_series_of_a_broker_go_with_its_channel() -> None:
 
 def test_names_follow_the_conventions() -> None:
     """What is not named by Kafka: a prefix of ours, base units, counters and nothing else in _total."""
-    for _, _, metrics in declared.GROUPS:
+    for _, _, metrics in metric_catalog.GROUPS:
         for metric in metrics:
             if metric.mbean is None:
                 assert metric.name.startswith("lethe_")
@@ -165,14 +165,14 @@ def test_an_inactive_controller_shows_zeros() -> None:
     metrics = ControllerMetrics()
     metrics.sources.gauges = Gauges
     found = samples(metrics)
-    for metric in declared.CONTROLLER_GAUGES.values():
+    for metric in metric_catalog.CONTROLLER_GAUGES.values():
         assert found[metric.name, ()] == 0
 
 
 def test_the_state_is_shown_while_an_event_is_handled() -> None:
     metrics = ControllerMetrics()
     metrics.sources.gauges = Gauges
-    name = declared.CONTROLLER_GAUGES["controller_state"].name
+    name = metric_catalog.CONTROLLER_GAUGES["controller_state"].name
     metrics.event_began("TopicsChanged", ControllerState.TOPIC_CHANGE, 0)
     assert samples(metrics)[name, ()] == 3
     metrics.event_ended("TopicsChanged", ControllerState.TOPIC_CHANGE, 0, "handled")
@@ -181,7 +181,7 @@ def test_the_state_is_shown_while_an_event_is_handled() -> None:
 
 def test_the_page_has_a_line_for_every_metric() -> None:
     text = page()
-    for _, _, metrics in declared.GROUPS:
+    for _, _, metrics in metric_catalog.GROUPS:
         for metric in metrics:
             assert f"* `{metric.name}` (" in text
     assert "kafka.controller:type=KafkaController,name=OfflinePartitionsCount" in text

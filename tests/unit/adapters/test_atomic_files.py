@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters.whole_files import demand_replaceable, replace_file
+from lethe.adapters.atomic_files import demand_replaceable, replace_file
 
 
 def test_the_file_is_replaced_whole_and_anybody_may_read_it(tmp_path: Path) -> None:

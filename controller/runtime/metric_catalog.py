@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.controller.core.events import ControllerState
-from lethe.controller.runtime import declared_brokers as brokers
-from lethe.controller.runtime import declared_deletions as deletions
-from lethe.controller.runtime.declaring import Kind, Metric
+from lethe.controller.runtime import broker_metrics as brokers
+from lethe.controller.runtime import deletion_metrics as deletions
+from lethe.controller.runtime.metric_types import Kind, Metric
 
 
 def _controller_gauge(name: str, meaning: str) -> Metric:

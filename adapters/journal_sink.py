@@ -105,7 +105,7 @@ class _Loss:
         )
 
 
-class Way:
+class JournalSink:
     """Takes facts to an outlet; the module says what happens where that is not possible.
 
     `record` never blocks and never raises. The thread starts with the object and ends with `close`.
@@ -120,7 +120,7 @@ class Way:
         *,
         max_queued: int,
         retry_ms: int,
-        onward: Way | None = None,
+        onward: JournalSink | None = None,
     ) -> None:
         self.counts = JournalCounts()
         self._name = name

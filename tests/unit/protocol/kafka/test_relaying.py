@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lethe.protocol.kafka.codec_primitives import Malformed
 from lethe.protocol.kafka.control import ApiKey
-from lethe.protocol.kafka.passing import (
+from lethe.protocol.kafka.queries import ApiVersion, ApiVersionsResponse, FinalizedFeature
+from lethe.protocol.kafka.relaying import (
     HEAD_BYTES,
     NEVER_PASSED_ON,
     MoreBytesNeeded,
@@ -16,7 +17,6 @@ from lethe.protocol.kafka.passing import (
     merged_versions,
     request_head,
 )
-from lethe.protocol.kafka.queries import ApiVersion, ApiVersionsResponse, FinalizedFeature
 from lethe.protocol.kafka.versions import VersionRange
 
 TEXT = st.none() | st.text(max_size=20) | st.just("x" * 32_767)

@@ -22,7 +22,7 @@ from typing import Final
 
 from lethe.adapters.zookeeper import wire
 from lethe.adapters.zookeeper.config import Server, ZooKeeperConfig
-from lethe.adapters.zookeeper.connection import Answer, Connection, Ending, connect
+from lethe.adapters.zookeeper.connection import Answer, Completion, Connection, connect
 from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperUnavailable
 from lethe.adapters.zookeeper.watches import ArmedWatches
 from lethe.protocol.zookeeper.operations import ZkError
@@ -46,7 +46,7 @@ def _told(troubles: dict[Server, str]) -> str:
     return "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items())
 
 
-class Link:
+class SessionConnection:
     """The session's life. `connection` is what requests go out on, None while there is none."""
 
     def __init__(self, config: ZooKeeperConfig, on_watch: OnWatch) -> None:
@@ -176,11 +176,11 @@ class Link:
     async def _demand(
         self, connection: Connection, request: wire.Request, what: str, *, xid: int | None = None
     ) -> None:
-        ending = await connection.send(request, xid=xid)
-        if not isinstance(ending, Answer):
-            raise ConnectionError(f"no answer to {what}: {ending}")
-        if ending.error is not None:
-            raise SessionOver(f"the server refuses {what}: {ending.error.name}")
+        completion = await connection.send(request, xid=xid)
+        if not isinstance(completion, Answer):
+            raise ConnectionError(f"no answer to {what}: {completion}")
+        if completion.error is not None:
+            raise SessionOver(f"the server refuses {what}: {completion.error.name}")
 
     # --- living ---------------------------------------------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class Link:
 
     def send(
         self, request: wire.Request, on_answer: Callable[[Answer], None] | None = None
-    ) -> asyncio.Future[Ending] | None:
+    ) -> asyncio.Future[Completion] | None:
         """Sends where there is a connection; None where there is none."""
         connection = self.connection
         if connection is None or not connection.is_open or not self._is_in_touch(connection):

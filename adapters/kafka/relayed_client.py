@@ -1,4 +1,4 @@
-"""One client's way through the relay to a broker: see `relay` for the theory of it."""
+"""One client's connection through the relay to a broker. `relay` has the theory."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
-from lethe.adapters.kafka.relay import CHUNK_BYTES, NobodyThere, Relay, Upstream
+from lethe.adapters.kafka.relay import CHUNK_BYTES, NoBrokerAvailable, Relay, Upstream
 from lethe.protocol.kafka.connection import ServerConnection
 from lethe.protocol.kafka.framing import ProtocolError
-from lethe.protocol.kafka.passing import HEAD_BYTES, MoreBytesNeeded, RequestHead, gets_answer
 from lethe.protocol.kafka.queries import ApiVersionsResponse
+from lethe.protocol.kafka.relaying import HEAD_BYTES, MoreBytesNeeded, RequestHead, gets_answer
 
 MAX_UNANSWERED: Final = 100
-"""Requests of one client that wait for their answers; it is read no further then."""
+"""Open requests of one client; no more are read from it while there are so many."""
 _ANSWER_HEAD: Final = struct.Struct(">ii")
 
 
-class Passage:
-    """Copies one client's requests to a broker, and the answers back. `close` ends it.
+class RelayedClient:
+    """Copies one client's requests to a broker, and the answers back, until `close`.
 
-    `more` reads from the client into the protocol and raises where there is no more; `lost` ends the client's
-    connection with a reason; `spawn` runs the copying of answers as a task.
+    `more` reads from the client into `protocol` and raises at the end of the stream; `lost` closes the client's
+    connection with a reason; `spawn` starts the task that copies answers.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Passage:
         self._ended: str | None = None
 
     async def api_versions(self) -> ApiVersionsResponse:
-        """What the client is told. Raises NobodyThere."""
+        """Return the versions for this client. Raises NoBrokerAvailable."""
         if self._told is None:
             if self._upstream is None:
                 self._told = await self._relay.versions(self._listener)
@@ -63,7 +63,7 @@ class Passage:
         return self._told
 
     async def forward(self, head: RequestHead) -> None:
-        """Copy the next request, of which the head has arrived. Raises NobodyThere, ProtocolError, OSError."""
+        """Copy the next request, whose head has arrived. Raises NoBrokerAvailable, ProtocolError, OSError."""
         answered = await self._gets_answer(head)
         upstream = await self._open()
         await self._until(MAX_UNANSWERED - 1)
@@ -83,11 +83,11 @@ class Passage:
                 await upstream.writer.drain()
 
     async def settled(self) -> None:
-        """Returns when everything that was passed on is answered. Raises NobodyThere where it never will be."""
+        """Wait until all copied requests are answered. Raises NoBrokerAvailable where the connection has ended."""
         await self._until(0)
 
     def close(self) -> None:
-        """End it; what is not answered stays so."""
+        """Close the broker's connection; open requests stay unanswered."""
         if self._answers is not None:
             self._answers.cancel()
         if self._upstream is not None:
@@ -112,7 +112,7 @@ class Passage:
         if self._upstream is None:
             try:
                 self._upstream = await self._relay.connect(self._listener, self._told)
-            except NobodyThere:
+            except NoBrokerAvailable:
                 self._relay.counts.failures += 1
                 raise
             self._answers = self._spawn(self._copy_answers(self._upstream))
@@ -123,12 +123,12 @@ class Passage:
             self._progress.clear()
             await self._progress.wait()
         if self._ended is not None:
-            raise NobodyThere(self._ended)
+            raise NoBrokerAvailable(self._ended)
 
     # --- answers --------------------------------------------------------------------------------------------------
 
     async def _copy_answers(self, upstream: Upstream) -> None:
-        broker = upstream.way.broker
+        broker = upstream.target.broker
         try:
             while True:
                 await self._copy_answer(upstream.reader)

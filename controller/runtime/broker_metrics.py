@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.controller.runtime.declaring import Kind, Metric
+from lethe.controller.runtime.metric_types import Kind, Metric
 
 # --- channels -----------------------------------------------------------------------------------------------------
 

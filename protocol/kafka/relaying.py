@@ -1,9 +1,9 @@
-"""What must be known of a client's frames to pass them on unread, and what to tell the client beforehand.
+"""Frame heads and ApiVersions answers for a relay that copies frames without decoding them.
 
-Theory of operation. A relay copies requests to a broker and its answers back, byte for byte: the correlation ids are
-the client's own, so nothing has to be decoded but where a frame ends, which API it is for, and whether an answer will
-come. One kind of request gets none: Produce with `acks=0`. A client chooses the versions of what it sends by the answer
-to its ApiVersions request; that answer is the broker's, with what the relay answers itself put in.
+Theory of operation. A relay copies requests to a broker and answers back byte for byte, correlation ids included. It
+decodes three things: the frame's size, the API, and whether the request gets an answer (Produce with `acks=0` gets
+none). A client chooses its versions by the ApiVersions answer. That answer is the broker's, with the entries replaced
+that the relay answers itself (`merged_versions`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lethe.protocol.kafka.queries import ApiVersion, ApiVersionsResponse, Reques
 from lethe.protocol.kafka.versions import VersionRange
 
 HEAD_BYTES: Final = 12
-"""As many bytes of a request's frame, its size included, tell what `RequestHead` has."""
+"""Bytes of a request's frame, its size included, that `RequestHead` is read from."""
 PRODUCE: Final = 0
 NEVER_PASSED_ON: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
-"""What a controller orders a broker to do is meant for that broker alone."""
+"""A controller's requests are meant for one broker."""
 
 MAX_CLAIMED_BYTES: Final = 65_536
-"""A request that has to be read to know whether it is passed on is passed on unread where it is larger."""
+"""A request that is decoded to decide whether to relay it is relayed undecoded above this size."""
 
 _HEAD: Final = struct.Struct(">ihhi")
 _I16: Final = struct.Struct(">h")

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from prometheus_client.core import Metric as Family
 
-from lethe.controller.runtime.declaring import Kind, Metric
+from lethe.controller.runtime.metric_types import Kind, Metric
 from lethe.controller.runtime.samples import Buckets, Sample
 
 Labels = Mapping[str, str]
