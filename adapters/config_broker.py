@@ -24,14 +24,14 @@ from lethe.adapters.config_common import (
 )
 from lethe.adapters.config_limits import read_max_queued_bytes
 from lethe.adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
-from lethe.adapters.properties import MAX_INT, Kind, Property, Values, read_values, schema
+from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 BROKER: Final = (
     Property(
         "log.dirs",
-        Kind.LIST,
+        PropertyKind.LIST,
         None,
         "Directories that hold the replicas; nothing outside of them is ever touched. Kafka's default is not taken "
         "over: where bytes are deleted, the place must be named.",
@@ -40,36 +40,36 @@ BROKER: Final = (
     ),
     Property(
         "listeners",
-        Kind.LIST,
+        PropertyKind.LIST,
         f"PLAINTEXT://{LOOPBACK}:9092",
         "Where to listen, as NAME://host:port. An empty host means loopback, unlike in Kafka: whoever reaches the port "
         "can destroy data, so other addresses must be named. Port 0 takes any free one.",
     ),
     Property(
         "advertised.listeners",
-        Kind.LIST,
+        PropertyKind.LIST,
         None,
         "What the registration tells others to connect to; as `listeners` where it is not given.",
     ),
     PROTOCOL_MAP,
     Property(
         "inter.broker.listener.name",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         None,
         "Listener on which the controller is expected; the first one with protocol PLAINTEXT where it is not given. "
         "As in Kafka, not together with `security.inter.broker.protocol`.",
     ),
     Property(
         "inter.broker.protocol.version",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         "3.9-IV0",
         "As in the controller's configuration. From 2.7-IV2 on an ISR is changed through a controller that listens for "
         "brokers, before that through ZooKeeper; it also selects the version of ControlledShutdown.",
     ),
-    Property("broker.rack", Kind.TEXT, None, "Rack of the broker, for the placement of replicas."),
+    Property("broker.rack", PropertyKind.TEXT, None, "Rack of the broker, for the placement of replicas."),
     Property(
         "log.segment.delete.delay.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "60000",
         "How long a deleted replica's renamed directory stays before its bytes are removed.",
         unit="milliseconds",
@@ -78,7 +78,7 @@ BROKER: Final = (
     ),
     Property(
         "lethe.fill.bytes",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "4096",
         "Bytes of segments that a new replica is filled with once it leads or has caught up, so that there is "
         "something to reclaim.",
@@ -87,7 +87,7 @@ BROKER: Final = (
     ),
     Property(
         "lethe.fill.segment.bytes",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         str(1024 * 1024),
         "Size of one such segment.",
         unit="bytes",
@@ -96,7 +96,7 @@ BROKER: Final = (
     ),
     Property(
         "replica.catch.up.delay.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "1000",
         "How long a follower takes to catch up: an agent moves no records, so this stands for the fetching. After it "
         "an empty replica is filled, and a leader asks for the followers outside the ISR to be taken into it.",
@@ -105,14 +105,14 @@ BROKER: Final = (
     ),
     Property(
         "controlled.shutdown.enable",
-        Kind.BOOLEAN,
+        PropertyKind.BOOLEAN,
         "true",
         "Whether the agent, asked to stop, has the controller move its leaderships first. Where its metadata cache "
         "names no controller it stops at once.",
     ),
     Property(
         "controlled.shutdown.max.retries",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "3",
         "How often the controller is asked before the agent stops anyway.",
         unit="tries",
@@ -121,7 +121,7 @@ BROKER: Final = (
     ),
     Property(
         "controlled.shutdown.retry.backoff.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "5000",
         "The pause between two tries.",
         unit="milliseconds",
@@ -129,14 +129,14 @@ BROKER: Final = (
     ),
     Property(
         "lethe.acknowledge.only",
-        Kind.BOOLEAN,
+        PropertyKind.BOOLEAN,
         "false",
         "For measuring controllers: control requests are answered as though they had been carried out, and nothing is. "
         "The agent hosts no replica, keeps no metadata, and does not start where its log directories hold replicas.",
     ),
     Property(
         "lethe.delete.files.per.second",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "5000",
         "Files that the removal of deleted replicas unlinks at most; 0 sets no limit.",
         unit="files per second",

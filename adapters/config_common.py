@@ -10,7 +10,7 @@ from typing import Final
 
 from lethe.adapters.config_limits import LIMITS
 from lethe.adapters.config_listeners import listener_hosts
-from lethe.adapters.properties import MAX_INT, Kind, Property, Values
+from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 from lethe.adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
 from lethe.adapters.zookeeper.config import parse_connect_string
 from lethe.protocol.journal import DEFAULT_TOPIC
@@ -24,7 +24,7 @@ _SERVER: Final = re.compile(r"[^\s:,]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}"
 COMMON: Final = (
     Property(
         "broker.id",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         None,
         "The id under which the process registers; every controller and broker of a cluster has one of its own.",
         required=True,
@@ -34,14 +34,14 @@ COMMON: Final = (
     ),
     Property(
         "zookeeper.connect",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         None,
         "ZooKeeper's servers as host:port,host:port, a chroot path behind the last one where the cluster has one.",
         required=True,
     ),
     Property(
         "zookeeper.session.timeout.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "18000",
         "After so long without contact ZooKeeper ends the session, and with it the registration. ZooKeeper keeps it "
         "between 2 and 20 of its ticks, unless told otherwise. The shorter it is, the smaller the pause of the process "
@@ -52,7 +52,7 @@ COMMON: Final = (
     ),
     Property(
         "zookeeper.connection.timeout.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         None,
         "How long to try to connect to ZooKeeper; as long as the session timeout where it is not given.",
         unit="milliseconds",
@@ -61,26 +61,26 @@ COMMON: Final = (
     ),
     Property(
         "zookeeper.set.acl",
-        Kind.BOOLEAN,
+        PropertyKind.BOOLEAN,
         "false",
         "Give created znodes an access list: all to their creator, reading to the world.",
     ),
     Property(
         "lethe.zookeeper.digest",
-        Kind.SECRET,
+        PropertyKind.SECRET,
         None,
         "user:password with which to authenticate at ZooKeeper (scheme digest).",
     ),
     Property(
         "lethe.http.host",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         "127.0.0.1",
         "Address of the HTTP server with /metrics, /healthz and /readyz, and a controller's board. It changes nothing, "
         "and asks nobody for a password: let no more people reach it than are to see it.",
     ),
     Property(
         "lethe.http.port",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "0",
         "Port of the HTTP server; 0 takes any free one, which the log names.",
         minimum=0,
@@ -88,13 +88,13 @@ COMMON: Final = (
     ),
     Property(
         "lethe.journal.dir",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         None,
         "Directory of the journal; without it no journal is written.",
     ),
     Property(
         "lethe.journal.max.bytes",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         str(64 * 1024 * 1024),
         "Size at which a journal file is closed and the next one begun.",
         unit="bytes",
@@ -102,7 +102,7 @@ COMMON: Final = (
     ),
     Property(
         "lethe.journal.max.files",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "8",
         "Journal files that are kept.",
         unit="files",
@@ -111,20 +111,22 @@ COMMON: Final = (
     ),
     Property(
         "lethe.journal.kafka.bootstrap.servers",
-        Kind.LIST,
+        PropertyKind.LIST,
         "",
         "host:port of brokers (PLAINTEXT) through which the journal's lines also go into a topic; without any they do "
         "not. It may be the cluster that is controlled.",
     ),
     Property(
         "lethe.journal.kafka.topic",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         DEFAULT_TOPIC,
         "That topic; somebody has to create it. Lines are keyed by their source, so those of one daemon stay in order. "
         "Names that begin with __ are never proposed for deletion; one that does not has to be protected by --protect.",
     ),
     *LIMITS,
-    Property("process.roles", Kind.LIST, "", "Kafka's switch to KRaft, which has no ZooKeeper; it must not be set."),
+    Property(
+        "process.roles", PropertyKind.LIST, "", "Kafka's switch to KRaft, which has no ZooKeeper; it must not be set."
+    ),
 )
 
 

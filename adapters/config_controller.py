@@ -23,7 +23,7 @@ from lethe.adapters.config_common import (
 )
 from lethe.adapters.config_limits import read_max_queued_bytes
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
-from lethe.adapters.properties import MAX_INT, Kind, Property, Values, read_values, schema
+from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
@@ -31,7 +31,7 @@ from lethe.protocol.vocabulary import BrokerId, Endpoint
 CONTROLLER: Final = (
     Property(
         "delete.topic.enable",
-        Kind.BOOLEAN,
+        PropertyKind.BOOLEAN,
         "true",
         "Whether topics may be deleted; where not, deletion markers are removed and the topics stay. It saves no topic "
         "whose deletion has begun: a controller that takes over brings back what is left, with empty replicas. To hold "
@@ -39,27 +39,27 @@ CONTROLLER: Final = (
     ),
     Property(
         "inter.broker.protocol.version",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         "3.9-IV0",
         "Selects the version of every request to brokers; as in the brokers' own configuration, 2.2 to 3.9. Older ones "
         "are refused.",
     ),
     Property(
         "inter.broker.listener.name",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         "PLAINTEXT",
         "The brokers' listener that the controller connects to. As in Kafka, not together with "
         "`security.inter.broker.protocol`.",
     ),
     Property(
         "control.plane.listener.name",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         None,
         "The brokers' listener for controllers, where they have a separate one.",
     ),
     Property(
         "listeners",
-        Kind.LIST,
+        PropertyKind.LIST,
         None,
         "Where brokers reach the controller, as NAME://host:port; port 0 takes any free one, an empty host means "
         "loopback. With it the controller is *listed*: brokers get its address among the live brokers, and can ask it "
@@ -70,26 +70,26 @@ CONTROLLER: Final = (
     ),
     Property(
         "advertised.listeners",
-        Kind.LIST,
+        PropertyKind.LIST,
         None,
         "The address that brokers are told; as `listeners` where it is not given.",
     ),
     PROTOCOL_MAP,
     Property(
         "unclean.leader.election.enable",
-        Kind.BOOLEAN,
+        PropertyKind.BOOLEAN,
         "false",
         "Whether a replica outside the ISR may lead where no other is alive (a topic's own setting comes first).",
     ),
     Property(
         "auto.leader.rebalance.enable",
-        Kind.BOOLEAN,
+        PropertyKind.BOOLEAN,
         "true",
         "Whether partitions go back to their preferred replicas by themselves.",
     ),
     Property(
         "leader.imbalance.check.interval.seconds",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "300",
         "How often it is looked whether partitions are to go back to their preferred replicas.",
         unit="seconds",
@@ -98,7 +98,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "leader.imbalance.per.broker.percentage",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "10",
         "Of the partitions that prefer a broker, how many in a hundred another one may lead before they go back.",
         unit="percent",
@@ -107,7 +107,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "controller.takeover",
-        Kind.TEXT,
+        PropertyKind.TEXT,
         "never",
         "Whether control is taken from one of Kafka's own controllers that holds it: `never` (it is waited for until "
         "nobody does), `once` (at most once while the process lives) or `always` (again and again, at growing "
@@ -115,7 +115,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "controller.takeover.grace.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "5000",
         "How long Kafka's controller is left to finish what it is at and to notice that control was taken from it, "
         "before its writes are refused. One that is refused in the middle of a change never leads properly again.",
@@ -125,7 +125,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "controller.takeover.interval.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "60000",
         "With `always`: how long after taking control it may be taken again; doubles with each time.",
         unit="milliseconds",
@@ -134,7 +134,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "controller.takeover.interval.max.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "3600000",
         "The longest such interval. After twice as long without having to take control it begins anew.",
         unit="milliseconds",
@@ -143,7 +143,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "lethe.tombstone.timeout.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "300000",
         "How long a topic whose replicas are all deleted waits for registered brokers that do not confirm that their "
         "metadata caches have dropped it. Then its znodes go, and each of these brokers owes the confirmation: it gets "
@@ -155,7 +155,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "lethe.stop.grace.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "5000",
         "How long an active controller that is asked to stop waits for such confirmations before it gives control up; "
         "it begins no deletion meanwhile. No later controller knows of what is still owed then: the log names it. 0: "
@@ -166,7 +166,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "request.timeout.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "30000",
         "How long a broker's request may wait for its answer; then it is told so, and asks again.",
         unit="milliseconds",
@@ -175,7 +175,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "lethe.relay.connect.timeout.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "5000",
         "How long the controller tries to reach a broker that it passes a client on to, before it tries the next.",
         unit="milliseconds",
@@ -184,7 +184,7 @@ CONTROLLER: Final = (
     ),
     Property(
         "controller.socket.timeout.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "30000",
         "How long the controller waits for a broker's connection or answer before it tries again.",
         unit="milliseconds",

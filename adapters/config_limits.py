@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.adapters.properties import MAX_INT, Kind, Property, Values
+from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 
 LIMITS: Final = (
     Property(
         "socket.request.max.bytes",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         str(100 * 1024 * 1024),
         "Largest frame that is taken from a peer.",
         unit="bytes",
@@ -18,7 +18,7 @@ LIMITS: Final = (
     ),
     Property(
         "queued.max.request.bytes",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         str(256 * 1024 * 1024),
         "Bytes that unfinished requests of all connections may take together. Where they take more, the connection "
         "whose request has been unfinished for longest is closed. 0 or less sets no limit, as Kafka's default of -1 "
@@ -28,7 +28,7 @@ LIMITS: Final = (
     ),
     Property(
         "lethe.request.receive.timeout.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "30000",
         "How long a request may take from its first byte to its last; then its connection is closed. What a controller "
         "passes on to a broker is not kept, and does not count.",
@@ -38,7 +38,7 @@ LIMITS: Final = (
     ),
     Property(
         "max.connections",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "10000",
         "How many connections of controllers, brokers and clients are taken at once, on all listeners together; "
         "further ones are closed. Fewer where the process may not open so many files, which the log says.",
@@ -48,7 +48,7 @@ LIMITS: Final = (
     ),
     Property(
         "connections.max.idle.ms",
-        Kind.INTEGER,
+        PropertyKind.INTEGER,
         "600000",
         "A connection on which a peer neither sends nor reads for so long is closed.",
         unit="milliseconds",
@@ -57,7 +57,7 @@ LIMITS: Final = (
     ),
     Property(
         "lethe.http.allowed.hosts",
-        Kind.LIST,
+        PropertyKind.LIST,
         "",
         "Names under which the HTTP server may be asked, besides those that need no mention: addresses, `localhost`, "
         "names without a dot, this machine's name, hosts of `advertised.listeners`, and names in the search domains of "

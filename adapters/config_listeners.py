@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from lethe.adapters.properties import Kind, Property, Values
+from lethe.adapters.properties import Property, PropertyKind, Values
 from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
 LOOPBACK: Final = "127.0.0.1"
 
 PROTOCOL_MAP: Final = Property(
     "listener.security.protocol.map",
-    Kind.LIST,
+    PropertyKind.LIST,
     "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
     "Security protocol of each listener name. Lethe serves PLAINTEXT only.",
 )

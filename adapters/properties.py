@@ -159,7 +159,7 @@ MAX_INT: Final = 2**31 - 1
 """Of Kafka's INT properties."""
 
 
-class Kind(enum.Enum):
+class PropertyKind(enum.Enum):
     TEXT = "text"
     INTEGER = "integer"
     BOOLEAN = "boolean"
@@ -172,7 +172,7 @@ class Property:
     """One property: what it takes, what it means. The reference page of the configuration is made from these."""
 
     name: str
-    kind: Kind
+    kind: PropertyKind
     default: str | None
     """As it would be written in a file; None where there is none."""
     doc: str
@@ -262,7 +262,7 @@ class Values:
     def wrong(self, name: str, reason: str, remedy: str) -> None:
         """Note a problem with the value that was given."""
         given = self.setting(name)
-        secret = self.schema[name].kind is Kind.SECRET
+        secret = self.schema[name].kind is PropertyKind.SECRET
         shown = None if given is None or secret else given.value
         self.problems.append(Problem(name, self.origin(name), shown, reason, remedy))
 

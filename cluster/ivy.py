@@ -45,8 +45,8 @@ class NotFetched(Exception):
     """Ivy could not have it: what it printed."""
 
 
-class Wanted(NamedTuple):
-    """Jars that are fetched together."""
+class Artifact(NamedTuple):
+    """One set of jars, fetched in one call of Ivy."""
 
     name: str
     """As it is told: `Kafka 3.9.1`."""
@@ -70,7 +70,7 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
     return root / "lethe" / "kafka"
 
 
-def fetch(wanted: Wanted, tell: Progress, environment: Mapping[str, str]) -> Path:
+def fetch(wanted: Artifact, tell: Progress, environment: Mapping[str, str]) -> Path:
     """The directory of its jars, fetched now where they are not in the cache yet. Blocks; may take minutes. Raises
     NotFetched, JavaUnusable, and OSError where the cache cannot be written."""
     cache = cache_directory(environment)
@@ -116,7 +116,7 @@ def progress(line: str) -> str | None:
     return None
 
 
-def _fetch(wanted: Wanted, final: Path, tell: Progress, environment: Mapping[str, str]) -> None:
+def _fetch(wanted: Artifact, final: Path, tell: Progress, environment: Mapping[str, str]) -> None:
     """Holding the lock: whatever lies under the temporary name, nobody is at work on it."""
     needed_by = f"fetching {wanted.name}"
     java = java_executable(needed_by)

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, Self
 from lethe.cluster.ivy import (
     CACHE_VARIABLE,
     SETTINGS_VARIABLE,
+    Artifact,
     NotFetched,
     Progress,
-    Wanted,
     cache_directory,
     fetch,
     is_unreachable,
@@ -138,7 +138,7 @@ def fetch_kafka(
 ) -> KafkaDistribution:
     """That Kafka, fetched now where it is not in the cache yet. Blocks; may take minutes. Raises KafkaUnavailable."""
     jar = f"kafka_{SCALA}-{version}.jar"
-    wanted = Wanted(f"Kafka {version}", str(version), ivy_module(version), jar, "30 to 60 MB")
+    wanted = Artifact(f"Kafka {version}", str(version), ivy_module(version), jar, "30 to 60 MB")
     try:
         return KafkaDistribution(version, fetch(wanted, tell, environment))
     except NotFetched as error:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from lethe.cluster.ivy import CACHE_VARIABLE, NotFetched, Progress, Wanted, cache_directory, fetch
+from lethe.cluster.ivy import CACHE_VARIABLE, Artifact, NotFetched, Progress, cache_directory, fetch
 from lethe.cluster.java import JavaUnusable
 from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
 
@@ -46,7 +46,7 @@ def fetch_local_tiered_storage(
         raise KafkaUnavailable(problem)
     jar = f"kafka-storage-{version}-test.jar"
     name = f"the test jar of kafka-storage {version}"
-    wanted = Wanted(name, f"kafka-storage-test-{version}", ivy_module(version), jar, "less than 1 MB")
+    wanted = Artifact(name, f"kafka-storage-test-{version}", ivy_module(version), jar, "less than 1 MB")
     try:
         path = fetch(wanted, tell, environment) / jar
         found = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lethe.protocol.journal import Fact, JsonValue, partitions_in, time_from_text
 
 
-class Kind(enum.Enum):
+class KeyKind(enum.Enum):
     """What a value is."""
 
     TEXT = "text"
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
 
 class Key(NamedTuple):
     name: str
-    kind: Kind
+    kind: KeyKind
     meaning: str
     optional: bool = False
 
@@ -61,27 +61,27 @@ def _parses(parse: Callable[[str], object], value: JsonValue) -> bool:
     return True
 
 
-def _fits(kind: Kind, value: JsonValue) -> bool:
+def _fits(kind: KeyKind, value: JsonValue) -> bool:
     match kind:
-        case Kind.TEXT:
+        case KeyKind.TEXT:
             return isinstance(value, str)
-        case Kind.TEXT_OR_NULL:
+        case KeyKind.TEXT_OR_NULL:
             return value is None or isinstance(value, str)
-        case Kind.COUNT:
+        case KeyKind.COUNT:
             return _is_whole(value, 0)
-        case Kind.ID:
+        case KeyKind.ID:
             return _is_whole(value, -1)
-        case Kind.NUMBER:
+        case KeyKind.NUMBER:
             return _is_number(value, 0)
-        case Kind.BOOLEAN:
+        case KeyKind.BOOLEAN:
             return isinstance(value, bool)
-        case Kind.RANGES:
+        case KeyKind.RANGES:
             return _parses(partitions_in, value)
-        case Kind.TIME:
+        case KeyKind.TIME:
             return _parses(time_from_text, value)
-        case Kind.COUNTS:
+        case KeyKind.COUNTS:
             return isinstance(value, dict) and all(_is_whole(count, 0) for count in value.values())
-        case Kind.TEXTS:
+        case KeyKind.TEXTS:
             return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 

@@ -12,26 +12,26 @@ from types import MappingProxyType
 from typing import Final
 
 from lethe.protocol.journal import Fact, FactType
-from lethe.protocol.journal_forms import Form, Key, Kind, Schema, problems_with
+from lethe.protocol.journal_forms import Form, Key, KeyKind, Schema, problems_with
 
 _TOPIC: Final = r"topic/.+"
 _BROKER: Final = r"broker/\d+"
 _CONTROLLER: Final = r"controller/\d+"
 _ANYTHING: Final = r"(topic|partition|replica|broker|controller|znode)/.+|cluster|controller|reassignments"
 
-_BROKER_KEY: Final = Key("broker", Kind.ID, "broker id")
-_BROKER_EPOCH: Final = Key("broker_epoch", Kind.ID, "epoch of the broker incarnation: czxid of its registration")
-_REQUEST_ID: Final = Key("request_id", Kind.COUNT, "number of the request, unique within one controller process")
-_PARTITIONS: Final = Key("partitions", Kind.RANGES, "which partitions of the topic")
-_API: Final = Key("api", Kind.TEXT, "LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA or DESCRIBE_LOG_DIRS")
-_PARTITION_COUNT: Final = Key("partitions", Kind.COUNT, "how many partitions")
-_TOPIC_COUNT: Final = Key("topics", Kind.COUNT, "how many topics")
-_CONTROLLER_EPOCH: Final = Key("controller_epoch", Kind.ID, "epoch of the controller that asked")
-_TOPIC_ID: Final = Key("topic_id", Kind.TEXT_OR_NULL, "the incarnation; null where there is no id", optional=True)
-_REASON: Final = Key("reason", Kind.TEXT, "why")
-_LOG_DIR: Final = Key("log_dir", Kind.TEXT, "path of the log directory")
-_SIZE: Final = Key("size_bytes", Kind.COUNT, "bytes on disk")
-_EPOCH: Final = Key("epoch", Kind.ID, "controller epoch of the tenure")
+_BROKER_KEY: Final = Key("broker", KeyKind.ID, "broker id")
+_BROKER_EPOCH: Final = Key("broker_epoch", KeyKind.ID, "epoch of the broker incarnation: czxid of its registration")
+_REQUEST_ID: Final = Key("request_id", KeyKind.COUNT, "number of the request, unique within one controller process")
+_PARTITIONS: Final = Key("partitions", KeyKind.RANGES, "which partitions of the topic")
+_API: Final = Key("api", KeyKind.TEXT, "LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA or DESCRIBE_LOG_DIRS")
+_PARTITION_COUNT: Final = Key("partitions", KeyKind.COUNT, "how many partitions")
+_TOPIC_COUNT: Final = Key("topics", KeyKind.COUNT, "how many topics")
+_CONTROLLER_EPOCH: Final = Key("controller_epoch", KeyKind.ID, "epoch of the controller that asked")
+_TOPIC_ID: Final = Key("topic_id", KeyKind.TEXT_OR_NULL, "the incarnation; null where there is no id", optional=True)
+_REASON: Final = Key("reason", KeyKind.TEXT, "why")
+_LOG_DIR: Final = Key("log_dir", KeyKind.TEXT, "path of the log directory")
+_SIZE: Final = Key("size_bytes", KeyKind.COUNT, "bytes on disk")
+_EPOCH: Final = Key("epoch", KeyKind.ID, "controller epoch of the tenure")
 
 SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
     {
@@ -44,15 +44,15 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     (
                         Key(
                             "what",
-                            Kind.TEXT,
+                            KeyKind.TEXT,
                             "`taken` (from another one, the epoch not raised yet), `elected`, `active` (everything is "
                             "loaded) or `resigned`",
                         ),
                         _EPOCH,
-                        Key("taken_from", Kind.ID, "the controller that held control until then", optional=True),
-                        Key("reason", Kind.TEXT, "why it resigned", optional=True),
-                        Key("tenure_ms", Kind.COUNT, "how long the tenure lasted", optional=True),
-                        Key("loading_ms", Kind.COUNT, "from the election to being active", optional=True),
+                        Key("taken_from", KeyKind.ID, "the controller that held control until then", optional=True),
+                        Key("reason", KeyKind.TEXT, "why it resigned", optional=True),
+                        Key("tenure_ms", KeyKind.COUNT, "how long the tenure lasted", optional=True),
+                        Key("loading_ms", KeyKind.COUNT, "from the election to being active", optional=True),
                     ),
                 ),
             ),
@@ -64,25 +64,27 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "controller, for each event",
                     _CONTROLLER,
                     (
-                        Key("event", Kind.TEXT, "name of the event"),
-                        Key("outcome", Kind.TEXT, "`handled`, `fault`, `cancelled`, `abandoned…`, `preempted others`"),
-                        Key("queued_ms", Kind.NUMBER, "time in the queue", optional=True),
-                        Key("handled_ms", Kind.NUMBER, "time until its course was over", optional=True),
-                        Key("error", Kind.TEXT, "the fault", optional=True),
-                        Key("preempted", Kind.COUNTS, "events that were dropped, by name", optional=True),
+                        Key("event", KeyKind.TEXT, "name of the event"),
+                        Key(
+                            "outcome", KeyKind.TEXT, "`handled`, `fault`, `cancelled`, `abandoned…`, `preempted others`"
+                        ),
+                        Key("queued_ms", KeyKind.NUMBER, "time in the queue", optional=True),
+                        Key("handled_ms", KeyKind.NUMBER, "time until its course was over", optional=True),
+                        Key("error", KeyKind.TEXT, "the fault", optional=True),
+                        Key("preempted", KeyKind.COUNTS, "events that were dropped, by name", optional=True),
                     ),
                 ),
                 Form(
                     "controller, for a step of some size",
                     _CONTROLLER,
                     (
-                        Key("what", Kind.TEXT, "what began; also `deletions are paused` and `deletions go on`"),
+                        Key("what", KeyKind.TEXT, "what began; also `deletions are paused` and `deletions go on`"),
                         _TOPIC_COUNT,
                         _PARTITION_COUNT,
-                        Key("reason", Kind.TEXT, "why deletions are paused", optional=True),
+                        Key("reason", KeyKind.TEXT, "why deletions are paused", optional=True),
                         Key(
                             "held_by",
-                            Kind.TEXT,
+                            KeyKind.TEXT,
                             "of a pause: `PAUSED` or `CONFIGURATION`",
                             optional=True,
                         ),
@@ -91,15 +93,15 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 Form(
                     "controller, for the partitions of a topic",
                     _TOPIC,
-                    (Key("what", Kind.TEXT, "`partitions added` or `replicas moved off a controller`"), _PARTITIONS),
+                    (Key("what", KeyKind.TEXT, "`partitions added` or `replicas moved off a controller`"), _PARTITIONS),
                 ),
                 Form(
                     "controller, for its dynamic configuration",
                     _CONTROLLER,
                     (
-                        Key("what", Kind.TEXT, "`configuration changed`"),
-                        Key("delete_topic_enable", Kind.BOOLEAN, "what holds now"),
-                        Key("unclean_leader_election_enable", Kind.BOOLEAN, "what holds now"),
+                        Key("what", KeyKind.TEXT, "`configuration changed`"),
+                        Key("delete_topic_enable", KeyKind.BOOLEAN, "what holds now"),
+                        Key("unclean_leader_election_enable", KeyKind.BOOLEAN, "what holds now"),
                     ),
                 ),
             ),
@@ -111,12 +113,12 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "controller",
                     _TOPIC,
                     (
-                        Key("machine", Kind.TEXT, "`partition` or `replica`"),
+                        Key("machine", KeyKind.TEXT, "`partition` or `replica`"),
                         _TOPIC_ID,
                         _PARTITIONS,
-                        Key("broker", Kind.ID, "of the replicas", optional=True),
-                        Key("before", Kind.TEXT, "state before"),
-                        Key("after", Kind.TEXT, "state after"),
+                        Key("broker", KeyKind.ID, "of the replicas", optional=True),
+                        Key("before", KeyKind.TEXT, "state before"),
+                        Key("after", KeyKind.TEXT, "state after"),
                     ),
                 ),
             ),
@@ -127,7 +129,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 Form(
                     "controller and agent",
                     _ANYTHING,
-                    (Key("what", Kind.TEXT, "what was to be done"), Key("why", Kind.TEXT, "why it was not")),
+                    (Key("what", KeyKind.TEXT, "what was to be done"), Key("why", KeyKind.TEXT, "why it was not")),
                 ),
             ),
         ),
@@ -140,11 +142,11 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     _BROKER,
                     (
                         _API,
-                        Key("controller", Kind.ID, "id of the controller that asked"),
+                        Key("controller", KeyKind.ID, "id of the controller that asked"),
                         _CONTROLLER_EPOCH,
                         _TOPIC_COUNT,
                         _PARTITION_COUNT,
-                        Key("answers", Kind.COUNTS, "Kafka's error name to how many partitions"),
+                        Key("answers", KeyKind.COUNTS, "Kafka's error name to how many partitions"),
                     ),
                 ),
             ),
@@ -161,7 +163,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                         _BROKER_EPOCH,
                         _REQUEST_ID,
                         _PARTITIONS,
-                        Key("result", Kind.TEXT, "`NONE`, or why it does not count"),
+                        Key("result", KeyKind.TEXT, "`NONE`, or why it does not count"),
                     ),
                 ),
                 Form(
@@ -169,9 +171,9 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     _TOPIC,
                     (
                         _TOPIC_ID,
-                        Key("broker", Kind.ID, "the id under which they were placed"),
+                        Key("broker", KeyKind.ID, "the id under which they were placed"),
                         _PARTITIONS,
-                        Key("why", Kind.TEXT, "why nobody was asked"),
+                        Key("why", KeyKind.TEXT, "why nobody was asked"),
                     ),
                 ),
                 Form(
@@ -180,15 +182,15 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     (
                         Key(
                             "topic_id",
-                            Kind.TEXT_OR_NULL,
+                            KeyKind.TEXT_OR_NULL,
                             "the incarnation: that of the directory, where there was one; null where it is not known",
                             optional=True,
                         ),
                         _BROKER_KEY,
                         _CONTROLLER_EPOCH,
-                        Key("delete", Kind.BOOLEAN, "true"),
+                        Key("delete", KeyKind.BOOLEAN, "true"),
                         _PARTITIONS,
-                        Key("error", Kind.TEXT, "Kafka's error name"),
+                        Key("error", KeyKind.TEXT, "Kafka's error name"),
                     ),
                 ),
             ),
@@ -200,12 +202,14 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "controller",
                     _CONTROLLER,
                     (
-                        Key("groups", Kind.COUNT, "atomic groups of operations"),
-                        Key("operations", Kind.COUNTS, "kind of operation to how many"),
-                        Key("first_path", Kind.TEXT, "path of the first operation"),
-                        Key("outcomes", Kind.COUNTS, "`done`, `failed: …`, `unknown` or `controller moved` to groups"),
-                        Key("fenced", Kind.BOOLEAN, "whether it was tied to our controller epoch"),
-                        Key("took_ms", Kind.NUMBER, "until the last answer"),
+                        Key("groups", KeyKind.COUNT, "atomic groups of operations"),
+                        Key("operations", KeyKind.COUNTS, "kind of operation to how many"),
+                        Key("first_path", KeyKind.TEXT, "path of the first operation"),
+                        Key(
+                            "outcomes", KeyKind.COUNTS, "`done`, `failed: …`, `unknown` or `controller moved` to groups"
+                        ),
+                        Key("fenced", KeyKind.BOOLEAN, "whether it was tied to our controller epoch"),
+                        Key("took_ms", KeyKind.NUMBER, "until the last answer"),
                     ),
                 ),
             ),
@@ -219,25 +223,25 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     (
                         Key(
                             "phase",
-                            Kind.TEXT,
+                            KeyKind.TEXT,
                             "`held`, `let go`, `queued`, `started`, `tombstoned`, `acknowledged`, `removed`, `done`; "
                             "`vanished`: somebody else has removed the topic's znode, and nothing more comes",
                         ),
-                        Key("took_ms", Kind.NUMBER, "since the phase that it is measured from"),
-                        Key("topic_id", Kind.TEXT_OR_NULL, "the incarnation, where topics have ids"),
+                        Key("took_ms", KeyKind.NUMBER, "since the phase that it is measured from"),
+                        Key("topic_id", KeyKind.TEXT_OR_NULL, "the incarnation, where topics have ids"),
                         _PARTITION_COUNT,
-                        Key("replicas", Kind.COUNT, "how many replicas"),
-                        Key("held_by", Kind.TEXT, "why a marked topic is held back", optional=True),
+                        Key("replicas", KeyKind.COUNT, "how many replicas"),
+                        Key("held_by", KeyKind.TEXT, "why a marked topic is held back", optional=True),
                         Key(
                             "marked_at_ms",
-                            Kind.COUNT,
+                            KeyKind.COUNT,
                             "with `held` and `queued`: when the marker was made, in ms since 1970; where ZooKeeper "
                             "does not tell, when the controller first saw it",
                             optional=True,
                         ),
                         Key(
                             "owed_by",
-                            Kind.TEXT,
+                            KeyKind.TEXT,
                             "brokers that have not answered the tombstone, as `3,4`: their caches may show the topic",
                             optional=True,
                         ),
@@ -252,10 +256,10 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "controller",
                     r"partition/.+",
                     (
-                        Key("what", Kind.TEXT, "`started`, `cancelled`, `done` or `ended by deletion`"),
-                        Key("target", Kind.TEXT, "the replicas that it is to have, or has, as `1,2,3`"),
-                        Key("adding", Kind.TEXT, "the replicas that come", optional=True),
-                        Key("removing", Kind.TEXT, "the replicas that go", optional=True),
+                        Key("what", KeyKind.TEXT, "`started`, `cancelled`, `done` or `ended by deletion`"),
+                        Key("target", KeyKind.TEXT, "the replicas that it is to have, or has, as `1,2,3`"),
+                        Key("adding", KeyKind.TEXT, "the replicas that come", optional=True),
+                        Key("removing", KeyKind.TEXT, "the replicas that go", optional=True),
                     ),
                 ),
             ),
@@ -267,8 +271,8 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "controller",
                     r"(topic|broker)/.+",
                     (
-                        Key("topic_id", Kind.TEXT_OR_NULL, "of a topic: the last id that was known", optional=True),
-                        Key("path", Kind.TEXT, "path of the znode"),
+                        Key("topic_id", KeyKind.TEXT_OR_NULL, "of a topic: the last id that was known", optional=True),
+                        Key("path", KeyKind.TEXT, "path of the znode"),
                         _REASON,
                     ),
                 ),
@@ -276,11 +280,13 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "agent",
                     _TOPIC,
                     (
-                        Key("topic_id", Kind.TEXT_OR_NULL, "the directory's; null where it says none", optional=True),
+                        Key(
+                            "topic_id", KeyKind.TEXT_OR_NULL, "the directory's; null where it says none", optional=True
+                        ),
                         _BROKER_KEY,
                         _LOG_DIR,
-                        Key("partition", Kind.COUNT, "number of the partition"),
-                        Key("directory", Kind.TEXT, "name of the directory now"),
+                        Key("partition", KeyKind.COUNT, "number of the partition"),
+                        Key("directory", KeyKind.TEXT, "name of the directory now"),
                         _SIZE,
                         _REASON,
                     ),
@@ -297,21 +303,21 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     (
                         Key(
                             "what",
-                            Kind.TEXT,
+                            KeyKind.TEXT,
                             "`started`, `failed`, `modified`, `shutting down`, `relieved` (of its leaders), "
                             "`log directory failed`, `producer ids`, `owes tombstones`, `tombstones answered`; "
                             "`kept a ghost`: its metadata cache has a topic or "
                             "an incarnation that ZooKeeper has not; `dropped a ghost`: not any more",
                         ),
                         _BROKER_EPOCH._replace(optional=True),
-                        Key("topics", Kind.COUNT, "how many topics the tombstones are of", optional=True),
-                        Key("topic", Kind.TEXT, "name of the ghost", optional=True),
+                        Key("topics", KeyKind.COUNT, "how many topics the tombstones are of", optional=True),
+                        Key("topic", KeyKind.TEXT, "name of the ghost", optional=True),
                         _TOPIC_ID,
                         _PARTITIONS._replace(optional=True),
                         _REASON._replace(optional=True),
                     ),
                 ),
-                Form("agent", _BROKER, (Key("happened", Kind.TEXT, "what happened"),)),
+                Form("agent", _BROKER, (Key("happened", KeyKind.TEXT, "what happened"),)),
             ),
         ),
         FactType.BYTES_FREED: Schema(
@@ -322,13 +328,20 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     _BROKER,
                     (
                         _LOG_DIR,
-                        Key("topic", Kind.TEXT, "the topic, as far as the directories' names tell: a long one is cut"),
-                        Key("topic_id", Kind.TEXT_OR_NULL, "the directories'; null where they say none", optional=True),
+                        Key(
+                            "topic", KeyKind.TEXT, "the topic, as far as the directories' names tell: a long one is cut"
+                        ),
+                        Key(
+                            "topic_id",
+                            KeyKind.TEXT_OR_NULL,
+                            "the directories'; null where they say none",
+                            optional=True,
+                        ),
                         _PARTITIONS,
-                        Key("directories", Kind.COUNT, "how many directories"),
-                        Key("size_bytes", Kind.COUNT, "bytes that were freed"),
-                        Key("files", Kind.COUNT, "files that were removed"),
-                        Key("error", Kind.TEXT_OR_NULL, "why the directories are still there"),
+                        Key("directories", KeyKind.COUNT, "how many directories"),
+                        Key("size_bytes", KeyKind.COUNT, "bytes that were freed"),
+                        Key("files", KeyKind.COUNT, "files that were removed"),
+                        Key("error", KeyKind.TEXT_OR_NULL, "why the directories are still there"),
                     ),
                 ),
             ),
@@ -340,9 +353,9 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     "journal",
                     r"(controller|broker)/\d+",
                     (
-                        Key("count", Kind.COUNT, "how many"),
-                        Key("first", Kind.TIME, "when the first one happened"),
-                        Key("last", Kind.TIME, "when the last one happened"),
+                        Key("count", KeyKind.COUNT, "how many"),
+                        Key("first", KeyKind.TIME, "when the first one happened"),
+                        Key("last", KeyKind.TIME, "when the last one happened"),
                         _REASON,
                     ),
                 ),

@@ -25,7 +25,7 @@ _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 
 
-class Kind(enum.Enum):
+class ColumnKind(enum.Enum):
     """What a value is; every one may be null."""
 
     TEXT = "text"
@@ -41,7 +41,7 @@ class Kind(enum.Enum):
 
 class Column(NamedTuple):
     name: str
-    kind: Kind
+    kind: ColumnKind
     meaning: str
 
 
@@ -58,27 +58,31 @@ class File(NamedTuple):
 
 
 _SURVEY: Final = (
-    Column("survey_id", Kind.TEXT, "the survey that saw it: when it began and where, as `20260102T030405.678Z-host`"),
-    Column("taken_at", Kind.INSTANT, "when that survey began"),
+    Column(
+        "survey_id", ColumnKind.TEXT, "the survey that saw it: when it began and where, as `20260102T030405.678Z-host`"
+    ),
+    Column("taken_at", ColumnKind.INSTANT, "when that survey began"),
 )
 
 MANIFEST: Final = File(
     "survey.json",
     "The survey as a whole, and what could not be seen. A directory without it is no kept survey.",
     (
-        Column("version", Kind.NUMBER, f"of the files' form: {VERSION}"),
+        Column("version", ColumnKind.NUMBER, f"of the files' form: {VERSION}"),
         *_SURVEY,
-        Column("took_ms", Kind.LONG, "how long it took"),
-        Column("cluster_id", Kind.TEXT, "the cluster's id, where it has one"),
-        Column("complete", Kind.TRUTH, "everything was seen, disks of `source` `broker` as far as those tell"),
+        Column("took_ms", ColumnKind.LONG, "how long it took"),
+        Column("cluster_id", ColumnKind.TEXT, "the cluster's id, where it has one"),
+        Column("complete", ColumnKind.TRUTH, "everything was seen, disks of `source` `broker` as far as those tell"),
         Column(
-            "in_motion", Kind.TEXTS, "topics that came, went, were marked or changed meanwhile; nothing is said of them"
+            "in_motion",
+            ColumnKind.TEXTS,
+            "topics that came, went, were marked or changed meanwhile; nothing is said of them",
         ),
-        Column("problems", Kind.PROBLEMS, "what could not be seen, and why"),
-        Column("rows", Kind.COUNTS, "how many rows each other file has, by its name"),
+        Column("problems", ColumnKind.PROBLEMS, "what could not be seen, and why"),
+        Column("rows", ColumnKind.COUNTS, "how many rows each other file has, by its name"),
         Column(
             "checksums",
-            Kind.COUNTS,
+            ColumnKind.COUNTS,
             "of each other file, by its name: the CRC-32 of all its lines, added up; not in what older versions kept",
         ),
     ),
@@ -89,28 +93,30 @@ ZNODES: Final = File(
     "reassignment names, registered broker; and one for the controller.",
     (
         *_SURVEY,
-        Column("kind", Kind.TEXT, "`topic`, `partition`, `marker`, `config`, `reassignment`, `broker`, `controller`"),
-        Column("path", Kind.TEXT, "of the znode"),
-        Column("topic", Kind.TEXT, "topic"),
-        Column("topic_id", Kind.TEXT, "of a topic and its partitions: its id, as Kafka writes it"),
-        Column("partition", Kind.NUMBER, "partition"),
-        Column("replicas", Kind.NUMBERS, "of a partition: its assignment; of a reassignment: what is wanted"),
-        Column("adding", Kind.NUMBERS, "replicas that a reassignment adds"),
-        Column("removing", Kind.NUMBERS, "replicas that a reassignment removes"),
-        Column("leader", Kind.NUMBER, "of the state znode"),
-        Column("leader_epoch", Kind.NUMBER, "of the state znode"),
-        Column("isr", Kind.NUMBERS, "of the state znode"),
+        Column(
+            "kind", ColumnKind.TEXT, "`topic`, `partition`, `marker`, `config`, `reassignment`, `broker`, `controller`"
+        ),
+        Column("path", ColumnKind.TEXT, "of the znode"),
+        Column("topic", ColumnKind.TEXT, "topic"),
+        Column("topic_id", ColumnKind.TEXT, "of a topic and its partitions: its id, as Kafka writes it"),
+        Column("partition", ColumnKind.NUMBER, "partition"),
+        Column("replicas", ColumnKind.NUMBERS, "of a partition: its assignment; of a reassignment: what is wanted"),
+        Column("adding", ColumnKind.NUMBERS, "replicas that a reassignment adds"),
+        Column("removing", ColumnKind.NUMBERS, "replicas that a reassignment removes"),
+        Column("leader", ColumnKind.NUMBER, "of the state znode"),
+        Column("leader_epoch", ColumnKind.NUMBER, "of the state znode"),
+        Column("isr", ColumnKind.NUMBERS, "of the state znode"),
         Column(
             "has_znode",
-            Kind.TRUTH,
+            ColumnKind.TRUTH,
             "of a topic: it has a znode `/partitions`; of a partition: it is a child of that, null where there is none",
         ),
-        Column("has_state_znode", Kind.TRUTH, "of a partition: its state znode exists, readable or not"),
-        Column("is_readable", Kind.TRUTH, "of a topic: its assignment can be understood"),
-        Column("broker", Kind.NUMBER, "of a broker, of the controller"),
-        Column("broker_epoch", Kind.LONG, "czxid of the registration"),
-        Column("controller_epoch", Kind.NUMBER, "of `/controller_epoch`"),
-        Column("created_at", Kind.INSTANT, "ctime of a topic's znode and of a marker"),
+        Column("has_state_znode", ColumnKind.TRUTH, "of a partition: its state znode exists, readable or not"),
+        Column("is_readable", ColumnKind.TRUTH, "of a topic: its assignment can be understood"),
+        Column("broker", ColumnKind.NUMBER, "of a broker, of the controller"),
+        Column("broker_epoch", ColumnKind.LONG, "czxid of the registration"),
+        Column("controller_epoch", ColumnKind.NUMBER, "of `/controller_epoch`"),
+        Column("created_at", ColumnKind.INSTANT, "ctime of a topic's znode and of a marker"),
     ),
 )
 METADATA: Final = File(
@@ -119,19 +125,19 @@ METADATA: Final = File(
     "in its cache.",
     (
         *_SURVEY,
-        Column("kind", Kind.TEXT, "`broker` or `topic`"),
-        Column("broker", Kind.NUMBER, "who was asked"),
-        Column("answered", Kind.TRUTH, "of a broker: it told its cache"),
-        Column("told_log_dirs", Kind.TRUTH, "of a broker: it told its log directories"),
+        Column("kind", ColumnKind.TEXT, "`broker` or `topic`"),
+        Column("broker", ColumnKind.NUMBER, "who was asked"),
+        Column("answered", ColumnKind.TRUTH, "of a broker: it told its cache"),
+        Column("told_log_dirs", ColumnKind.TRUTH, "of a broker: it told its log directories"),
         Column(
             "failure",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             "of a broker: `unasked`, `unreachable`, `silent`, `refused` or `error`; null where it told all",
         ),
-        Column("controller", Kind.NUMBER, "of a broker: whom it takes for the controller; -1 for nobody"),
-        Column("topic", Kind.TEXT, "topic"),
-        Column("topic_id", Kind.TEXT, "as the cache has it"),
-        Column("partitions", Kind.NUMBERS, "as the cache has them"),
+        Column("controller", ColumnKind.NUMBER, "of a broker: whom it takes for the controller; -1 for nobody"),
+        Column("topic", ColumnKind.TEXT, "topic"),
+        Column("topic_id", ColumnKind.TEXT, "as the cache has it"),
+        Column("partitions", ColumnKind.NUMBERS, "as the cache has them"),
     ),
 )
 DIRECTORIES: Final = File(
@@ -139,32 +145,34 @@ DIRECTORIES: Final = File(
     "The disks: one row for each log directory, one for each directory in it.",
     (
         *_SURVEY,
-        Column("broker", Kind.NUMBER, "whose disk"),
-        Column("log_dir", Kind.TEXT, "path of the log directory"),
+        Column("broker", ColumnKind.NUMBER, "whose disk"),
+        Column("log_dir", ColumnKind.TEXT, "path of the log directory"),
         Column(
             "source",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             "`local`: read from the file system; `broker`: as its broker tells, without ids, files, times, and what "
             "was set aside or waits for its removal",
         ),
         Column(
             "kind",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             "`log-dir`: the log directory itself; what lies in it: `replica`, `future`, `deleted`, `stray`, `unknown`",
         ),
-        Column("directory", Kind.TEXT, "its name"),
-        Column("topic", Kind.TEXT, "of a long name as far as the directory's name tells"),
-        Column("partition", Kind.NUMBER, "partition"),
-        Column("topic_id", Kind.TEXT, "what `partition.metadata` says"),
-        Column("size_bytes", Kind.LONG, "of all files"),
+        Column("directory", ColumnKind.TEXT, "its name"),
+        Column("topic", ColumnKind.TEXT, "of a long name as far as the directory's name tells"),
+        Column("partition", ColumnKind.NUMBER, "partition"),
+        Column("topic_id", ColumnKind.TEXT, "what `partition.metadata` says"),
+        Column("size_bytes", ColumnKind.LONG, "of all files"),
         Column(
-            "segment_bytes", Kind.LONG, "of the segments (`*.log`) alone, which are empty where nothing was written"
+            "segment_bytes",
+            ColumnKind.LONG,
+            "of the segments (`*.log`) alone, which are empty where nothing was written",
         ),
-        Column("files", Kind.LONG, "how many files"),
-        Column("newest_write", Kind.INSTANT, "newest modification of the directory or of any file in it"),
-        Column("newest_segment_write", Kind.INSTANT, "newest modification of a segment"),
-        Column("has_failed", Kind.TRUTH, "of a log-dir: its broker can no longer use it"),
-        Column("problem", Kind.TEXT, "why it could not be seen, or not whole"),
+        Column("files", ColumnKind.LONG, "how many files"),
+        Column("newest_write", ColumnKind.INSTANT, "newest modification of the directory or of any file in it"),
+        Column("newest_segment_write", ColumnKind.INSTANT, "newest modification of a segment"),
+        Column("has_failed", ColumnKind.TRUTH, "of a log-dir: its broker can no longer use it"),
+        Column("problem", ColumnKind.TEXT, "why it could not be seen, or not whole"),
     ),
 )
 ROW_FILES: Final = (ZNODES, METADATA, DIRECTORIES)
@@ -202,30 +210,30 @@ def row_problems(file: File, row: Mapping[str, JsonValue]) -> list[str]:
     return problems
 
 
-def _fits(kind: Kind, value: JsonValue) -> bool:
+def _fits(kind: ColumnKind, value: JsonValue) -> bool:
     match kind:
-        case Kind.TEXT:
+        case ColumnKind.TEXT:
             return isinstance(value, str)
-        case Kind.NUMBER:
+        case ColumnKind.NUMBER:
             return _is_whole(value, _INT_MAX)
-        case Kind.LONG:
+        case ColumnKind.LONG:
             return _is_whole(value, _LONG_MAX)
-        case Kind.TRUTH:
+        case ColumnKind.TRUTH:
             return isinstance(value, bool)
-        case Kind.INSTANT:
+        case ColumnKind.INSTANT:
             return isinstance(value, str) and _is_instant(value)
-        case Kind.NUMBERS:
+        case ColumnKind.NUMBERS:
             return isinstance(value, list) and all(_is_whole(each, _INT_MAX) for each in value)
-        case Kind.TEXTS:
+        case ColumnKind.TEXTS:
             return isinstance(value, list) and all(isinstance(each, str) for each in value)
-        case Kind.PROBLEMS:
+        case ColumnKind.PROBLEMS:
             return isinstance(value, list) and all(
                 isinstance(each, dict)
                 and each.keys() == {"where", "what"}
                 and all(isinstance(text, str) for text in each.values())
                 for each in value
             )
-        case Kind.COUNTS:
+        case ColumnKind.COUNTS:
             return isinstance(value, dict) and all(_is_whole(each, _LONG_MAX) for each in value.values())
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from lethe.pipeline.report.remedies import remedy
 from lethe.pipeline.report.values import Finding
 from lethe.protocol.findings import Place, Reason
-from lethe.protocol.survey_records import FILES, MANIFEST, Kind
+from lethe.protocol.survey_records import FILES, MANIFEST, ColumnKind
 
 _INTRODUCTION: Final = """\
 # Kept surveys
@@ -56,7 +56,12 @@ By `reason`, as the report says it for each finding: TOPIC is its topic, WHAT th
 are restarted one at a time, and in good order (SIGTERM), so that they hand over what they lead; none for any reason as
 long as a `replica_without_directory` is on it and no other live broker is in the ISR.
 """
-_KINDS: Final = {Kind.NUMBER: "int32", Kind.LONG: "int64", Kind.NUMBERS: "int32 list", Kind.INSTANT: "time"}
+_KINDS: Final = {
+    ColumnKind.NUMBER: "int32",
+    ColumnKind.LONG: "int64",
+    ColumnKind.NUMBERS: "int32 list",
+    ColumnKind.INSTANT: "time",
+}
 
 
 def page() -> str:

@@ -5,58 +5,58 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.controller.runtime.metric_types import Kind, Metric
+from lethe.controller.runtime.metric_types import Metric, MetricKind
 
 # --- channels -----------------------------------------------------------------------------------------------------
 
 _MANAGER: Final = "kafka.controller:type=ControllerChannelManager"
 TOTAL_QUEUE_SIZE: Final = Metric(
     "kafka_controller_controllerchannelmanager_totalqueuesize",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Requests that wait for brokers, all together",
     mbean=f"{_MANAGER},name=TotalQueueSize",
 )
 CHANNEL_QUEUE_SIZE: Final = Metric(
     "kafka_controller_controllerchannelmanager_queuesize",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Requests that wait for this broker",
     ("broker_id",),
     f"{_MANAGER},name=QueueSize,broker-id=N",
 )
 CHANNEL_QUEUE_TIME: Final = Metric(
     "kafka_controller_controllerchannelmanager_requestrateandqueuetimems",
-    Kind.SUMMARY,
+    MetricKind.SUMMARY,
     "Milliseconds that requests waited before they were first sent",
     ("broker_id",),
     f"{_MANAGER},name=RequestRateAndQueueTimeMs,broker-id=N",
 )
 CHANNEL_BACKLOG: Final = Metric(
     "lethe_broker_channel_backlog_bytes",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Size of the requests that wait for this broker, as they would be sent; an estimate for those not encoded yet",
     ("broker_id",),
 )
 CHANNEL_OLDEST: Final = Metric(
     "lethe_broker_channel_oldest_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "How long the oldest request has waited or been tried",
     ("broker_id",),
 )
 CHANNEL_FAILING: Final = Metric(
     "lethe_broker_channel_failing_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "How long no request has got through to this registered broker; 0: it answers. Look at its process and listener",
     ("broker_id",),
 )
 CHANNEL_LATENCY: Final = Metric(
     "lethe_broker_request_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "Time from sending a request to its answer, for the attempt that was answered",
     ("broker_id", "api"),
 )
 CHANNEL_RETRIES: Final = Metric(
     "lethe_broker_request_retries_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Attempts that failed and were repeated; reasons: unreachable, lost, timeout, garbage",
     ("broker_id", "reason"),
 )
@@ -66,36 +66,36 @@ CHANNEL_RETRIES: Final = Metric(
 _REQUESTS: Final = "kafka.network:type=RequestMetrics"
 REQUEST_TIME: Final = Metric(
     "kafka_network_requestmetrics_totaltimems",
-    Kind.SUMMARY,
+    MetricKind.SUMMARY,
     "Milliseconds from taking a broker's request to its answer",
     ("request",),
     f"{_REQUESTS},name=TotalTimeMs,request=NAME",
 )
 REQUEST_ERRORS: Final = Metric(
     "kafka_network_requestmetrics_errorspersec_count",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Errors in answers to brokers, NONE included; in an AlterPartition's those of its partitions too",
     ("request", "error"),
     f"{_REQUESTS},name=ErrorsPerSec,request=NAME,error=NAME",
 )
 LISTENER_CONNECTIONS: Final = Metric(
-    "lethe_controller_listener_connections", Kind.GAUGE, "Connections of brokers and clients"
+    "lethe_controller_listener_connections", MetricKind.GAUGE, "Connections of brokers and clients"
 )
 RELAY_CONNECTIONS: Final = Metric(
-    "lethe_controller_relay_connections", Kind.GAUGE, "Connections of clients that are passed on to a broker"
+    "lethe_controller_relay_connections", MetricKind.GAUGE, "Connections of clients that are passed on to a broker"
 )
 RELAY_REQUESTS: Final = Metric(
-    "lethe_controller_relay_requests_total", Kind.COUNTER, "Requests of clients passed on to brokers"
+    "lethe_controller_relay_requests_total", MetricKind.COUNTER, "Requests of clients passed on to brokers"
 )
 RELAY_BYTES_IN: Final = Metric(
-    "lethe_controller_relay_request_bytes_total", Kind.COUNTER, "Bytes passed on from clients to brokers"
+    "lethe_controller_relay_request_bytes_total", MetricKind.COUNTER, "Bytes passed on from clients to brokers"
 )
 RELAY_BYTES_OUT: Final = Metric(
-    "lethe_controller_relay_answer_bytes_total", Kind.COUNTER, "Bytes passed back from brokers to clients"
+    "lethe_controller_relay_answer_bytes_total", MetricKind.COUNTER, "Bytes passed back from brokers to clients"
 )
 RELAY_FAILURES: Final = Metric(
     "lethe_controller_relay_failures_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Connections of clients closed because no broker could be reached, or theirs was lost",
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.controller.runtime.metric_types import Kind, Metric
+from lethe.controller.runtime.metric_types import Metric, MetricKind
 
 REMARK: Final = (
     "All are 0 where this controller is not the active one. Phases follow one another for each topic: queued, started, "
@@ -15,7 +15,7 @@ REMARK: Final = (
 
 TOPICS: Final = Metric(
     "lethe_controller_deletion_topics",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Topics marked for deletion, by stage: held (not begun, nothing deleted), queued, deleting, waiting (for a "
     "broker, a directory or the next try), removing (replicas are gone, znodes go). `lethe explain` says what waiting "
     "ones need",
@@ -23,44 +23,47 @@ TOPICS: Final = Metric(
 )
 REPLICAS: Final = Metric(
     "lethe_controller_deletion_replicas",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Replicas of queued topics, by state; deletion_ineligible: could not be deleted while others of the topic were "
     "asked; offline: waits for the next try, or for what has to come first",
     ("state",),
 )
 OLDEST_AGE: Final = Metric(
     "lethe_controller_oldest_deletion_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "How long the oldest marked topic has waited since its marker was made in ZooKeeper; 0: none waits",
 )
 OLDEST_INFO: Final = Metric(
     "lethe_controller_oldest_deletion_info",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "1 for that topic: what it waits for, and for which broker; never more than one series",
     ("topic", "reason", "broker_id"),
 )
 PHASES: Final = Metric(
     "lethe_controller_deletion_phase_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "Time that a topic's deletion took to reach the phase from the one before",
     ("phase",),
 )
 RETRIES: Final = Metric(
     "lethe_controller_deletion_retries_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "What failed and is repeated: the deletion of a replica, a tombstone to a broker, the removal of znodes; by error. "
     "UNPROVEN: a broker said yes without having shown that it can reach the replica",
     ("part", "reason"),
 )
 OWED: Final = Metric(
     "lethe_controller_owed_tombstones",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Topics whose znodes are gone and whose deletion this registered broker has not confirmed for its metadata cache, "
     "so that it may still tell clients of them; no series where it owes nothing",
     ("broker_id",),
 )
 FACTS: Final = Metric(
-    "lethe_controller_facts_total", Kind.COUNTER, "Facts recorded, by type; what the journal is written from", ("type",)
+    "lethe_controller_facts_total",
+    MetricKind.COUNTER,
+    "Facts recorded, by type; what the journal is written from",
+    ("type",),
 )
 
 METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, OWED, FACTS)

@@ -24,7 +24,7 @@ from lethe.adapters.logs import fields
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer, ControllerState, Event, External, Result, SessionLost, state_of
-from lethe.controller.runtime.faults import FaultWhileResigning, Verdict, verdict_on
+from lethe.controller.runtime.faults import FaultResponse, FaultWhileResigning, response_to
 from lethe.controller.runtime.queue import EventQueue, Queued
 from lethe.controller.runtime.steps import Step, Stepper
 from lethe.protocol.journal import Fact, FactType, JsonValue
@@ -201,13 +201,13 @@ class ControllerLoop:
             following = result
 
     async def _dispose(self, error: Exception, where: str) -> None:
-        match verdict_on(error):
-            case Verdict.AWAIT_SESSION_LOST:
+        match response_to(error):
+            case FaultResponse.AWAIT_SESSION_LOST:
                 await self.queue.overtaken.wait()
-            case Verdict.STOP:
+            case FaultResponse.STOP:
                 logger.critical("%s while handling %s: the process has to end", type(error).__name__, where)
                 raise error
-            case Verdict.RESIGN:
+            case FaultResponse.RESIGN:
                 self._resign(error, where)
 
     def _resign(self, error: Exception, where: str) -> None:

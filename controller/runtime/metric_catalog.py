@@ -13,13 +13,13 @@ from typing import Final
 from lethe.controller.core.events import ControllerState
 from lethe.controller.runtime import broker_metrics as brokers
 from lethe.controller.runtime import deletion_metrics as deletions
-from lethe.controller.runtime.metric_types import Kind, Metric
+from lethe.controller.runtime.metric_types import Metric, MetricKind
 
 
 def _controller_gauge(name: str, meaning: str) -> Metric:
     return Metric(
         f"kafka_controller_kafkacontroller_{name.lower()}",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         meaning,
         mbean=f"kafka.controller:type=KafkaController,name={name}",
     )
@@ -54,31 +54,33 @@ CONTROLLER_GAUGES: Final = {
     "fenced_broker_count": _controller_gauge("FencedBrokerCount", "Always 0 with ZooKeeper"),
     "set_aside_topic_count": Metric(
         "lethe_controller_set_aside_topics",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Topics whose znode cannot be understood; they are left alone. /state names them",
     ),
     "set_aside_broker_count": Metric(
         "lethe_controller_set_aside_brokers",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Brokers whose registration cannot be understood; they count as away. /state names them",
     ),
     "held_topic_count": Metric(
-        "lethe_controller_held_topics", Kind.GAUGE, "Topics that are marked for deletion and held back; not yet queued"
+        "lethe_controller_held_topics",
+        MetricKind.GAUGE,
+        "Topics that are marked for deletion and held back; not yet queued",
     ),
     "ghost_count": Metric(
         "lethe_controller_ghosts",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Topics that a broker's metadata cache has and ZooKeeper has not, added up over the brokers; each is dropped "
         "from the cache within seconds where the broker answers. /state names them",
     ),
     "unseen_cache_count": Metric(
         "lethe_controller_caches_unseen",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Registered brokers whose metadata cache has not been compared with ZooKeeper yet, or could not be seen whole",
     ),
     "deletions_paused": Metric(
         "lethe_controller_deletions_paused",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "1 while deletions are paused: by /lethe/deletions_paused, or by the controller itself while the brokers' "
         "configuration does not say whether topics may be deleted. `lethe explain --all` says which",
     ),
@@ -87,52 +89,59 @@ CONTROLLER_GAUGES: Final = {
 
 CURRENT_CONTROLLER: Final = Metric(
     "kafka_server_metadataloader_currentcontrollerid",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Id of the active controller as this one sees it; -1: none",
     mbean="kafka.server:type=MetadataLoader,name=CurrentControllerId",
 )
-EPOCH: Final = Metric("lethe_controller_epoch", Kind.GAUGE, "Controller epoch of the present tenure; 0: none")
+EPOCH: Final = Metric("lethe_controller_epoch", MetricKind.GAUGE, "Controller epoch of the present tenure; 0: none")
 ROLE: Final = Metric(
-    "lethe_controller_role", Kind.GAUGE, "1 for the role that this controller has now, 0 for the others", ("role",)
+    "lethe_controller_role",
+    MetricKind.GAUGE,
+    "1 for the role that this controller has now, 0 for the others",
+    ("role",),
 )
 LEADERS_ELECTED: Final = Metric(
-    "lethe_controller_leader_elections_total", Kind.COUNTER, "Leaders elected for partitions since this process started"
+    "lethe_controller_leader_elections_total",
+    MetricKind.COUNTER,
+    "Leaders elected for partitions since this process started",
 )
 UNCLEAN: Final = Metric(
     "lethe_controller_unclean_elections_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Leaders elected from outside the ISR since this process started: what they had not been sent is lost",
 )
 TENURE: Final = Metric(
-    "lethe_controller_tenure_seconds", Kind.GAUGE, "How long this controller has been the active one; 0: it is not"
+    "lethe_controller_tenure_seconds",
+    MetricKind.GAUGE,
+    "How long this controller has been the active one; 0: it is not",
 )
 TENURES: Final = Metric(
     "lethe_controller_tenures_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Times that this process was elected; more than some in an hour: look in the log why each of them ended",
 )
 TENURES_ENDED: Final = Metric(
-    "lethe_controller_tenures_ended_total", Kind.COUNTER, "Times that this process gave control up or lost it"
+    "lethe_controller_tenures_ended_total", MetricKind.COUNTER, "Times that this process gave control up or lost it"
 )
 TAKEOVER: Final = Metric(
     "lethe_controller_takeover_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "Time from being elected to having told every broker; nobody leads in it",
 )
 GHOSTS_CURED: Final = Metric(
     "lethe_controller_ghosts_cured_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Topics that a broker's metadata cache had and ZooKeeper had not, and that the cache has lost since",
 )
 
 POWERLESS: Final = Metric(
     "lethe_controller_powerless_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "How long no registered broker has obeyed this active controller; 0: one does, none is there, or another leads",
 )
 BROKER_REFUSES: Final = Metric(
     "lethe_controller_broker_refuses",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "1 for each registered broker that does not obey this active controller; the reasons are the causes that "
     "`lethe explain` names",
     ("broker_id", "reason"),
@@ -154,13 +163,13 @@ TENURES_SHOWN: Final = (
 
 QUEUE_SIZE: Final = Metric(
     "kafka_controller_controllereventmanager_eventqueuesize",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Events that wait",
     mbean="kafka.controller:type=ControllerEventManager,name=EventQueueSize",
 )
 QUEUE_TIME: Final = Metric(
     "kafka_controller_controllereventmanager_eventqueuetimems",
-    Kind.SUMMARY,
+    MetricKind.SUMMARY,
     "Milliseconds that events waited; cleared when none came for five minutes",
     mbean="kafka.controller:type=ControllerEventManager,name=EventQueueTimeMs",
 )
@@ -184,35 +193,37 @@ _STATE_TIMERS: Final = {
 STATE_TIMERS: Final = {
     state: Metric(
         f"kafka_controller_controllerstats_{name.lower()}",
-        Kind.SUMMARY,
+        MetricKind.SUMMARY,
         f"Milliseconds taken by events of state {state.name}; one that ended in a fault counts",
         mbean=f"kafka.controller:type=ControllerStats,name={name}",
     )
     for state, name in _STATE_TIMERS.items()
 }
 EVENT_QUEUED: Final = Metric(
-    "lethe_controller_event_queued_seconds", Kind.HISTOGRAM, "Time that events waited in the queue", ("event",)
+    "lethe_controller_event_queued_seconds", MetricKind.HISTOGRAM, "Time that events waited in the queue", ("event",)
 )
 EVENT_HANDLED: Final = Metric(
     "lethe_controller_event_handled_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "Time from taking an event to the end of its course, ZooKeeper's answers included",
     ("event",),
 )
-EVENTS_WAITING: Final = Metric("lethe_controller_events_waiting", Kind.GAUGE, "Events that wait, by kind", ("event",))
+EVENTS_WAITING: Final = Metric(
+    "lethe_controller_events_waiting", MetricKind.GAUGE, "Events that wait, by kind", ("event",)
+)
 OLDEST_EVENT: Final = Metric(
     "lethe_controller_event_queue_oldest_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "How long the oldest event has waited; while it grows the cluster gets no answers from its controller",
 )
 IN_PROGRESS: Final = Metric(
     "lethe_controller_event_in_progress_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "How long the event in progress has taken so far; 0: none is. Minutes mean that the process should be restarted",
 )
 FAULTS: Final = Metric(
     "lethe_controller_faults_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Events that ended in an exception, after which we resigned; each one is a bug to report, with the log",
     ("event",),
 )
@@ -221,62 +232,66 @@ QUEUE_SHOWN: Final = (EVENTS_WAITING, OLDEST_EVENT, IN_PROGRESS, FAULTS)
 
 # --- ZooKeeper ----------------------------------------------------------------------------------------------------
 
-ZOOKEEPER_CONNECTED: Final = Metric("lethe_zookeeper_session_up", Kind.GAUGE, "1 while there is a ZooKeeper session")
+ZOOKEEPER_CONNECTED: Final = Metric(
+    "lethe_zookeeper_session_up", MetricKind.GAUGE, "1 while there is a ZooKeeper session"
+)
 ZOOKEEPER_CONNECTS: Final = Metric(
     "kafka_server_sessionexpirelistener_zookeepersyncconnectspersec_count",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Sessions opened",
     mbean="kafka.server:type=SessionExpireListener,name=ZooKeeperSyncConnectsPerSec",
 )
 ZOOKEEPER_EXPIRES: Final = Metric(
     "kafka_server_sessionexpirelistener_zookeeperexpirespersec_count",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Sessions lost or given up",
     mbean="kafka.server:type=SessionExpireListener,name=ZooKeeperExpiresPerSec",
 )
 ZOOKEEPER_FAILED: Final = Metric(
-    "lethe_zookeeper_failed_attempts_total", Kind.COUNTER, "Attempts to open a session that failed"
+    "lethe_zookeeper_failed_attempts_total", MetricKind.COUNTER, "Attempts to open a session that failed"
 )
 ZOOKEEPER_LATENCY_MS: Final = Metric(
     "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms",
-    Kind.SUMMARY,
+    MetricKind.SUMMARY,
     "Milliseconds from asking ZooKeeper to the last answer, for each read or write of the core, however many requests",
     mbean="kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
 )
 ZOOKEEPER_LATENCY: Final = Metric(
     "lethe_zookeeper_operation_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "The same in seconds, by operation; `reads` and `writes` are several kinds at once",
     ("operation",),
 )
 ZOOKEEPER_OPERATIONS: Final = Metric(
     "lethe_zookeeper_operations_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Znodes read, watched, written and checked, by kind",
     ("operation",),
 )
 
 # --- journal ------------------------------------------------------------------------------------------------------
 
-JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", Kind.COUNTER, "Facts written to the journal")
+JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", MetricKind.COUNTER, "Facts written to the journal")
 JOURNAL_LOST: Final = Metric(
-    "lethe_journal_lost_total", Kind.COUNTER, "Facts that the journal could not take; reports made from it have a gap"
+    "lethe_journal_lost_total",
+    MetricKind.COUNTER,
+    "Facts that the journal could not take; reports made from it have a gap",
 )
 JOURNAL_FAILING: Final = Metric(
     "lethe_journal_failing",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "1 while the journal cannot be written; the log says why: a full disk, mostly",
 )
 JOURNAL_TOPIC_LINES: Final = Metric(
-    "lethe_journal_topic_lines_total", Kind.COUNTER, "Lines that the journal's topic has acknowledged"
+    "lethe_journal_topic_lines_total", MetricKind.COUNTER, "Lines that the journal's topic has acknowledged"
 )
 JOURNAL_TOPIC_LOST: Final = Metric(
     "lethe_journal_topic_lost_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Lines that the journal's topic could not take; it tells of the gap",
 )
 JOURNAL_TOPIC_FAILING: Final = Metric(
-    "lethe_journal_topic_failing", Kind.GAUGE, "1 while the journal's topic takes nothing; the log says why"
+    "lethe_journal_topic_failing", MetricKind.GAUGE, "1 while the journal's topic takes nothing; the log says why"
 )
 
 GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (

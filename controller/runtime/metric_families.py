@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from prometheus_client.core import Metric as Family
 
-from lethe.controller.runtime.metric_types import Kind, Metric
+from lethe.controller.runtime.metric_types import Metric, MetricKind
 from lethe.controller.runtime.samples import Buckets, Sample
 
 Labels = Mapping[str, str]
@@ -22,7 +22,7 @@ def labelled(label: str, values: Mapping[str, V]) -> list[tuple[Labels, V]]:
 def _family(metric: Metric) -> Family:
     # A counter under one of Kafka's names, which do not end in _total, has to be untyped: the text format adds that.
     kind = metric.kind.value
-    if metric.kind is Kind.COUNTER and not metric.name.endswith("_total"):
+    if metric.kind is MetricKind.COUNTER and not metric.name.endswith("_total"):
         kind = "unknown"
     return Family(metric.name.removesuffix("_total"), metric.meaning, kind)
 

@@ -6,7 +6,7 @@ import enum
 from typing import NamedTuple
 
 
-class Kind(enum.Enum):
+class MetricKind(enum.Enum):
     GAUGE = "gauge"
     COUNTER = "counter"
     SUMMARY = "summary"
@@ -18,7 +18,7 @@ class Metric(NamedTuple):
     """One metric family. `mbean` is Kafka's name for it, None for what is ours alone."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     meaning: str
     labels: tuple[str, ...] = ()
     mbean: str | None = None

@@ -21,22 +21,22 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lethe.protocol.journal_forms import Form, Key, Kind
+from lethe.protocol.journal_forms import Form, Key, KeyKind
 from lethe.protocol.journal_schema import SCHEMAS
 
 _COUNTS: Final = r"OBJECT<((\w+|`[^`]*`): BIGINT(, )?)*>"
 _WHOLE: Final = r"(BIGINT|DECIMAL\(\d+,0\))"
 _KINDS: Final = {
-    Kind.TEXT: "STRING",
-    Kind.TEXT_OR_NULL: "(STRING|VOID)",
-    Kind.COUNT: _WHOLE,
-    Kind.ID: _WHOLE,
-    Kind.NUMBER: r"(BIGINT|DOUBLE|FLOAT|DECIMAL\(\d+,\d+\))",
-    Kind.BOOLEAN: "BOOLEAN",
-    Kind.RANGES: "STRING",
-    Kind.TIME: "STRING",
-    Kind.COUNTS: "COUNTS",
-    Kind.TEXTS: "ARRAY<(STRING|VOID)?>",
+    KeyKind.TEXT: "STRING",
+    KeyKind.TEXT_OR_NULL: "(STRING|VOID)",
+    KeyKind.COUNT: _WHOLE,
+    KeyKind.ID: _WHOLE,
+    KeyKind.NUMBER: r"(BIGINT|DOUBLE|FLOAT|DECIMAL\(\d+,\d+\))",
+    KeyKind.BOOLEAN: "BOOLEAN",
+    KeyKind.RANGES: "STRING",
+    KeyKind.TIME: "STRING",
+    KeyKind.COUNTS: "COUNTS",
+    KeyKind.TEXTS: "ARRAY<(STRING|VOID)?>",
 }
 _RANGES: Final = r"(\d+(-\d+)?(,\d+(-\d+)?)*)?"
 _TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)"
@@ -77,15 +77,15 @@ def _wrong_values(key: Key) -> list[str]:
     """What must not be found in the data."""
     name = f'"{re.escape(key.name)}": ?'
     match key.kind:
-        case Kind.COUNT | Kind.NUMBER:
+        case KeyKind.COUNT | KeyKind.NUMBER:
             return [rf"{name}-"]
-        case Kind.ID:
+        case KeyKind.ID:
             return [rf"{name}-(?!1 ?[,}}])"]
-        case Kind.COUNTS:
+        case KeyKind.COUNTS:
             return [rf"{name}\{{[^}}]*: ?-"]
-        case Kind.RANGES:
+        case KeyKind.RANGES:
             return [rf'{name}"(?!{_RANGES}")']
-        case Kind.TIME:
+        case KeyKind.TIME:
             return [rf'{name}"(?!{_TIME}")']
-        case Kind.TEXT | Kind.TEXT_OR_NULL | Kind.BOOLEAN | Kind.TEXTS:
+        case KeyKind.TEXT | KeyKind.TEXT_OR_NULL | KeyKind.BOOLEAN | KeyKind.TEXTS:
             return []

@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from lethe.pipeline.transforms.bronze_events import KEPT
 from lethe.pipeline.transforms.contract import to_schema
 from lethe.pipeline.transforms.journal_lines import MOST_BYTES
-from lethe.protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, File, Kind
+from lethe.protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, ColumnKind, File
 
 _SIZES: Final = ("size_bytes", "segment_bytes", "files")
 """They are added up: one that no directory has must not be what sums overflow by, or are made smaller by."""
@@ -112,7 +112,7 @@ def set_aside(parsed: DataFrame) -> DataFrame:
 def _as_written(file: File, table: StructType) -> StructType:
     """The columns with the types in which JSON has them: instants are texts."""
     fields = [
-        StructField(column.name, StringType() if column.kind is Kind.INSTANT else table[column.name].dataType)
+        StructField(column.name, StringType() if column.kind is ColumnKind.INSTANT else table[column.name].dataType)
         for column in file.columns
     ]
     whole = [StructField(field.name, _with_nulls(field)) for field in fields]
@@ -132,7 +132,7 @@ def _problem(file: File) -> Column:
         value = row[column.name]
         wrong: Column | None = None
         form = column.kind.value
-        if column.kind is Kind.INSTANT:
+        if column.kind is ColumnKind.INSTANT:
             wrong = value.isNotNull() & (~value.rlike(_INSTANT) | value.try_cast("timestamp").isNull())
         elif column.name in _SIZES:
             wrong, form = ~value.between(0, MOST_BYTES), "what any directory has"
@@ -145,7 +145,7 @@ def _problem(file: File) -> Column:
             form = "a list of different brokers"
         elif column.name == "kind":
             wrong, form = ~value.isin(*KINDS[file.name]), f"a kind of row that {file.name} has"
-        elif column.kind in (Kind.NUMBERS, Kind.TEXTS):
+        elif column.kind in (ColumnKind.NUMBERS, ColumnKind.TEXTS):
             wrong = F.exists(value, lambda one: one.isNull())
         if wrong is not None:
             problem = F.when(wrong, F.lit(f"{column.name!r} is not {form}")).otherwise(problem)
@@ -159,6 +159,6 @@ def _problem(file: File) -> Column:
     return F.when(broken, F.lit(f"no JSON object with values as columns of {file.name} have them")).otherwise(problem)
 
 
-def _value(name: str, kind: Kind) -> Column:
+def _value(name: str, kind: ColumnKind) -> Column:
     value = F.col("row")[name]
-    return (value.try_cast("timestamp") if kind is Kind.INSTANT else value).alias(name)
+    return (value.try_cast("timestamp") if kind is ColumnKind.INSTANT else value).alias(name)

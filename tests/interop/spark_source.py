@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from lethe.cluster.ivy import NotFetched, Wanted, fetch
+from lethe.cluster.ivy import Artifact, NotFetched, fetch
 from lethe.cluster.java import JavaUnusable
 
 SOURCE: Final = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")
@@ -23,7 +23,7 @@ JARS: Final = (
 )
 
 
-def wanted() -> Wanted:
+def wanted() -> Artifact:
     """What is fetched, for `cluster.ivy`."""
     needs = "".join(
         f'<dependency org="{organisation}" name="{name}" rev="{revision}" transitive="false" conf="default->default"/>'
@@ -34,7 +34,7 @@ def wanted() -> Wanted:
         f'<configurations><conf name="default"/></configurations><dependencies>{needs}</dependencies></ivy-module>'
     )
     _, name, revision = SOURCE
-    return Wanted("Spark's source for Kafka", f"{name}-{revision}", module, f"{name}-{revision}.jar", "10 MB")
+    return Artifact("Spark's source for Kafka", f"{name}-{revision}", module, f"{name}-{revision}.jar", "10 MB")
 
 
 def spark_jars() -> str:

@@ -10,20 +10,20 @@ from pyspark.sql import SparkSession
 
 from lethe.pipeline.quality.forms import fits
 from lethe.protocol.journal import Fact, FactType
-from lethe.protocol.journal_forms import Kind
+from lethe.protocol.journal_forms import KeyKind
 from lethe.protocol.journal_schema import SCHEMAS, schema_problems
 
-GOOD: Final[dict[Kind, Any]] = {
-    Kind.TEXT: 'what "happened": -7',
-    Kind.COUNT: 7,
-    Kind.ID: -1,
-    Kind.NUMBER: 0.25,
-    Kind.BOOLEAN: False,
-    Kind.RANGES: "0-3,7",
-    Kind.COUNTS: {"NONE": 3, "failed: NO_NODE": 0},
-    Kind.TEXTS: ["a", "b"],
-    Kind.TIME: "2026-01-02T03:04:05.678Z",
-    Kind.TEXT_OR_NULL: None,
+GOOD: Final[dict[KeyKind, Any]] = {
+    KeyKind.TEXT: 'what "happened": -7',
+    KeyKind.COUNT: 7,
+    KeyKind.ID: -1,
+    KeyKind.NUMBER: 0.25,
+    KeyKind.BOOLEAN: False,
+    KeyKind.RANGES: "0-3,7",
+    KeyKind.COUNTS: {"NONE": 3, "failed: NO_NODE": 0},
+    KeyKind.TEXTS: ["a", "b"],
+    KeyKind.TIME: "2026-01-02T03:04:05.678Z",
+    KeyKind.TEXT_OR_NULL: None,
 }
 VALUES: Final[tuple[Any, ...]] = (
     *(None, True, 0, 1, -1, -2, 1.5, -0.5, 10**25, "", "text", "0", "0-3,7", "3,", "1-x", "7-3", "-1"),

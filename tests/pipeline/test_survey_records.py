@@ -8,17 +8,17 @@ import pytest
 from pyspark.sql.types import StructType
 
 from lethe.pipeline import schemas
-from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES, File, Kind
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES, ColumnKind, File
 
 TYPES: Final = {
-    Kind.TEXT: schemas.TEXT,
-    Kind.NUMBER: schemas.NUMBER,
-    Kind.LONG: schemas.LONG,
-    Kind.TRUTH: schemas.TRUTH,
-    Kind.INSTANT: schemas.INSTANT,
-    Kind.NUMBERS: schemas.NUMBERS,
-    Kind.TEXTS: schemas.TEXTS,
-    Kind.PROBLEMS: schemas.SURVEYS["problems"].dataType,
+    ColumnKind.TEXT: schemas.TEXT,
+    ColumnKind.NUMBER: schemas.NUMBER,
+    ColumnKind.LONG: schemas.LONG,
+    ColumnKind.TRUTH: schemas.TRUTH,
+    ColumnKind.INSTANT: schemas.INSTANT,
+    ColumnKind.NUMBERS: schemas.NUMBERS,
+    ColumnKind.TEXTS: schemas.TEXTS,
+    ColumnKind.PROBLEMS: schemas.SURVEYS["problems"].dataType,
 }
 OF_THE_LAKE: Final = {"_ingested_at", "_source_file", "_batch_id", "day"}
 OF_THE_FILE: Final = {"version", "rows", "checksums"}

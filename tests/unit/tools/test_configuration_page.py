@@ -7,7 +7,7 @@ import pytest
 from lethe.adapters.config_broker import BROKER_SCHEMA
 from lethe.adapters.config_controller import CONTROLLER_SCHEMA
 from lethe.adapters.config_environment import environment_settings, variable_name
-from lethe.adapters.properties import Kind, Property
+from lethe.adapters.properties import Property, PropertyKind
 from tools.configuration_page import WRONG, page, readable, refusal
 
 SCHEMAS = (CONTROLLER_SCHEMA, BROKER_SCHEMA)
@@ -18,8 +18,8 @@ WITHOUT_UNIT = {"broker.id", "lethe.http.port"}
 @pytest.mark.parametrize("prop", PROPERTIES, ids=lambda prop: prop.name)
 def test_a_property_says_what_it_is_and_in_which_unit_and_its_variable_sets_it(prop: Property) -> None:
     assert prop.doc.endswith((".", ")"))
-    assert (prop.kind is Kind.INTEGER) == bool(prop.unit) or prop.name in WITHOUT_UNIT
-    if prop.kind is Kind.INTEGER:
+    assert (prop.kind is PropertyKind.INTEGER) == bool(prop.unit) or prop.name in WITHOUT_UNIT
+    if prop.kind is PropertyKind.INTEGER:
         assert prop.minimum is not None, "a number without a lower bound takes nonsense"
     assert list(environment_settings({variable_name(prop.name): "x"}, [prop.name])) == [prop.name]
     assert f"### `{prop.name}`\n\n{prop.doc}\n" in page()

@@ -13,7 +13,7 @@ import pytest
 from lethe.broker.runtime.metrics import METRICS
 from lethe.controller.core.context import Role
 from lethe.controller.runtime import metric_catalog
-from lethe.controller.runtime.metric_types import Kind
+from lethe.controller.runtime.metric_types import MetricKind
 from lethe.survey.textfile import GAUGES
 
 ROOT: Final = Path(__file__).parents[3]
@@ -32,9 +32,9 @@ def names() -> set[str]:
     for _, _, metrics in metric_catalog.GROUPS:
         for metric in metrics:
             found.add(metric.name)
-            if metric.kind in (Kind.SUMMARY, Kind.HISTOGRAM):
+            if metric.kind in (MetricKind.SUMMARY, MetricKind.HISTOGRAM):
                 found |= {f"{metric.name}_count", f"{metric.name}_sum"}
-            if metric.kind is Kind.HISTOGRAM:
+            if metric.kind is MetricKind.HISTOGRAM:
                 found.add(f"{metric.name}_bucket")
     return found
 

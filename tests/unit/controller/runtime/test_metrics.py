@@ -10,7 +10,7 @@ from lethe.controller.core.power import BrokerPower, Standing
 from lethe.controller.core.power_view import PowerView
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.runtime import metric_catalog
-from lethe.controller.runtime.metric_types import Kind
+from lethe.controller.runtime.metric_types import MetricKind
 from lethe.controller.runtime.metrics import (
     ChannelCounts,
     ChannelView,
@@ -77,8 +77,8 @@ def test_every_declared_metric_is_exported_with_its_labels() -> None:
     for _, _, metrics in metric_catalog.GROUPS:
         for metric in metrics:
             names = {
-                Kind.SUMMARY: ("", "_count", "_sum"),
-                Kind.HISTOGRAM: ("_bucket", "_count", "_sum"),
+                MetricKind.SUMMARY: ("", "_count", "_sum"),
+                MetricKind.HISTOGRAM: ("_bucket", "_count", "_sum"),
             }.get(metric.kind, ("",))
             for suffix in names:
                 labels = [dict(labels) for name, labels in found if name == metric.name + suffix]
@@ -155,9 +155,9 @@ def test_names_follow_the_conventions() -> None:
         for metric in metrics:
             if metric.mbean is None:
                 assert metric.name.startswith("lethe_")
-                assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
+                assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric.name
                 assert not metric.name.endswith(("_ms", "_millis", "_minutes", "_kb", "_mb")), metric.name
-                assert metric.kind is not Kind.HISTOGRAM or metric.name.endswith("_seconds"), metric.name
+                assert metric.kind is not MetricKind.HISTOGRAM or metric.name.endswith("_seconds"), metric.name
             assert "topic" not in metric.labels or metric.name == "lethe_controller_oldest_deletion_info"
 
 
