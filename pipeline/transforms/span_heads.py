@@ -1,31 +1,39 @@
-"""Which deletions there were: the lines about phases, told apart into spans. Everything else joins on these.
+"""Which deletions there were: lines about phases, numbered into spans. Every other table joins on these.
 
-Theory of operation. Lines of one topic and id are put in order (by time, then writer, then the writer's own numbers)
-and counted through: a line after `let go` or `vanished` begins the next span, and where there are no ids a line after
-`done` does too. With an id `done` is final: what a controller with a slow clock seems to have written after it belongs
-to the same span. A failover makes `queued` and `started` again, of the same span.
+A span is one deletion of one topic id. The lines of a topic and id are put in order (time, writer, the writer's own
+numbers) and counted through; seconds, controllers and ids below are those of the example:
 
-With an id `vanished` is final for others, and so is a refusal: what another controller seems to have written after it,
-by as much as clocks may differ, was written before it. Whoever wrote it has one clock, so a line of its own after it is
-later. Not so after `let go`: that topic lives, and may be marked again at once, also under another controller.
+    s    controller   phase      id    span   rule
+    0    1001         queued     A     A 1
+    9    1002         queued     A     A 1    a failover repeats `queued` and `started` within the span
+    12   1002         let go     A     A 1    ends the span
+    13   1001         queued     A     A 2    the topic lives, and is marked again: the next span, whoever writes
+    20   1002         vanished   A     A 2    ends the span, for other controllers finally:
+    22   1001         started    A     A 2      another writer's line, within the tolerance for clocks, came before
+    24   1002         queued     A     A 3      the same writer's line came after
+    30   1002         held       -     B 1    a topic that cannot be read is held without id: id of the next line
+    31   1002         queued     B     B 1
+    32   1002         done       B     B 1    with an id `done` is final:
+    33   1001         started    B     B 1      a line after it belongs to the same span
+    70   1001         queued     -     - 1
+    71   1001         done       -     - 1    without ids `done` ends the span
+    72   1001         queued     -     - 2    so the name's next deletion is the next span
 
-A topic that nobody can understand is held without an id, although it may have one: such a line belongs to what the next
-line about that name is about. If such a topic vanishes or is let go, what was going on under its name has ended: that
-line belongs to what the line before it was about. So does the refusal of a controller that took over, who knows nothing
-of what had begun. It says nothing of a topic of which nothing was going on, or whose end the next line tells: who had
-held a topic writes both.
+    60   1001         queued     C     C 1    a topic is marked, and cannot be read any more:
+    61   1001         queued     -     - 1    it is deleted without id, which is a deletion of its own,
+    62   1001         done       -     - 1    and a second line follows from this one:
+    62   1001         vanished   C     C 1    a name has one topic, so C is gone too, unseen
 
-If such a topic is deleted, it is a deletion of its own, without an id: nobody has said that the topic is the one that
-was marked before. Whether or not it is, a name has one topic, and when that was deleted the one before was gone too.
-Its deletion has `vanished` then, with the line that says so: it was not seen to the end, and what lies on disks a
-survey finds.
+Outcomes of the spans: A 1 let go, A 2 vanished, A 3 open, B 1 done, - 1 done, - 2 open, and C 1 vanished.
 
-A span begins with its marker. The lines `held` and `queued` say when ZooKeeper made it (`marked_at_ms`), so a failover,
-or a journal that begins later, makes no deletion younger. Journals of earlier releases do not say it: the first of
-these lines counts then.
-
-A span in whose journal lines are missing has holes, at the beginning too. Its `works_from` is the first line that is
-not about holding it back: only from then on do acknowledgements and freed bytes belong to it.
+* A line without id that says `vanished` or `let go` belongs to the line before it: what was going on under the name has
+  ended. So does the refusal of a controller that took over and holds no memory of the deletion. Such a refusal counts
+  only where something was going on, and where the next line does not tell the end: who had held a topic writes both.
+* A refusal is final for other controllers, as `vanished` is.
+* A span begins with its marker. `held` and `queued` say when ZooKeeper made it (`marked_at_ms`), so a failover or a
+  journal that begins later makes no deletion younger. Without `marked_at_ms` (earlier releases) the line's time counts.
+* Missing lines leave holes in a span. `works_from` is its first line that is not about holding it back: only from then
+  on acknowledgements and freed bytes belong to the span.
 """
 
 from __future__ import annotations

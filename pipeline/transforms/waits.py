@@ -1,12 +1,22 @@
 """What the deletion of a topic waited for: the brokers whose replicas could not be deleted, why, and how long.
 
-Theory of operation. A replica is waited for from the first time that it could not be deleted until it was. Of a broker
-the journal tells when it failed, lost a log directory and came back: what it told last before the wait is the reason,
-or, where a return is the first that is told of it, that it was away. Otherwise the answer that did not count is.
+A broker is waited for from the first time that one of its replicas could not be deleted (or its answer did not count)
+until the last of them was acknowledged. The reason is read from the broker's history in the journal (failed, log
+directory failed, started). For a wait that is over it is the last line before the wait, or, where a return is the first
+line about the broker, that it was away. Where the history gives none, it is the answer that did not count.
 
-Of a wait that lasts somebody wants to know why it does by now, and may do something about it: start a broker with an
-empty disk, say. So what was told last counts. A broker that came back is not away; one that was asked after all of that
-owes an answer.
+For a wait that lasts the last line of all counts, because a person acts on it: a broker that came back is not away, and
+one that was asked after that owes an answer. Times are seconds:
+
+    broker   history                  replicas                                 wait    reason
+    1        9 failed, 19 started     10 ineligible, 20 acknowledged           10-20   broker_to_return
+    2        14 directory failed      15 ineligible, 25 acknowledged           15-25   log_directory
+    3        none                     40 STALE_BROKER_EPOCH, 42 acknowledged   40-42   STALE_BROKER_EPOCH
+    4        none                     50 ineligible, 51 acknowledged           50-51   unreachable
+    5        5 started                2 ineligible, 6 acknowledged             2-6     broker_to_return
+    6        1.5 failed               2 ineligible                             lasts   broker_to_return
+    7        1.5 failed, 30 started   2 ineligible, 31 asked again             lasts   asked
+    8        1.5 failed, 30 started   2 ineligible                             lasts   unreachable
 """
 
 from __future__ import annotations
