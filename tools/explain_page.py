@@ -13,25 +13,18 @@ _HEAD = """# Why is this topic not gone yet?
     lethe explain --all --zookeeper zk1:2181/kafka
     lethe explain orders --watch --zookeeper zk1:2181/kafka
 
-It looks at ZooKeeper, asks every live broker, looks at log directories where they are this machine's (`--log-dir` names
-those of brokers that are down), and asks the active controller over HTTP where it is one of Lethe's. `/controller` says
-where; `--controller-url` says it otherwise; `--without-controller` leaves it out. Without the controller's word the
-answer says so, and has no attempts, no errors that brokers answered to it, and no times of its own.
+It reads ZooKeeper, asks every live broker, reads the log directories of this machine (`--log-dir` names those of
+brokers that are down), and asks the active controller over HTTP where it is one of Lethe's. `--controller-url` says
+where, if `/controller` does not; `--without-controller` leaves it out. Without the controller's word the answer has no
+attempts, no errors of brokers and fewer times, and says so.
 
-Brokers 2 and 3 of three are down (as the controller and ZooKeeper tell it, then from outside alone):
+Brokers 2 and 3 of three are down:
 
     orders is marked for deletion since 14:35:12 (7 s).
     orders waits for broker 2, which is not registered in ZooKeeper, since 14:35:17 (2 s): start broker 2 with its disks
     (an empty one with its id only where lethe brokers describe 2 allows it).
     orders waits for broker 3, which is not registered in ZooKeeper, since 14:35:17 (2 s): start broker 3 with its disks
     (an empty one with its id only where lethe brokers describe 3 allows it).
-
-    orders is marked for deletion since 14:35:12 (8 s).
-    orders waits for broker 2, which is not registered in ZooKeeper: start broker 2 with its disks (an empty one
-    with its id only where lethe brokers describe 2 allows it).
-    orders waits for broker 3, which is not registered in ZooKeeper: start broker 3 with its disks (an empty one
-    with its id only where lethe brokers describe 3 allows it).
-    (Concluded from ZooKeeper, caches and disks; the controller said nothing: it was not to be asked.)
 
 A table follows with each replica that is not done: its state, what is on disk, since when, how often it was tried, the
 last error, the next try, and what would unblock it. `--all` groups the backlog by cause first.
@@ -67,7 +60,7 @@ def page() -> str:
             _HEAD,
             "## Causes",
             "",
-            "What stands in angle brackets depends on the case; `<…>` is what is known of since when, and why.",
+            "What stands in angle brackets depends on the case. Answers add since when, and details, where known.",
             "",
             "| cause | the topic … | what unblocks it |",
             "|---|---|---|",
@@ -85,5 +78,5 @@ def page() -> str:
 
 
 def _shown(template: str) -> str:
-    text = template.replace("{since}{detail}", "{since}").replace("{since}", " {…}").replace("{detail}", " {…}")
+    text = template.replace("{since}", "").replace("{detail}", "")
     return re.sub(r"\{(.*?)\}", r"`<\1>`", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.protocol.journal import FactType
+from lethe.protocol.journal_forms import Kind
 from lethe.protocol.journal_schema import SCHEMAS
 
 _INTRODUCTION: Final = """\
@@ -40,7 +41,9 @@ neither the daemon nor the files: the queue holds lines for half a minute's outa
 does not.
 
 Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over unknown keys and types.
+Below, *id* is a whole number from -1 on, *count* one from 0 on, and *?* marks a key that is not always there.
 """
+_KINDS: Final = {Kind.ID: "id", Kind.COUNT: "count", Kind.RANGES: "ranges", Kind.NUMBER: "number"}
 
 
 def page() -> str:
@@ -52,7 +55,7 @@ def page() -> str:
         for form in schema.forms:
             lines += [f"Written by: {form.writer}. Subject: `{form.subject}`.", ""]
             for key in form.keys:
-                kind = key.kind.value + ("; not always" if key.optional else "")
+                kind = _KINDS.get(key.kind, key.kind.value) + ("?" if key.optional else "")
                 lines.append(f"* `{key.name}` ({kind}): {key.meaning}")
             lines.append("")
     return "\n".join(lines).rstrip() + "\n"

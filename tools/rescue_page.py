@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "rescue.md"
-WIDTH: Final = 200
+WIDTH: Final = 140
 ORDER: Final = (
     "A deletion interrupted between two znodes",
     "A topic znode that nobody understands",
@@ -36,18 +36,16 @@ INTRODUCTION: Final = """\
     lethe rescue --zookeeper zk1:2181/kafka --topic orders --topic invoices --yes --json
 
 The cluster may be any in ZooKeeper mode, with Kafka's own controller at work, wedged, or gone; nothing has to be
-installed on it. The command first says what is stuck and why. Then, if you agree (`--yes`, or an answer at the
-terminal), it
+installed on it. The command first says what is stuck and why. If you agree (`--yes`, or an answer at the terminal), it
 
-1. takes `/controller`, leaves the one who had it five seconds to notice, and raises the epoch;
-2. finishes the deletions whose brokers are there and answer: half-deleted topics too, those in the middle of a
-   reassignment (which is ended), markers without topics, entries of `/admin/reassign_partitions` that name nothing;
-3. hands control back when nothing more is to be expected, in every case: done, timed out, failed, Ctrl-C;
+1. takes `/controller`, leaves the former controller five seconds to notice, and raises the epoch;
+2. finishes the deletions whose brokers answer: half-deleted topics, topics in the middle of a reassignment (which is
+   ended), markers without topics, entries of `/admin/reassign_partitions` that name nothing;
+3. hands control back in every case: done, timed out, failed, Ctrl-C;
 4. says what remains, why, and what would unblock it.
 
-While it has control, clients produce and consume as before. ISR changes, new producer ids and controlled shutdowns of
-brokers wait: so restart no broker meanwhile. With `--topic` only these topics are deleted; the markers of the others
-stay, and so do their data.
+Meanwhile clients produce and consume as before. ISR changes, new producer ids and controlled shutdowns of brokers wait,
+so restart no broker. With `--topic` only these topics are deleted; the marks of the others stay.
 
 | exit code | |
 |---|---|
@@ -58,16 +56,17 @@ stay, and so do their data.
 | 4 | deletions were still going on when `--timeout-ms` was over |
 | 130 | interrupted; control was handed back |
 
-What it will not do: delete what nobody has marked, or named together with `--even-if-disabled`; answer for a broker
-that is away (its replica may come back under a name that somebody else uses by then: start the broker with its disks,
-and read [this](runbook.md#an-empty-broker) before you start an empty one); delete where `delete.topic.enable=false`,
-unless you name each topic and add `--even-if-disabled`; do anything while deletions are paused (`lethe topics
-pause-deletions`), or while the brokers' configuration in ZooKeeper cannot be read, which may forbid them; take control
-from one of Lethe's own controllers; repair a znode that cannot be understood. Why:
-[decisions/0036](decisions/0036-rescue.md).
+It does not ([0036](decisions/0036-rescue.md))
 
-The rest of this page is what happened on real clusters: each situation was first watched under Kafka's own controller,
-until nothing had moved for some seconds, or the marker was dropped. `tests/interop/test_rescue.py` sets them up.
+* delete topics that are neither marked nor named together with `--even-if-disabled`;
+* delete where `delete.topic.enable=false`, unless you name each topic and add `--even-if-disabled`;
+* answer for a broker that is away: start it with its disks, and read [this](runbook.md#an-empty-broker) before you
+  start an empty one;
+* do anything while deletions are paused, or while the brokers' configuration in ZooKeeper cannot be read;
+* take control from one of Lethe's own controllers, or repair a znode that cannot be understood.
+
+The rest of this page happened on real clusters. Each situation was first watched under Kafka's own controller, until
+nothing had moved for some seconds, or the marker was dropped. `tests/interop/test_rescue.py` sets them up.
 """
 
 
