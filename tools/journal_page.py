@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.protocol.journal import FactType
-from lethe.protocol.journal_forms import Kind
+from lethe.protocol.journal_forms import KeyKind
 from lethe.protocol.journal_schema import SCHEMAS
 
 _INTRODUCTION: Final = """\
@@ -43,7 +43,7 @@ does not.
 Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over unknown keys and types.
 Below, *id* is a whole number from -1 on, *count* one from 0 on, and *?* marks a key that is not always there.
 """
-_KINDS: Final = {Kind.ID: "id", Kind.COUNT: "count", Kind.RANGES: "ranges", Kind.NUMBER: "number"}
+_KINDS: Final = {KeyKind.ID: "id", KeyKind.COUNT: "count", KeyKind.RANGES: "ranges", KeyKind.NUMBER: "number"}
 
 
 def page() -> str:
