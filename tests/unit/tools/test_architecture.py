@@ -34,3 +34,10 @@ def test_the_hops_lead_through_files_that_are_there() -> None:
     places = ("", "controller/core", "protocol", "pipeline", "pipeline/transforms", "pipeline/report")
     for name in re.findall(r"`([\w/]+\.py)`", "".join(hops)):
         assert any((ROOT / place / name).is_file() for place in places), name
+
+
+def test_the_answers_to_where_are_files_that_are_there() -> None:
+    (table,) = re.findall(r"\n## Where is …\?\n(.*?)\n## ", TEXT, re.DOTALL)
+    named = re.findall(r"`([\w/]+\.py)`", table)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []
