@@ -43,7 +43,7 @@ from lethe.protocol.zookeeper.paths import (
 from lethe.protocol.zookeeper.znodes import TopicZnode, decode_broker, decode_state, encode_state, encode_topic
 from tests.fakes.agents import agent_config, connected, note_controller_epoch, running
 from tests.fakes.runtime import reach
-from tests.unit.broker.driver import X, become, live, metadata, stop, tombstone
+from tests.unit.broker.core.driver import X, become, live, metadata, stop, tombstone
 
 pytestmark = pytest.mark.zookeeper
 

@@ -24,7 +24,7 @@ from lethe.broker.core.state import AgentState
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import Addressed, ControlRequest
 from lethe.protocol.vocabulary import BrokerEpoch, TopicId
-from tests.unit.broker.driver import (
+from tests.unit.broker.core.driver import (
     EPOCH,
     ME,
     A,

@@ -15,7 +15,7 @@ from lethe.broker.core.naming import (
 )
 from lethe.broker.runtime.disk import Refused, _single
 from lethe.protocol.vocabulary import TopicPartition, topic_name_problem
-from tests.unit.broker.driver import Driver, become, metadata, stop, tombstone
+from tests.unit.broker.core.driver import Driver, become, metadata, stop, tombstone
 
 NASTY = st.one_of(
     st.text(max_size=300),

@@ -25,7 +25,7 @@ from lethe.protocol.kafka.versions import SPOKEN
 from lethe.protocol.vocabulary import BrokerEpoch
 from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.zookeeper import FakeZooKeeper
-from tests.unit.broker.driver import become, live, metadata, stop, tombstone
+from tests.unit.broker.core.driver import become, live, metadata, stop, tombstone
 
 
 def addressed(app: AgentApp, request: ControlRequest, off_by: int = 0) -> Addressed:

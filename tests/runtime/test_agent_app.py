@@ -35,7 +35,7 @@ from tests.fakes.agents import agent_config, connected, note_controller_epoch, r
 from tests.fakes.log_dirs import FaultyDisk, break_log_dir, mend_log_dir
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeZooKeeper
-from tests.unit.broker.driver import X, Y, become, metadata, stop, tombstone
+from tests.unit.broker.core.driver import X, Y, become, metadata, stop, tombstone
 
 UNIQUE = "0123456789abcdef" * 2
 T0 = TopicPartition("t", 0)

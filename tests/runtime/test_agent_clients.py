@@ -26,7 +26,7 @@ from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerEpoch, BrokerId
 from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.zookeeper import FakeZooKeeper
-from tests.unit.broker.driver import become, metadata
+from tests.unit.broker.core.driver import become, metadata
 
 LIMIT_S = 120
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from lethe.protocol.zookeeper.paths import controller_epoch
 from lethe.protocol.zookeeper.znodes import encode_controller_epoch
 from tests.fakes.agents import agent_config, connected, ignore_watch, note_controller_epoch, running
 from tests.fakes.zookeeper import FakeZooKeeper
-from tests.unit.broker.driver import become, metadata, stop
+from tests.unit.broker.core.driver import become, metadata, stop
 
 FORGED = 2_147_483_647
 

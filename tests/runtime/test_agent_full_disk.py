@@ -20,7 +20,7 @@ from tests.fakes.log_dirs import FaultyDisk
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.runtime.test_agent_app import UNIQUE, addressed
-from tests.unit.broker.driver import X, Y, become, stop, tombstone
+from tests.unit.broker.core.driver import X, Y, become, stop, tombstone
 
 T0, STAYS = TopicPartition("t", 0), TopicPartition("stays", 0)
 MIB = 1 << 20

@@ -27,7 +27,7 @@ from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.listed_controller import listed_controller
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
-from tests.unit.broker.driver import ME, X, become, live, metadata
+from tests.unit.broker.core.driver import ME, X, become, live, metadata
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 EPOCH = BrokerEpoch(77)

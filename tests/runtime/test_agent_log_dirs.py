@@ -39,7 +39,7 @@ from lethe.broker.runtime.ownership import CannotStart
 from lethe.protocol.kafka.control import Addressed, ControlRequest
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition, topic_id_to_text
 from tests.fakes.log_dirs import Died, FaultyDisk
-from tests.unit.broker.driver import EPOCH, X, Y, become, stop, tombstone
+from tests.unit.broker.core.driver import EPOCH, X, Y, become, stop, tombstone
 
 UNIQUE = "0123456789abcdef" * 2
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

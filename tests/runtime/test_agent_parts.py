@@ -28,7 +28,7 @@ from lethe.protocol.zookeeper.paths import broker_id, topic
 from lethe.protocol.zookeeper.znodes import TopicZnode, encode_topic
 from tests.fakes.runtime import Facts, reach
 from tests.fakes.zookeeper import FakeZooKeeper
-from tests.unit.broker.driver import X
+from tests.unit.broker.core.driver import X
 
 ME = Broker(BrokerId(1), BrokerEpoch(-1), (Endpoint("PLAINTEXT", "h", 1),))
 
@@ -178,7 +178,7 @@ def test_facts_go_to_journal_and_counts_and_a_flood_of_refusals_is_a_few_lines(
 
 
 def test_every_declared_metric_is_measured() -> None:
-    from tests.unit.broker.driver import Driver
+    from tests.unit.broker.core.driver import Driver
 
     metrics = AgentMetrics()
     metrics.state, metrics.journal, metrics.journal_topic = Driver().state, JournalCounts(), JournalCounts(5, 99, 3)

@@ -20,7 +20,7 @@ from tests.fakes.agents import agent_config, connected, note_controller_epoch
 from tests.fakes.listed_controller import listed_controller
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeZooKeeper
-from tests.unit.broker.driver import ME, Driver, become, live, metadata, stop
+from tests.unit.broker.core.driver import ME, Driver, become, live, metadata, stop
 
 LET_GO = ControlledShutdownResponse(ErrorCode.NONE)
 NOT_YET = ControlledShutdownResponse(ErrorCode.NONE, (RemainingPartition("t", 0), RemainingPartition("t", 1)))

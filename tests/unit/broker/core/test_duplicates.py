@@ -17,7 +17,7 @@ from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
 from lethe.protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
-from tests.unit.broker.driver import ME, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
+from tests.unit.broker.core.driver import ME, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)
 OTHER = 2

@@ -14,7 +14,7 @@ from lethe.broker.core.removal import (
 )
 from lethe.protocol.journal import FactType
 from lethe.protocol.vocabulary import topic_id_to_text
-from tests.unit.broker.driver import DELAY_MS, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
+from tests.unit.broker.core.driver import DELAY_MS, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
 
 
 def directories(driver: Driver) -> list[str]:

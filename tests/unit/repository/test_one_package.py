@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROOMS = sorted(link.name for link in (ROOT / "lethe").iterdir() if link.is_symlink())
 
 

@@ -18,7 +18,7 @@ from lethe.protocol.kafka.control import (
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition, topic_id_to_text
-from tests.unit.broker.driver import EPOCH, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
+from tests.unit.broker.core.driver import EPOCH, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)
 

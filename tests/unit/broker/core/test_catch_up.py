@@ -10,7 +10,7 @@ from lethe.broker.core.replica import ReplicaState
 from lethe.broker.core.state import Settings
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
-from tests.unit.broker.driver import ME, A, Driver, Entry, FakeDisk, X, Y, become, live, metadata, stop
+from tests.unit.broker.core.driver import ME, A, Driver, Entry, FakeDisk, X, Y, become, live, metadata, stop
 
 T0 = TopicPartition("t", 0)
 CATCH_UP_MS = Settings(ME, 0, "").catch_up_delay_ms

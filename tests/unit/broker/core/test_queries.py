@@ -18,7 +18,7 @@ from lethe.protocol.kafka.queries import (
     MetadataResponse,
 )
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
-from tests.unit.broker.driver import A, B, Driver, X, Y, become, metadata, stop
+from tests.unit.broker.core.driver import A, B, Driver, X, Y, become, metadata, stop
 
 ONE = Broker(BrokerId(1), BrokerEpoch(-1), (Endpoint("IN", "one", 1), Endpoint("OUT", "eins", 11)), "r")
 TWO = Broker(BrokerId(2), BrokerEpoch(-1), (Endpoint("IN", "two", 2),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lethe.broker.core.inputs import BrokerRegistered
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
-from tests.unit.broker.driver import EPOCH, Driver, X, Y, become, metadata, tombstone
+from tests.unit.broker.core.driver import EPOCH, Driver, X, Y, become, metadata, tombstone
 
 
 def test_partitions_are_merged_and_brokers_replaced() -> None:

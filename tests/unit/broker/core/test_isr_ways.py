@@ -21,7 +21,7 @@ from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, Topic
 from lethe.protocol.zookeeper.operations import Data, ReadFailed, ReadOutcome, SetData, Stat, ZkError
 from lethe.protocol.zookeeper.paths import partition_state
 from lethe.protocol.zookeeper.znodes import TopicZnode, encode_state, encode_topic
-from tests.unit.broker.driver import ME, X, Y
+from tests.unit.broker.core.driver import ME, X, Y
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 CHANGE = IsrChange(T0, X, 5, 7, (1, 2))

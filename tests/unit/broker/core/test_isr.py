@@ -11,7 +11,7 @@ from lethe.broker.core.state import AgentState, Settings
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicPartition
-from tests.unit.broker.driver import DELAY_MS, EPOCH, ME, Driver, X, Y, become, live, metadata, stop, tombstone
+from tests.unit.broker.core.driver import DELAY_MS, EPOCH, ME, Driver, X, Y, become, live, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)
 CATCH_UP_MS = 1_000

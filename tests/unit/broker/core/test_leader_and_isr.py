@@ -19,7 +19,7 @@ from lethe.broker.core.replica import ReplicaState
 from lethe.protocol.kafka.control import Addressed, LeaderAndIsrResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
-from tests.unit.broker.driver import EPOCH, ME, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
+from tests.unit.broker.core.driver import EPOCH, ME, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
 
 T0 = TopicPartition("t", 0)
 

@@ -25,7 +25,7 @@ from lethe.protocol.kafka.control import (
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
-from tests.unit.broker.driver import EPOCH, Driver, become, metadata, stop
+from tests.unit.broker.core.driver import EPOCH, Driver, become, metadata, stop
 
 REQUESTS = pytest.mark.parametrize(
     "request_", [become(partitions=(0, 1)), metadata(), stop(partitions=(0, 1))], ids=["lai", "umr", "stop"]
