@@ -47,10 +47,10 @@ java:
 	@tools/check_java.sh
 
 .PHONY: check
-check: $(STAMP) ## format, lint, strict types, import layers, stale generated pages
-	@$(MAKE) --keep-going check-format check-lint check-types check-layers check-docs
+check: $(STAMP) ## format, lint, strict types, import layers, rules, generated pages
+	@$(MAKE) --keep-going check-format check-lint check-types check-layers check-rules check-docs
 
-.PHONY: check-format check-lint check-types check-layers check-docs
+.PHONY: check-format check-lint check-types check-layers check-rules check-docs
 check-format: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
 check-lint: $(STAMP)
@@ -59,6 +59,8 @@ check-types: $(STAMP)
 	$(BIN)/mypy --no-error-summary
 check-layers: $(STAMP)
 	@echo $(BIN)/lint-imports; layers=$$($(BIN)/lint-imports 2>&1) || { echo "$$layers"; exit 1; }
+check-rules: $(STAMP)
+	$(BIN)/python -m tools.rules
 check-docs: $(STAMP)
 	$(BIN)/python -m tools.docs --check
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from lethe.cli.answer import Answer
-from lethe.cli.render import renderable, show
+from lethe.cli.render import line, live, renderable, show
 
 Look = Callable[[], Awaitable[Answer]]
 _TIMES = re.compile(r", since [^()]*\([^)]*\)| since [^()]*\([^)]*\)|in \d+ \w+|\d+ (s|min|h|days)\b")
@@ -29,9 +29,8 @@ async def _changes(look: Look, interval_ms: int, *, as_json: bool) -> Answer:
             last = now
             try:
                 if not as_json:
-                    sys.stdout.write(f"--- {time.strftime('%H:%M:%S')}\n")
+                    line(f"--- {time.strftime('%H:%M:%S')}")
                 show(answer, as_json=as_json)
-                sys.stdout.flush()
             except BrokenPipeError:
                 return answer  # who reads has read enough (`… --watch | head`)
         await asyncio.sleep(interval_ms / 1000)
@@ -39,12 +38,10 @@ async def _changes(look: Look, interval_ms: int, *, as_json: bool) -> Answer:
 
 
 async def _live(look: Look, interval_ms: int) -> Answer:
-    from rich.live import Live
-
     answer = await look()
-    with Live(renderable(answer), auto_refresh=False, transient=True) as live:
+    with live(answer) as display:
         while not is_over(answer):
-            live.update(renderable(answer), refresh=True)
+            display.update(renderable(answer), refresh=True)
             await asyncio.sleep(interval_ms / 1000)
             answer = await look()
     return answer

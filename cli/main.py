@@ -27,6 +27,7 @@ from lethe.cli import (
     zookeeper,
 )
 from lethe.cli.commands import Command
+from lethe.cli.render import line
 
 app = typer.Typer(
     name="lethe",
@@ -59,7 +60,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"lethe {version('lethe-kafka')}")
+        line(f"lethe {version('lethe-kafka')}")
         raise typer.Exit
 
 

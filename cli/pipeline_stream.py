@@ -6,7 +6,6 @@ import datetime
 import json
 import re
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import typer
 
 from lethe.cli.answer import Answer, Exit, Refusal
 from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
-from lethe.cli.render import note
+from lethe.cli.render import line, note
 from lethe.cli.running import finish_sync
 from lethe.cli.spark_log import spark_log
 from lethe.cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
@@ -116,23 +115,20 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
     if not (plan.journals or plan.surveys or plan.kafka):
         raise ValueError("nothing to follow: name a journal (--journal DIR), surveys (--surveys DIR) or --kafka")
     with the_extra():
-        from pyspark import __version__ as version
-
         from lethe.pipeline import session
         from lethe.pipeline.io.lake import Lake as TheLake
         from lethe.pipeline.io.lock import Locked
         from lethe.pipeline.jobs.stream import Stream, StreamFailed
     need_java()
     if plan.kafka:
-        conf = with_package(conf, version)
+        conf = with_package(conf, session.SPARK_VERSION)
     stopping = threading.Event()
     batches = 0
 
     def told(progress: Progress) -> None:
         nonlocal batches
         batches += 1
-        typer.echo(json.dumps(as_data(progress)) if json_lines else in_words(progress))
-        sys.stdout.flush()
+        line(json.dumps(as_data(progress)) if json_lines else in_words(progress))
 
     with spark_log(if_not_started=_package_words(plan)) as log, _ended_by_signals(stopping):
         spark = session.build(master, conf, log=log)

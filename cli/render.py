@@ -11,6 +11,7 @@ from lethe.cli.answer import Answer, Refusal, Table
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.live import Live
     from rich.table import Table as RichTable
 
 WIDTH_IN_FILES: Final = 160
@@ -20,10 +21,10 @@ WIDTH_IN_FILES: Final = 160
 def show(answer: Answer, *, as_json: bool) -> None:
     """Prints an answer on standard output."""
     if as_json:
-        sys.stdout.write(orjson.dumps(answer.data).decode() + "\n")
+        line(orjson.dumps(answer.data).decode())
         return
-    for line in answer.lines:
-        sys.stdout.write(line + "\n")
+    for each in answer.lines:
+        sys.stdout.write(each + "\n")
     if answer.tables:
         from rich.console import Console
 
@@ -33,15 +34,29 @@ def show(answer: Answer, *, as_json: bool) -> None:
             for table in answer.tables:
                 console.print(_rich(table))
         sys.stdout.write(drawn.get())
+    sys.stdout.flush()
+
+
+def line(text: str) -> None:
+    """Print one line on standard output, at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def show_refusal(refusal: Refusal, *, as_json: bool) -> None:
     """Prints why a command did not do what was asked: as JSON on standard output, else as text on standard error."""
     if as_json:
         body = {"error": str(refusal), "exit": int(refusal.exit), **refusal.data}
-        sys.stdout.write(orjson.dumps(body).decode() + "\n")
+        line(orjson.dumps(body).decode())
     else:
         sys.stderr.write(f"lethe: {refusal}\n")
+
+
+def live(answer: Answer) -> Live:
+    """Return a display of `answer` that is updated in place and erased at the end."""
+    from rich.live import Live
+
+    return Live(renderable(answer), auto_refresh=False, transient=True)
 
 
 def renderable(answer: Answer) -> Group:

@@ -50,7 +50,6 @@ def _shown(answer: Answer, as_json: bool) -> int:
     A place that takes nothing more is another matter."""
     try:
         show(answer, as_json=as_json)
-        sys.stdout.flush()
     except OSError as error:
         # What is still buffered would fail a second time when the interpreter ends, and hide the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

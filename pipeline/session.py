@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, __version__
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -28,6 +28,7 @@ from lethe.pipeline.jvm_names import remember
 
 LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 APP_NAME: Final = "lethe-pipeline"
+SPARK_VERSION: Final = __version__
 
 FIXED: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",

@@ -1,11 +1,8 @@
-"""Writes leadership: elections, and the ISR without replicas that went offline. First states: `leadership_first`.
+"""Write leadership: elections, and the ISR without replicas that went offline. First states: `leadership_first`.
 
-Memory is tried first: what is written is computed from the leadership known here, expecting the version it was read
-under. Only where ZooKeeper has another version (a leader of an old protocol writes its ISR itself) is the state read
-again and the computation repeated; Kafka reads before every write and ends in the same states. Where memory knows
-nobody who could lead and leaders write their ISRs themselves (before 2.7), the state is read before that is believed:
-they tell of it only seconds later, and one that has died never will. Memory changes only when a write is known to have
-succeeded, and brokers are told after that.
+A write is computed from memory and expects its znode version. If ZooKeeper has another version (leaders before IBP 2.7
+write ISRs), the state is read and the computation repeated; Kafka reads before each write with the same result. Before
+2.7 the state is also read if memory has no eligible leader. Memory changes after a known success only; requests follow.
 """
 
 from __future__ import annotations

@@ -1,0 +1,67 @@
+"""Each rule finds what is planted against it, and lets through what it allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.rules import MAX_LINES, MEMORY, breaches
+
+EMPTY = dict.fromkeys(MEMORY, "")
+CLASS = "from dataclasses import dataclass\n@dataclass(slots=True)\nclass Plan:\n    name: str\n"
+
+
+def found(path: str, source: str) -> list[str]:
+    """The breaches of one file, beside the modules that the rules list."""
+    return [str(breach) for breach in breaches({**EMPTY, path: source})]
+
+
+@pytest.mark.parametrize(
+    "path, source, expected",
+    [
+        ("survey/take.py", "x = 1\n" * (MAX_LINES + 1), "survey/take.py:401: 401 lines"),
+        ("protocol/journal.py", CLASS, "protocol/journal.py:3: Plan is not frozen"),
+        ("broker/core/agent.py", "import uuid\nmade = uuid.uuid4()\n", "broker/core/agent.py:2: uuid.uuid4()"),
+        ("protocol/lake.py", "from uuid import uuid1\nmade = uuid1()\n", "protocol/lake.py:2: uuid1()"),
+        ("controller/core/brokers.py", "open('x')\n", "controller/core/brokers.py:1: open()"),
+        ("controller/core/brokers.py", "datetime.now(UTC)\n", "controller/core/brokers.py:1: datetime.now()"),
+        ("cli/explain.py", "print('x')\n", "cli/explain.py:1: print()"),
+        ("survey/take.py", "sys.stdout.write('x')\n", "survey/take.py:1: sys.stdout.write()"),
+        ("cli/main.py", "typer.echo('x')\n", "cli/main.py:1: typer.echo()"),
+        ("cli/main.py", "Console(width=80).print('x')\n", "cli/main.py:1: Console()"),
+        ("cli/main.py", "Live(drawn)\n", "cli/main.py:1: Live()"),
+        ("survey/take.py", "importlib.import_module('kio.x')\n", "survey/take.py:1: importlib.import_module()"),
+        ("tests/unit/survey/test_taking.py", "", "tests/unit/survey/test_taking.py:1: survey/ has no module"),
+        ("tests/unit/broker/test_agent.py", "", "tests/unit/broker/test_agent.py:1: broker/ has no module"),
+    ],
+)
+def test_a_breach_is_found(path: str, source: str, expected: str) -> None:
+    (text,) = found(path, source)
+    assert text.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "path, source",
+    [
+        ("tests/unit/survey/conftest.py", "x = 1\n" * (MAX_LINES + 1)),
+        ("survey/take.py", "x = 1\n" * MAX_LINES),
+        ("survey/take.py", CLASS),
+        ("protocol/journal.py", CLASS.replace("slots", "frozen")),
+        (min(MEMORY), CLASS),
+        ("cli/topics_create.py", "uuid.uuid4()\n"),
+        ("cli/render.py", "sys.stdout.write('x')\n"),
+        ("cli/demo_show.py", "Console(stderr=True)\n"),
+        ("protocol/kafka/codec.py", "importlib.import_module('kio.x')\n"),
+        ("tests/unit/broker/core/test_state.py", ""),
+        ("tests/unit/broker/core/test_state_of_two_topics.py", ""),
+        ("tests/unit/controller/test_core.py", ""),
+        ("tests/unit/repository/test_links.py", ""),
+    ],
+)
+def test_what_is_allowed_is_let_through(path: str, source: str) -> None:
+    assert found(path, source) == []
+
+
+def test_a_module_of_memory_that_is_gone_is_named() -> None:
+    gone = min(MEMORY)
+    (breach,) = breaches({path: "" for path in MEMORY if path != gone})
+    assert gone in breach.text

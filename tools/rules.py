@@ -1,0 +1,152 @@
+"""Check the rules of CONTRIBUTING.md that ruff, mypy and import-linter cannot express.
+
+    python -m tools.rules    print each breach as PATH:LINE: TEXT; exit with 1 if there is one
+
+Each rule is a generator of `Breach` and has a test with a planted breach in tests/unit/tools/test_rules.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+MAX_LINES: Final = 400
+PURE: Final = ("protocol/", "controller/core/", "broker/core/")
+"""Rooms whose results depend on their arguments only. import-linter forbids the modules; `impure` forbids the calls."""
+MEMORY: Final = frozenset(
+    f"{room}/{module}.py"
+    for room, modules in {
+        "controller/core": ("cache_memory", "context", "deletion_memory", "raises", "takings", "topic"),
+        "broker/core": ("due", "metadata_cache", "removal", "state"),
+    }.items()
+    for module in modules
+)
+"""Modules of the pure rooms that hold the memory of a controller or of an agent: their dataclasses are mutable."""
+IMPURE: Final = frozenset({"uuid1", "uuid4", "now", "utcnow", "today", "open", "input"})
+RENDERER: Final = "cli/render.py"
+IMPORTER: Final = "protocol/kafka/codec.py"
+UNMIRRORED: Final = ("tests/unit/deploy/", "tests/unit/repository/")
+"""Unit tests of files that are not Python, and of rules that hold across rooms."""
+
+
+class Breach(NamedTuple):
+    """A rule that a file breaks. `line` counts from 1."""
+
+    path: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        """The form that editors and terminals can follow."""
+        return f"{self.path}:{self.line}: {self.text}"
+
+
+def too_long(path: str, source: str) -> Iterator[Breach]:
+    """A source file has at most 400 lines. Tests are exempt."""
+    lines = source.count("\n")
+    if lines > MAX_LINES and not path.startswith("tests/"):
+        yield Breach(path, MAX_LINES + 1, f"{lines} lines; a source file has at most {MAX_LINES}")
+
+
+def mutable(path: str, tree: ast.Module) -> Iterator[Breach]:
+    """A dataclass of a pure room is frozen, unless its module is listed as memory."""
+    if not path.startswith(PURE) or path in MEMORY:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for decorator in map(ast.unparse, node.decorator_list):
+                if decorator.startswith(("dataclass", "dataclasses.dataclass")) and "frozen=True" not in decorator:
+                    yield Breach(path, node.lineno, f"{node.name} is not frozen, and {path} is not listed as memory")
+
+
+def impure(path: str, tree: ast.Module) -> Iterator[Breach]:
+    """Pure rooms open no file, read no clock and make no identity."""
+    if path.startswith(PURE):
+        for node, name in _calls(tree):
+            if name.rpartition(".")[2] in IMPURE:
+                yield Breach(path, node.lineno, f"{name}() in a pure room: take the result as an argument")
+
+
+def printing(path: str, tree: ast.Module) -> Iterator[Breach]:
+    """Only `cli/render.py` writes to standard output."""
+    if path == RENDERER or path.startswith(("tests/", "tools/", "benchmarks/")):
+        return
+    for node, name in _calls(tree):
+        keywords = {keyword.arg for keyword in node.keywords}
+        if (
+            name in ("print", "sys.stdout.write", "typer.echo", "typer.secho")
+            or (name == "Console" and not keywords & {"stderr", "file"})
+            or (name == "Live" and "console" not in keywords)
+        ):
+            yield Breach(path, node.lineno, f"{name}() may write to standard output: only {RENDERER} does")
+
+
+def dynamic_import(path: str, tree: ast.Module) -> Iterator[Breach]:
+    """import-linter sees `import` statements only, so `import_module` stays where kio's schemas are loaded."""
+    if path == IMPORTER or path.startswith(("tests/", "tools/", "benchmarks/")):
+        return
+    for node, name in _calls(tree):
+        if name.rpartition(".")[2] in ("import_module", "__import__"):
+            yield Breach(path, node.lineno, f"{name}() hides an import from import-linter: only {IMPORTER} uses it")
+
+
+def without_twin(paths: Sequence[str]) -> Iterator[Breach]:
+    """A unit test is named for its module: `tests/unit/ROOM/test_MODULE.py` or `test_MODULE_ASPECT.py`."""
+    modules = {str(PurePosixPath(path).with_suffix("")) for path in paths if path.endswith(".py")}
+    modules |= {str(PurePosixPath(module).parent) for module in modules}
+    for path in map(PurePosixPath, paths):
+        if not path.match("tests/unit/**/test_*.py") and not path.match("tests/unit/*/test_*.py"):
+            continue
+        if str(path).startswith(UNMIRRORED):
+            continue
+        room = path.parent.relative_to("tests/unit")
+        room = PurePosixPath("tests/fakes") if str(room) == "fakes" else room
+        words = path.stem.removeprefix("test_").split("_")
+        names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
+        if not any(str(room / name) in modules for name in names):
+            yield Breach(str(path), 1, f"{room}/ has no module of that name")
+
+
+def unlisted(paths: Sequence[str]) -> Iterator[Breach]:
+    """Each module that is listed as memory exists."""
+    for path in sorted(MEMORY.difference(paths)):
+        yield Breach("tools/rules.py", 1, f"MEMORY lists {path}, which does not exist")
+
+
+def breaches(sources: dict[str, str]) -> list[Breach]:
+    """Every breach in `sources`, the text of each Python file by its path below the root."""
+    found = [*without_twin(list(sources)), *unlisted(list(sources))]
+    for path, source in sources.items():
+        tree = ast.parse(source)
+        found += too_long(path, source)
+        for rule in (mutable, impure, printing, dynamic_import):
+            found += rule(path, tree)
+    return sorted(found)
+
+
+def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    """Each call whose function has a name, with that name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            yield node, ast.unparse(node.func)
+
+
+def main() -> int:
+    """Print the breaches of the repository's files. Return the exit code."""
+    listed = subprocess.run(
+        ("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"),
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    found = breaches({path: (ROOT / path).read_text() for path in listed if (ROOT / path).exists()})
+    for breach in found:
+        print(breach)
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
