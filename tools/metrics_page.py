@@ -16,8 +16,8 @@ Generated from `controller/runtime/metric_catalog.py` and what that names; `make
 `lethe controller` serves them at `/metrics` in Prometheus' text format, together with the process's `process_*`
 metrics. What Kafka's own controller measures too has the name that the Prometheus JMX exporter gives it (lower-case
 output names), so dashboards and alerts made for Kafka keep working. A *summary* has `_count`, `_sum` and a series per
-quantile of the latest 1,028 values. The number of series depends on the number of brokers, never on that of topics or
-partitions.
+quantile of the latest 1,028 values. A metric without a kind is a gauge. The number of series depends on the number of
+brokers, never on that of topics or partitions.
 """
 AGENT = """\
 
@@ -31,7 +31,7 @@ SURVEY = """\
 # Metrics of surveys
 
 `lethe survey --textfile /var/lib/node_exporter/lethe.prom`, run every hour, writes them for the textfile collector of
-Prometheus' node exporter. All are gauges.
+Prometheus' node exporter.
 
 """
 
@@ -39,7 +39,7 @@ Prometheus' node exporter. All are gauges.
 def page() -> str:
     """The whole page as Markdown."""
     agent = (_entry(metric.name, str(metric.kind), metric.labels, metric.meaning) for metric in METRICS)
-    survey = (_entry(gauge.name, "", gauge.labels, gauge.meaning) for gauge in GAUGES)
+    survey = (_entry(gauge.name, "gauge", gauge.labels, gauge.meaning) for gauge in GAUGES)
     parts = (CONTROLLER, *_controller(), AGENT, *agent, SURVEY, *survey)
     return "".join(parts)
 
@@ -53,6 +53,8 @@ def _controller() -> Iterator[str]:
 
 
 def _entry(name: str, kind: str, labels: Sequence[str], meaning: str) -> str:
-    by = f" by {', '.join(f'`{label}`' for label in labels)}" if labels else ""
-    what = f" ({(kind + by).strip()})" if kind or by else ""
-    return f"* `{name}`{what}: {meaning}\n"
+    what = [] if kind == "gauge" else [kind]
+    if labels:
+        what.append(f"by {', '.join(f'`{label}`' for label in labels)}")
+    shown = f" ({' '.join(what)})" if what else ""
+    return f"* `{name}`{shown}: {meaning}\n"

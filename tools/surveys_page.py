@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
-from lethe.pipeline.report.remedies import remedy
+from lethe.pipeline.report.remedies import Remedy, remedy
 from lethe.pipeline.report.values import Finding
 from lethe.protocol.findings import Place, Reason
 from lethe.protocol.survey_records import FILES, MANIFEST, ColumnKind
@@ -76,12 +77,16 @@ def page() -> str:
                 kind = _KINDS.get(column.kind, column.kind.value)
                 lines.append(f"* `{column.name}` ({kind}): {column.meaning}")
         lines.append("")
-    lines += [_REMEDIES, "| `reason` | What it is | What to do | |", "|---|---|---|---|", *map(_remedy, Reason)]
+    lines += [_REMEDIES, "| `reason` | What to do | |", "|---|---|---|", *_advised()]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _remedy(reason: Reason) -> str:
-    found = Finding(Place.DISK.value, reason.standing.code, reason.code, "WHAT", "TOPIC", None, None, None, None)
-    advice = remedy(found)
-    command = "" if advice.command is None else f"`{advice.command}`"
-    return f"| `{reason.code}` | {reason.value} | {advice.does} | {command} |"
+def _advised() -> Iterator[str]:
+    """A row for each advice, with the reasons that it is for."""
+    reasons: dict[Remedy, list[Reason]] = {}
+    for reason in Reason:
+        found = Finding(Place.DISK.value, reason.standing.code, reason.code, "WHAT", "TOPIC", None, None, None, None)
+        reasons.setdefault(remedy(found), []).append(reason)
+    for advice, those in reasons.items():
+        meant = "; ".join(f"`{reason.code}`: {reason.value}" for reason in those)
+        yield f"| {meant} | {advice.does} | {f'`{advice.command}`' if advice.command else ''} |"

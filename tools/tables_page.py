@@ -16,8 +16,9 @@ Generated from `pipeline/schemas.py` and `pipeline/tables.py`; `make docs` write
 how they are made.
 
 A lake is of one Kafka cluster. Each table is a directory of Parquet files, `<layer>/<table>`, most of them with one
-directory per day, `day=2026-01-31`, in UTC. No two rows of a table have the same key. Every column may be null.
-Instants are in UTC, with microseconds; `_ms` are milliseconds, sizes are bytes.
+directory per day, `day=2026-01-31`, in UTC. No two rows of a table have the same key. Every column may be null. Without
+a type a column is a string, `_at` a timestamp in UTC with microseconds, `_ms` a bigint of milliseconds. Sizes are
+bytes.
 
 Columns that mean the same in several tables:
 """
@@ -27,6 +28,7 @@ _LAYERS: Final = {
     Layer.GOLD: "Answers.",
 }
 _SEVERAL: Final = 3
+_BY_NAME: Final = {("_at", "timestamp"), ("_ms", "bigint")}
 
 
 class _Column(NamedTuple):
@@ -35,8 +37,9 @@ class _Column(NamedTuple):
     meaning: str
 
     def __str__(self) -> str:
-        kind = self.kind.replace("<", "&lt;").replace(">", "&gt;")
-        return f"* `{self.name}` ({kind})" + (f": {self.meaning}" if self.meaning != self.name else "")
+        goes_without_saying = self.kind == "string" or (self.name[-3:], self.kind) in _BY_NAME
+        kind = "" if goes_without_saying else f" ({self.kind.replace('<', '&lt;').replace('>', '&gt;')})"
+        return f"* `{self.name}`{kind}" + (f": {self.meaning}" if self.meaning != self.name else "")
 
 
 def _columns(table: Table) -> list[_Column]:

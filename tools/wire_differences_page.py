@@ -112,4 +112,4 @@ def _places(difference: Difference, found: list[tuple[str, Found]]) -> Iterator[
     streams = dict.fromkeys(one.stream for _, one in found if one.title == difference.title)
     for stream in streams:
         versions = [version for version, one in found if one == Found(difference.title, stream)]
-        yield f"{stream} ({' and '.join(versions)})"
+        yield f"{stream}" + (f" ({' and '.join(versions)})" if len(versions) < len(VERSIONS) else "")
