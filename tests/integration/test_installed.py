@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.cluster.spark import SparkCluster, SparkSettings
 from tests.fakes.daemon_process import daemon
 
 ROOT = Path(__file__).parents[2]
@@ -48,16 +50,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _built(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _environment(directory: Path, requirements: str, wheel: Path) -> Path:
     """`bin` of a new environment that holds the wheel, what it requires, and the neighbours installed after it."""
-    directory = tmp_path_factory.mktemp("environment")
     _ran(sys.executable, "-m", "venv", directory, cwd=directory)
     pip = (directory / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check")
-    _ran(*pip, "--require-hashes", "--no-build-isolation", "-r", ROOT / "requirements" / "build.txt", cwd=directory)
-    _ran(*pip, "--require-hashes", "--no-build-isolation", "-r", ROOT / "requirements" / "runtime.txt", cwd=directory)
+    for pins in ("build.txt", requirements):
+        _ran(*pip, "--require-hashes", "--no-build-isolation", "-r", ROOT / "requirements" / pins, cwd=directory)
     _ran(*pip, "--no-deps", wheel, *NEIGHBOURS, cwd=directory)
     return directory / "bin"
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _environment(tmp_path_factory.mktemp("environment"), "runtime.txt", wheel)
 
 
 def _contents(wheel: Path) -> Sequence[str]:
@@ -111,3 +116,22 @@ async def test_a_controller_runs_from_the_wheel(installed: Path, zookeeper_chroo
         running.process.send_signal(signal.SIGTERM)
         assert await running.ends() == 0, running.said
     assert "91" in said
+
+
+@pytest.mark.long
+def test_the_pipeline_of_the_wheel_runs_on_a_standalone_spark_cluster(wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / "environment").mkdir()
+    installed = _environment(tmp_path / "environment", "pipeline.txt", wheel)
+    journal = ROOT / "tests" / "pipeline" / "golden" / "journal"
+    settings = ("spark.driver.host=127.0.0.1", "spark.executor.memory=1500m", "spark.sql.shuffle.partitions=1")
+    with SparkCluster(tmp_path / "cluster", SparkSettings(workers=1, cores_per_worker=2)) as spark:
+        said = _ran(
+            *(installed / "lethe", "pipeline", "run", "--json", "--master", spark.master),
+            *("--lake", tmp_path / "lake", "--journal", journal),
+            *(word for setting in settings for word in ("--conf", setting)),
+            cwd=tmp_path,
+        )
+    (taken,) = json.loads(said)["taken"]
+    lines = sum(len(file.read_bytes().splitlines()) for file in journal.iterdir())
+    assert taken["new"] == taken["read"] == lines
+    assert any((tmp_path / "lake" / "silver" / "deletion_spans").rglob("*.parquet"))
