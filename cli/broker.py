@@ -16,8 +16,8 @@ def broker(file: File = None, log_level: LogLevel = "INFO", log_format: Logs = L
     """
 
     def command() -> Answer:
-        from lethe.adapters.config_broker import load_broker_config
         from lethe.broker.runtime.app import run
+        from lethe.broker.runtime.configuration import load_broker_config
 
         return run_daemon(load_broker_config, run, file, log_level, log_format)
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.counting import counted
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.topic_plans import TopicDescription
 from lethe.protocol.vocabulary import Broker, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Exists, Present
 from lethe.survey.brokers import AskBroker, ask_all, broker_asker
-from lethe.survey.views import BrokerAnswers, DirectoryKind, Place
+from lethe.survey.views import BrokerAnswers, Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ def controller(file: File = None, log_level: LogLevel = "INFO", log_format: Logs
     """
 
     def command() -> Answer:
-        from lethe.adapters.config_controller import load_controller_config
         from lethe.controller.runtime.app import run
+        from lethe.controller.runtime.configuration import load_controller_config
 
         return run_daemon(load_controller_config, run, file, log_level, log_format)
 

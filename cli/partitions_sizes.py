@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lethe.adapters.partition_views import PartitionViews
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.survey.brokers import AskBroker, ask_all
-from lethe.survey.views import DirectoryKind
 
 
 async def leader_sizes(

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from lethe.adapters.config_controller import ControllerConfig, load_controller_config
 from lethe.cli.answer import Exit, Refusal
 from lethe.controller.core.config import Takeover
 from lethe.controller.core.context import Context, LeftBehind, Role, SetAside
 from lethe.controller.runtime.app import ControllerApp, ExitCode, application
+from lethe.controller.runtime.configuration import ControllerConfig, load_controller_config
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId

@@ -27,10 +27,11 @@ from lethe.cluster.kafka_fetch import KafkaDistribution
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.counting import counted
 from lethe.protocol.findings import Standing
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.topic_plans import TopicPlan
 from lethe.survey.leftovers import leftovers
 from lethe.survey.take import take
-from lethe.survey.views import DirectoryKind, Survey
+from lethe.survey.views import Survey
 
 POLL_S: Final = 0.1
 FACTS_LIMIT_S: Final = 10.0

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from lethe.protocol.findings import Place, Standing
 from lethe.protocol.journal import JsonValue
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.survey.leftovers import Leftover
-from lethe.survey.views import DirectoryKind, LogDirView, Survey, printable
+from lethe.survey.views import LogDirView, Survey, printable
 
 
 def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, JsonValue]:

@@ -25,6 +25,7 @@ from typing import Final, cast
 from lethe.adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
 from lethe.adapters.kafka.metadata import ask_metadata
 from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
+from lethe.protocol.kafka.directory_names import FUTURE_SUFFIX, DirectoryKind
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.framing import ProtocolError
 from lethe.protocol.kafka.queries import (
@@ -36,17 +37,7 @@ from lethe.protocol.kafka.queries import (
     MetadataResponse,
 )
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
-from lethe.survey.directories import FUTURE_SUFFIX
-from lethe.survey.views import (
-    BrokerAnswers,
-    Directory,
-    DirectoryKind,
-    Failure,
-    LogDirView,
-    Place,
-    Source,
-    Unseen,
-)
+from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
 
 AskBroker = Callable[[Broker], Awaitable[BrokerAnswers]]
 """Asks one live broker; never raises for what a broker does or does not do."""

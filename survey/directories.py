@@ -9,14 +9,14 @@ problem; what cannot be read is.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from lethe.adapters.properties import decode_text, parse_properties
-from lethe.broker.core.formats import (
+from lethe.protocol.kafka.directory_names import NEVER_CUT, DirectoryKind, parse_directory_name
+from lethe.protocol.kafka.disk_formats import (
     LOG_SUFFIX,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -24,19 +24,9 @@ from lethe.broker.core.formats import (
     decode_meta_properties,
     decode_partition_metadata,
 )
-from lethe.broker.core.naming import NEVER_CUT, is_of_a_partition, parse_directory_name
-from lethe.broker.core.naming import DirectoryKind as NameKind
-from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
-from lethe.survey.views import Directory, DirectoryKind, LogDirView, Source
+from lethe.protocol.vocabulary import BrokerId, TopicId
+from lethe.survey.views import Directory, LogDirView, Source
 
-FUTURE_SUFFIX: Final = "-future"
-_FUTURE: Final = re.compile(r"(?P<stem>.+)-(?P<partition>\d{1,10})\.[0-9a-f]{32}-future\Z", re.ASCII)
-_KINDS: Final = {
-    NameKind.REPLICA: DirectoryKind.REPLICA,
-    NameKind.DELETED: DirectoryKind.DELETED,
-    NameKind.STRAY: DirectoryKind.STRAY,
-    NameKind.UNKNOWN: DirectoryKind.UNKNOWN,
-}
 _LINK: Final = "it is a symbolic link, which is not followed"
 _METADATA_LIMIT_BYTES: Final = 4096
 
@@ -65,7 +55,7 @@ def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = 
         except FileNotFoundError:
             continue  # removed since it was listed
         except OSError as error:
-            kind, topic_partition = parse_name(name)
+            kind, topic_partition = parse_directory_name(name)
             directory = Directory(name, kind, topic_partition, problem=error.strerror or str(error))
         found.append(directory)
         if directory.problem is not None:
@@ -75,13 +65,15 @@ def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = 
 
 def _may_be_of_kafka(entry: os.DirEntry[str]) -> bool:
     """A directory, or a link that Kafka would take for one of its own if it leads to one."""
-    return entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and parse_name(entry.name)[1] is not None)
+    if entry.is_symlink():
+        return parse_directory_name(entry.name).topic_partition is not None
+    return entry.is_dir(follow_symlinks=False)
 
 
 def is_about(name: str, topics: Collection[str]) -> bool:
     """Whether a directory of that name is of one of the topics, or may be: of a name that has been cut to fit a file
     system, only the start is known."""
-    kind, topic_partition = parse_name(name)
+    kind, topic_partition = parse_directory_name(name)
     if topic_partition is None:
         return False
     found = topic_partition.topic
@@ -135,19 +127,8 @@ def _meta_properties(path: Path) -> MetaProperties:
     return decode_meta_properties({name: setting.value for name, setting in found.items()})
 
 
-def parse_name(name: str) -> tuple[DirectoryKind, TopicPartition | None]:
-    """What a directory of that name is, and of which partition."""
-    if future := _FUTURE.match(name):
-        topic_partition = TopicPartition(future["stem"], int(future["partition"]))
-        if is_of_a_partition(topic_partition):
-            return DirectoryKind.FUTURE, topic_partition
-        return DirectoryKind.UNKNOWN, None
-    parsed = parse_directory_name(name)
-    return _KINDS[parsed.kind], parsed.topic_partition
-
-
 def _read_directory(log_dir: Path, name: str) -> Directory:
-    kind, topic_partition = parse_name(name)
+    kind, topic_partition = parse_directory_name(name)
     itself = os.lstat(log_dir / name)
     if stat.S_ISLNK(itself.st_mode):
         return Directory(name, kind, topic_partition, problem=_LINK)

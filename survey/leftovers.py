@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lethe.broker.core.naming import NEVER_CUT
 from lethe.protocol.findings import Place, Reason, Standing
+from lethe.protocol.kafka.directory_names import NEVER_CUT, DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.survey.removal import due
-from lethe.survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Survey, TopicTree
+from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Survey, TopicTree
 
 
 @dataclass(frozen=True, slots=True)

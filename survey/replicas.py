@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment
 from lethe.survey.causes import Cause
 from lethe.survey.evidence import Evidence, ToldReplica, ToldTopic
-from lethe.survey.views import BrokerAnswers, DirectoryKind, Failure, TopicTree
+from lethe.survey.views import BrokerAnswers, Failure, TopicTree
 
 
 class Seen(enum.Enum):

@@ -21,6 +21,7 @@ from lethe.adapters.broker_settings import BrokerSettings
 from lethe.adapters.broker_settings import ask_settings as ask_broker_settings
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.findings import Reason
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
@@ -29,7 +30,7 @@ from lethe.survey.brokers import AskBroker, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir
 from lethe.survey.leftovers import leftovers
 from lethe.survey.removal import Removal
-from lethe.survey.views import BrokerAnswers, DirectoryKind, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
+from lethe.survey.views import BrokerAnswers, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
 from lethe.survey.zookeeper import Names, read_tree
 
 MAX_AT_ONCE: Final = 16

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.znodes import ControllerZnode
@@ -158,18 +159,6 @@ class BrokerAnswers:
 
 
 # --- disks --------------------------------------------------------------------------------------------------------
-
-
-class DirectoryKind(enum.Enum):
-    REPLICA = "replica"
-    FUTURE = "future"
-    """A replica on its way from one log directory to another."""
-    DELETED = "deleted"
-    """Renamed by its broker, to be removed later."""
-    STRAY = "stray"
-    """Set aside by its broker, for a person to look at."""
-    UNKNOWN = "unknown"
-    """None of Kafka's; never judged."""
 
 
 def printable(name: str) -> str:

@@ -40,7 +40,6 @@ from lethe.broker.core.effects import (
 )
 from lethe.broker.core.identity import OpenVerdict, judge_opening
 from lethe.broker.core.inputs import DiskOutcome
-from lethe.broker.core.naming import partition_problem, stray_name
 from lethe.broker.core.records import count_errors, record_answers, record_problem
 from lethe.broker.core.replica import NO_CURRENT_LEADER_EPOCH, Replica, ReplicaState
 from lethe.broker.core.roles import begin_role
@@ -54,6 +53,7 @@ from lethe.protocol.kafka.control import (
     LeaderAndIsrTopic,
     TopicIdError,
 )
+from lethe.protocol.kafka.directory_names import partition_problem, stray_name
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
 

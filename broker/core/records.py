@@ -8,10 +8,10 @@ from typing import Final
 
 from lethe.broker.core.effects import DirectoryRef, Effect, Record
 from lethe.broker.core.inputs import RemovalOutcome
-from lethe.broker.core.naming import parse_directory_name
 from lethe.broker.core.state import AgentState
 from lethe.protocol.journal import Fact, FactType, partition_ranges
 from lethe.protocol.kafka.control import ControlRequest, StopReplicaRequest, TopicError, api_of
+from lethe.protocol.kafka.directory_names import parse_directory_name
 from lethe.protocol.kafka.errors import error_name
 from lethe.protocol.vocabulary import TopicId, TopicPartition, topic_id_to_text
 

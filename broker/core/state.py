@@ -13,10 +13,10 @@ from lethe.broker.core.due import DueQueue
 from lethe.broker.core.effects import DirectoryRef, IsrChange
 from lethe.broker.core.inputs import ControlReceived, IsrVerdict
 from lethe.broker.core.metadata_cache import MetadataCache
-from lethe.broker.core.naming import unique_name
 from lethe.broker.core.removal import RemovalQueue
 from lethe.broker.core.replica import Replica, ReplicaState
 from lethe.broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
+from lethe.protocol.kafka.directory_names import unique_name
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 

@@ -46,7 +46,6 @@ from lethe.broker.core.effects import (
 )
 from lethe.broker.core.identity import StopVerdict, judge_deletion, judge_deletion_by_answer
 from lethe.broker.core.inputs import DiskOutcome, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
-from lethe.broker.core.naming import deletion_name, partition_problem, stray_name
 from lethe.broker.core.records import count_errors, record_answers, record_deletions, record_problem
 from lethe.broker.core.removal import PendingRemoval
 from lethe.broker.core.replica import Replica, ReplicaState
@@ -61,6 +60,7 @@ from lethe.protocol.kafka.control import (
     StopReplicaTopic,
     TopicError,
 )
+from lethe.protocol.kafka.directory_names import deletion_name, partition_problem, stray_name
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicId, TopicPartition
 

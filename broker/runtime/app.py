@@ -25,7 +25,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from lethe.adapters.clock import Clock, SystemClock
-from lethe.adapters.config_broker import BrokerConfig
 from lethe.adapters.config_listeners import with_ports
 from lethe.adapters.descriptors import connections_that_fit
 from lethe.adapters.http import AddressUnavailable, HttpServer, serve_http
@@ -51,6 +50,7 @@ from lethe.broker.core.inputs import (
     TopicIdAnswer,
 )
 from lethe.broker.core.state import AgentState, Settings
+from lethe.broker.runtime.configuration import BrokerConfig
 from lethe.broker.runtime.controlled_shutdown import leave_in_order
 from lethe.broker.runtime.disk import Disk
 from lethe.broker.runtime.isr_changes import IsrChanges

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from lethe.broker.core.formats import (
+from lethe.broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
+from lethe.protocol.kafka.disk_formats import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -23,7 +24,6 @@ from lethe.broker.core.formats import (
     decode_checkpoint,
     encode_checkpoint,
 )
-from lethe.broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused
 from lethe.protocol.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
-from lethe.adapters.config_broker import ControlledShutdownConfig
 from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.broker.core.isr import controller_endpoint
 from lethe.broker.core.state import AgentState
+from lethe.broker.runtime.configuration import ControlledShutdownConfig
 from lethe.broker.runtime.controller_connection import ControllerConnection
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.errors import ErrorCode, error_name

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.broker.core.formats import (
+from lethe.broker.core.inputs import DiskOutcome
+from lethe.broker.runtime.disk import Disk, Refused
+from lethe.broker.runtime.inventory import count_stored, read_topic_id
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.disk_formats import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     encode_leader_epochs,
     segment_name,
 )
-from lethe.broker.core.inputs import DiskOutcome
-from lethe.broker.runtime.disk import Disk, Refused
-from lethe.broker.runtime.inventory import count_stored, read_topic_id
-from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import TopicId
 
 

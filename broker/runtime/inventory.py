@@ -6,10 +6,15 @@ import logging
 import stat
 from typing import Final
 
-from lethe.broker.core.formats import LOG_SUFFIX, PARTITION_METADATA, TEMPORARY_SUFFIX, decode_partition_metadata
 from lethe.broker.core.inputs import FoundDirectory, FoundLogDir, FoundReplica
-from lethe.broker.core.naming import DirectoryKind, parse_directory_name
 from lethe.broker.runtime.disk import Disk, Entry, Refused
+from lethe.protocol.kafka.directory_names import DirectoryKind, parse_directory_name
+from lethe.protocol.kafka.disk_formats import (
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    TEMPORARY_SUFFIX,
+    decode_partition_metadata,
+)
 from lethe.protocol.vocabulary import TopicId, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -20,13 +25,16 @@ _MAX_METADATA_BYTES: Final = 4096
 def read_inventory(log_dir: str, fd: int, disk: Disk) -> FoundLogDir:
     """Everything in the log directory that is a directory, or has a name that only one should have. Raises OSError."""
     replicas: list[FoundReplica] = []
-    directories: dict[DirectoryKind, list[FoundDirectory]] = {kind: [] for kind in DirectoryKind}
+    deleted: list[FoundDirectory] = []
+    stray: list[FoundDirectory] = []
+    unknown: list[FoundDirectory] = []
+    lists = {DirectoryKind.DELETED: deleted, DirectoryKind.STRAY: stray}
     for entry in disk.entries(fd):
         parsed = parse_directory_name(entry.name)
         if not stat.S_ISDIR(entry.mode):
-            if parsed.kind is not DirectoryKind.UNKNOWN:
+            if parsed.kind not in (DirectoryKind.UNKNOWN, DirectoryKind.FUTURE):
                 logger.warning("%s/%s has a replica's name but is no directory; it is left alone", log_dir, entry.name)
-                directories[DirectoryKind.UNKNOWN].append(FoundDirectory(entry.name, 0, 1))
+                unknown.append(FoundDirectory(entry.name, 0, 1))
             continue
         with disk.directory(fd, entry.name) as inside:
             content = disk.entries(inside)
@@ -35,15 +43,8 @@ def read_inventory(log_dir: str, fd: int, disk: Disk) -> FoundLogDir:
             replicas.append(_replica(fd, parsed.topic_partition, content, size_bytes, disk))
         else:
             topic_id = _id_of_deleted(fd, entry.name, content, disk) if parsed.kind is DirectoryKind.DELETED else None
-            directories[parsed.kind].append(FoundDirectory(entry.name, size_bytes, len(content), topic_id))
-    return FoundLogDir(
-        log_dir,
-        None,
-        tuple(replicas),
-        tuple(directories[DirectoryKind.DELETED]),
-        tuple(directories[DirectoryKind.STRAY]),
-        tuple(directories[DirectoryKind.UNKNOWN]),
-    )
+            lists.get(parsed.kind, unknown).append(FoundDirectory(entry.name, size_bytes, len(content), topic_id))
+    return FoundLogDir(log_dir, None, tuple(replicas), tuple(deleted), tuple(stray), tuple(unknown))
 
 
 def read_topic_id(fd: int, name: str, disk: Disk) -> tuple[TopicId | None, bool]:

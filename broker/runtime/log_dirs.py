@@ -38,7 +38,14 @@ from lethe.broker.core.effects import (
     RenameForDeletion,
     SetAside,
 )
-from lethe.broker.core.formats import (
+from lethe.broker.core.inputs import DiskOutcome, FoundLogDir
+from lethe.broker.runtime.checkpoints import Checkpoints
+from lethe.broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused, explain
+from lethe.broker.runtime.filling import demand_empty, demand_nothing_stored, fill_with_segments
+from lethe.broker.runtime.inventory import read_inventory, read_topic_id
+from lethe.broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
+from lethe.protocol.kafka.directory_names import DirectoryKind, directory_name, parse_directory_name
+from lethe.protocol.kafka.disk_formats import (
     CLEAN_SHUTDOWN_MARKER,
     PARTITION_METADATA,
     RECORDS_PER_SEGMENT,
@@ -46,13 +53,6 @@ from lethe.broker.core.formats import (
     encode_partition_metadata,
     segment_sizes,
 )
-from lethe.broker.core.inputs import DiskOutcome, FoundLogDir
-from lethe.broker.core.naming import DirectoryKind, directory_name, parse_directory_name
-from lethe.broker.runtime.checkpoints import Checkpoints
-from lethe.broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused, explain
-from lethe.broker.runtime.filling import demand_empty, demand_nothing_stored, fill_with_segments
-from lethe.broker.runtime.inventory import read_inventory, read_topic_id
-from lethe.broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
 from lethe.protocol.vocabulary import TopicId
 
 logger = logging.getLogger(__name__)

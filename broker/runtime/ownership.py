@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from lethe.adapters.properties import decode_text, parse_properties
-from lethe.broker.core.formats import (
+from lethe.broker.runtime.disk import Disk, Refused
+from lethe.protocol.kafka.disk_formats import (
     LOCK_FILE,
     META_PROPERTIES,
     TEMPORARY_SUFFIX,
@@ -21,7 +22,6 @@ from lethe.broker.core.formats import (
     decode_meta_properties,
     encode_meta_properties,
 )
-from lethe.broker.runtime.disk import Disk, Refused
 
 _MAX_META_BYTES: Final = 64 * 1024
 

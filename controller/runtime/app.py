@@ -25,7 +25,6 @@ from dataclasses import replace
 from typing import Final
 
 from lethe.adapters.clock import Clock, SystemClock
-from lethe.adapters.config_controller import ControllerConfig
 from lethe.adapters.http import AddressUnavailable, HttpServer, serve_http
 from lethe.adapters.journal import Journal
 from lethe.adapters.journal_open import open_journal
@@ -46,6 +45,7 @@ from lethe.controller.runtime.blockers import log_blockers
 from lethe.controller.runtime.board.board import Board, BoardMemory
 from lethe.controller.runtime.brokers import ChannelProblem, Channels, ChannelSettings, Connect
 from lethe.controller.runtime.caches import CacheReader, ConnectToAsk
+from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.controller.runtime.configured import connector, core_config, listener_for
 from lethe.controller.runtime.instance import ControllerIdTaken, Instance
 from lethe.controller.runtime.left_behind import left_words, waiting_words

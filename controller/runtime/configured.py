@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from lethe.adapters.config_controller import ControllerConfig
 from lethe.adapters.descriptors import connections_that_fit
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.events import External
+from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.controller.runtime.listener import BrokerListener, relay_for
 from lethe.controller.runtime.metrics import ControllerMetrics
 from lethe.protocol.vocabulary import Endpoint, SecurityProtocol

@@ -18,10 +18,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from lethe.broker.core.naming import NEVER_CUT
 from lethe.pipeline.quality.evidence import Digest, Evidence, facts, is_next_day, line_name
 from lethe.pipeline.transforms.counting import plural_of
 from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.directory_names import NEVER_CUT
 
 TOLERANCE: Final = 0.01
 _DIGITS: Final = 11

@@ -11,9 +11,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lethe.broker.core.naming import NEVER_CUT
 from lethe.pipeline.transforms.journal_lines import are_refused_deletions
 from lethe.protocol.journal import FactType
+from lethe.protocol.kafka.directory_names import NEVER_CUT
 
 STEM: Final = "stem"
 _DELETIONS: Final = (FactType.DELETION_PHASE, FactType.ACK, FactType.BYTES_FREED)

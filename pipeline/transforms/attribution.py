@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lethe.broker.core.naming import NEVER_CUT
 from lethe.protocol.clocks import CLOCK_SKEW_MS
+from lethe.protocol.kafka.directory_names import NEVER_CUT
 
 
 def with_span_of_replicas(lines: DataFrame, heads: DataFrame) -> DataFrame:

@@ -37,7 +37,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from lethe.broker.core.naming import NEVER_CUT
 from lethe.pipeline import schemas
 from lethe.pipeline.literals import day_value
 from lethe.pipeline.transforms.contract import to_schema
@@ -45,6 +44,7 @@ from lethe.pipeline.transforms.directories import LOCAL
 from lethe.pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
 from lethe.protocol.counting import counted
 from lethe.protocol.findings import Reason
+from lethe.protocol.kafka.directory_names import NEVER_CUT
 from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
 from lethe.protocol.vocabulary import INTERNAL_TOPICS
 

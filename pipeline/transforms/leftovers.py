@@ -20,7 +20,6 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from lethe.broker.core.naming import NEVER_CUT
 from lethe.pipeline import schemas
 from lethe.pipeline.transforms.contract import to_schema, union_of
 from lethe.pipeline.transforms.directories import LOG_DIR
@@ -41,6 +40,7 @@ from lethe.pipeline.transforms.survey_topics import (
     topics_not_in_service,
 )
 from lethe.protocol.findings import Place, Reason
+from lethe.protocol.kafka.directory_names import NEVER_CUT
 from lethe.protocol.zookeeper import paths
 
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from lethe.adapters.config_broker import BrokerConfig, load_broker_config
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.zookeeper.interface import OpenSession
 from lethe.broker.runtime.app import AgentApp
+from lethe.broker.runtime.configuration import BrokerConfig, load_broker_config
 from lethe.broker.runtime.disk import Disk
 from lethe.protocol.vocabulary import ControllerEpoch
 from lethe.protocol.zookeeper.operations import Create, WatchFired

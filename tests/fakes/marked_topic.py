@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -19,7 +20,6 @@ from lethe.survey.explain import Explanation
 from lethe.survey.views import (
     BrokerAnswers,
     Directory,
-    DirectoryKind,
     Failure,
     LogDirView,
     Problem,

@@ -6,8 +6,8 @@ import random
 import uuid
 from typing import Final
 
-from lethe.broker.core.naming import NEVER_CUT
 from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import NEVER_CUT, DirectoryKind
 from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -22,7 +22,6 @@ from lethe.protocol.zookeeper import paths
 from lethe.survey.views import (
     BrokerAnswers,
     Directory,
-    DirectoryKind,
     Failure,
     LogDirView,
     Place,

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lethe.adapters.config_common import HttpConfig, JournalFilesConfig, ZooKeeperConfig
-from lethe.adapters.config_controller import ControllerConfig
 from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Result
+from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.protocol.journal import Fact, FactType
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from lethe.adapters.candidates import Candidate
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
-from lethe.survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Source
+from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Source
 
 DAY_MS = 86_400_000
 TAKEN_AT_MS = 20_000 * DAY_MS

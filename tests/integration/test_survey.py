@@ -14,11 +14,12 @@ import pytest
 
 from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.broker.core.formats import PARTITION_METADATA, encode_partition_metadata
 from lethe.cli.answer import Exit
 from lethe.cli.survey import survey_answer
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.findings import Place, Reason
+from lethe.protocol.kafka.directory_names import DirectoryKind
+from lethe.protocol.kafka.disk_formats import PARTITION_METADATA, encode_partition_metadata
 from lethe.protocol.topic_plans import TopicPlan, creation_operations
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -26,7 +27,7 @@ from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from lethe.protocol.zookeeper.znodes import encode_config, encode_reassignment, encode_state
 from lethe.survey.leftovers import Leftover, leftovers
 from lethe.survey.take import take
-from lethe.survey.views import DirectoryKind, Source, Survey
+from lethe.survey.views import Source, Survey
 from tests.fakes.zookeeper_cluster import apply
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]

@@ -18,13 +18,14 @@ from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.local import LocalCluster
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
 from lethe.protocol.zookeeper.znodes import decode_topic
 from lethe.survey.directories import read_log_dir
 from lethe.survey.leftovers import leftovers
-from lethe.survey.views import Directory, DirectoryKind
+from lethe.survey.views import Directory
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import bootstrap, produce, read_all, value
 from tests.interop.conditions import (

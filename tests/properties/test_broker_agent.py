@@ -18,11 +18,11 @@ from lethe.broker.core.inputs import (
     TopicAbsence,
     TopicIdAnswer,
 )
-from lethe.broker.core.naming import parse_directory_name
 from lethe.broker.core.replica import ReplicaState
 from lethe.broker.core.state import AgentState
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import Addressed, ControlRequest
+from lethe.protocol.kafka.directory_names import parse_directory_name
 from lethe.protocol.vocabulary import BrokerEpoch, TopicId
 from tests.unit.broker.core.driver import (
     EPOCH,

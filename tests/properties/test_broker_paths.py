@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lethe.broker.core.naming import (
+from lethe.broker.runtime.disk import Refused, _single
+from lethe.protocol.kafka.directory_names import (
     MAX_DIRECTORY_NAME_LENGTH,
     DirectoryKind,
     deletion_name,
@@ -13,7 +14,6 @@ from lethe.broker.core.naming import (
     partition_problem,
     stray_name,
 )
-from lethe.broker.runtime.disk import Refused, _single
 from lethe.protocol.vocabulary import TopicPartition, topic_name_problem
 from tests.unit.broker.core.driver import Driver, become, metadata, stop, tombstone
 

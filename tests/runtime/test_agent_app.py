@@ -12,12 +12,12 @@ import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed
 from lethe.broker.core.effects import DirectoryRef
-from lethe.broker.core.naming import deletion_name, stray_name
 from lethe.broker.core.replica import ReplicaState
 from lethe.broker.runtime.app import AgentApp, ExitCode
 from lethe.protocol.journal import Entry, FactType, decode_lines
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import Addressed, ControlRequest
+from lethe.protocol.kafka.directory_names import deletion_name, stray_name
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
     DescribeLogDirsRequest,

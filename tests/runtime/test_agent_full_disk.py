@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lethe.broker.core.formats import RECOVERY_POINT_CHECKPOINT, decode_checkpoint
-from lethe.broker.core.naming import deletion_name
 from lethe.broker.core.replica import ReplicaState
 from lethe.broker.runtime import app as agent_app
+from lethe.protocol.kafka.directory_names import deletion_name
+from lethe.protocol.kafka.disk_formats import RECOVERY_POINT_CHECKPOINT, decode_checkpoint
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
 from tests.fakes.agents import agent_config, connected, running

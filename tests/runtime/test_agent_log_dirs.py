@@ -23,7 +23,6 @@ from lethe.broker.core.effects import (
     RenameForDeletion,
     SetAside,
 )
-from lethe.broker.core.formats import decode_checkpoint, encode_checkpoint
 from lethe.broker.core.inputs import (
     ControlReceived,
     DiskPerformed,
@@ -32,11 +31,12 @@ from lethe.broker.core.inputs import (
     TopicAbsence,
     TopicIdsAnswered,
 )
-from lethe.broker.core.naming import deletion_name, stray_name
 from lethe.broker.core.state import AgentState, Settings
 from lethe.broker.runtime.log_dirs import LogDirs, Removed
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.protocol.kafka.control import Addressed, ControlRequest
+from lethe.protocol.kafka.directory_names import deletion_name, stray_name
+from lethe.protocol.kafka.disk_formats import decode_checkpoint, encode_checkpoint
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition, topic_id_to_text
 from tests.fakes.log_dirs import Died, FaultyDisk
 from tests.unit.broker.core.driver import EPOCH, X, Y, become, stop, tombstone

@@ -14,7 +14,6 @@ from lethe.adapters.clock import SystemClock
 from lethe.adapters.journal import JournalCounts
 from lethe.broker.core.effects import DirectoryRef
 from lethe.broker.core.inputs import TopicAbsence, TopicIdUnavailable
-from lethe.broker.core.naming import deletion_name
 from lethe.broker.runtime.log_dirs import LogDirs
 from lethe.broker.runtime.metrics import METRICS, AgentCounts, AgentMetrics
 from lethe.broker.runtime.ownership import CannotStart
@@ -22,6 +21,7 @@ from lethe.broker.runtime.recorder import Recorder
 from lethe.broker.runtime.remover import Remover
 from lethe.broker.runtime.sessions import Sessions
 from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.kafka.directory_names import deletion_name
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
 from lethe.protocol.zookeeper.operations import Create
 from lethe.protocol.zookeeper.paths import broker_id, topic

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters.config_broker import BrokerConfig, ControlledShutdownConfig
 from lethe.broker.runtime.app import AgentApp, ExitCode
+from lethe.broker.runtime.configuration import BrokerConfig, ControlledShutdownConfig
 from lethe.broker.runtime.controlled_shutdown import leave_in_order
 from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.errors import ErrorCode

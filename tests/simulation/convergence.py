@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from lethe.broker.core.naming import DirectoryKind
 from lethe.controller.core.context import Role
 from lethe.controller.core.waiting import waits
 from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from tests.simulation import silences

@@ -26,7 +26,7 @@ from lethe.broker.core.inputs import (
     InventoryLoaded,
     RemovalOutcome,
 )
-from lethe.broker.core.naming import DirectoryKind, ParsedName, parse_directory_name
+from lethe.protocol.kafka.directory_names import DirectoryKind, ParsedName, parse_directory_name
 from lethe.protocol.vocabulary import TopicId, TopicPartition
 
 SEGMENT_BYTES = 4096
@@ -131,21 +131,17 @@ class Disk:
         if error := self.broken.get(log_dir):
             return FoundLogDir(log_dir, error)
         replicas: list[FoundReplica] = []
-        others: dict[DirectoryKind, list[FoundDirectory]] = {kind: [] for kind in DirectoryKind}
+        deleted: list[FoundDirectory] = []
+        stray: list[FoundDirectory] = []
+        unknown: list[FoundDirectory] = []
+        lists = {DirectoryKind.DELETED: deleted, DirectoryKind.STRAY: stray}
         for name, each in sorted(self.log_dirs[log_dir].items()):
             parsed = kind_of(name)
             if parsed.kind is DirectoryKind.REPLICA and parsed.topic_partition is not None:
                 replicas.append(FoundReplica(parsed.topic_partition, each.topic_id, True, each.size_bytes, each.files))
             else:
-                others[parsed.kind].append(FoundDirectory(name, each.size_bytes, each.files, each.topic_id))
-        return FoundLogDir(
-            log_dir,
-            None,
-            tuple(replicas),
-            tuple(others[DirectoryKind.DELETED]),
-            tuple(others[DirectoryKind.STRAY]),
-            tuple(others[DirectoryKind.UNKNOWN]),
-        )
+                lists.get(parsed.kind, unknown).append(FoundDirectory(name, each.size_bytes, each.files, each.topic_id))
+        return FoundLogDir(log_dir, None, tuple(replicas), tuple(deleted), tuple(stray), tuple(unknown))
 
 
 @lru_cache(maxsize=10_000)

@@ -18,9 +18,9 @@ from lethe.broker.core.effects import (
     RenameForDeletion,
     SetAside,
 )
-from lethe.broker.core.naming import DirectoryKind
 from lethe.broker.core.replica import ReplicaState
 from lethe.protocol.kafka.control import Addressed, ControlResponse
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters import config_common
-from lethe.adapters.config_broker import BROKER_SCHEMA, BrokerConfig, load_broker_config
 from lethe.adapters.config_common import JournalTopicConfig
-from lethe.adapters.config_controller import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
 from lethe.adapters.config_environment import environment_settings, property_name
 from lethe.adapters.config_listeners import with_ports
 from lethe.adapters.properties import ConfigError, parse_properties
+from lethe.broker.runtime.configuration import BROKER_SCHEMA, BrokerConfig, load_broker_config
+from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
 from lethe.protocol.vocabulary import Endpoint
 
 MINIMAL = "broker.id=3\nzookeeper.connect=localhost:2181\nlog.dirs=/var/lib/lethe\n"

@@ -12,10 +12,11 @@ from lethe.cli.answer import Answer, Exit, Refusal
 from lethe.cli.brokers_describe import broker_description
 from lethe.cli.brokers_list import broker_list
 from lethe.cli.topics_create import Wanted, creation
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, SetData
-from lethe.survey.views import BrokerAnswers, Directory, DirectoryKind, Failure, LogDirView, Source, Unseen
+from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Source, Unseen
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lethe.broker.core.formats import META_PROPERTIES
 from lethe.cli.log_dirs import NamedLogDir, of_this_cluster, owned_log_dirs, parse_log_dir_lists
+from lethe.protocol.kafka.disk_formats import META_PROPERTIES
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData
 from lethe.protocol.zookeeper.znodes import encode_cluster_id

@@ -13,12 +13,13 @@ from lethe.cli.answer import Answer, Exit, Refusal
 from lethe.cli.partitions_propose import proposal
 from lethe.cli.partitions_reassign import Doing, cancellation, reassignment
 from lethe.cli.topics_create import Wanted, creation
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.partition_names import Selector
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller, encode_reassignment
-from lethe.survey.views import BrokerAnswers, Directory, DirectoryKind, LogDirView, Source
+from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Source
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 

@@ -16,21 +16,13 @@ from lethe.cli.topics_create import Wanted, creation
 from lethe.cli.topics_delete import deletion, selected
 from lethe.protocol.causes import CauseKind, remedy, sentence
 from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
 from lethe.survey.brokers import AskBroker, Scope
 from lethe.survey.deletion_progress import targets
-from lethe.survey.views import (
-    BrokerAnswers,
-    Directory,
-    DirectoryKind,
-    Failure,
-    LogDirView,
-    Place,
-    Source,
-    Unseen,
-)
+from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, elect

@@ -14,9 +14,10 @@ from lethe.cluster.demo_real import note_freed
 from lethe.cluster.demo_waits import Cause, WaitLog
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, Unreadable, encode
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import BrokerId
-from lethe.survey.views import Directory, DirectoryKind, LogDirView, Source, Survey, ZooKeeperTree
+from lethe.survey.views import Directory, LogDirView, Source, Survey, ZooKeeperTree
 
 # --- topics -------------------------------------------------------------------------------------------------------
 

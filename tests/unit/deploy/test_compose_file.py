@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from lethe.adapters.config_broker import BROKER_SCHEMA
-from lethe.adapters.config_controller import CONTROLLER_SCHEMA
 from lethe.adapters.config_environment import environment_settings, unknown_variables
 from lethe.adapters.properties import unknown_names
+from lethe.broker.runtime.configuration import BROKER_SCHEMA
+from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA
 
 ROOT: Final = Path(__file__).parents[3]
 COMPOSE: Final = (ROOT / "docker-compose.yml").read_text()

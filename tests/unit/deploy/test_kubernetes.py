@@ -10,9 +10,9 @@ from typing import Any, Final
 import kubernetes_validate
 import pytest
 
-from lethe.adapters.config_broker import BROKER_SCHEMA, load_broker_config
-from lethe.adapters.config_controller import CONTROLLER_SCHEMA, load_controller_config
 from lethe.adapters.config_environment import property_name
+from lethe.broker.runtime.configuration import BROKER_SCHEMA, load_broker_config
+from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA, load_controller_config
 from tests.unit.deploy.kubernetes import (
     FILES,
     FOLDER,

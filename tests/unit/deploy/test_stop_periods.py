@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from lethe.adapters.config_broker import load_broker_config
 from lethe.broker.runtime import app as agent
+from lethe.broker.runtime.configuration import load_broker_config
 from lethe.broker.runtime.controlled_shutdown import SOCKET_TIMEOUT_MS
 from lethe.controller.runtime import app as controller
 from tests.unit.deploy.kubernetes import workloads

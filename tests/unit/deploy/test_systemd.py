@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from lethe.adapters.config_broker import load_broker_config
-from lethe.adapters.config_controller import load_controller_config
+from lethe.broker.runtime.configuration import load_broker_config
+from lethe.controller.runtime.configuration import load_controller_config
 
 ROOT: Final = Path(__file__).parents[3]
 UNITS: Final = ROOT / "deploy" / "systemd"

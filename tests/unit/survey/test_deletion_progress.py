@@ -10,6 +10,7 @@ import pytest
 
 from lethe.adapters import topic_admin
 from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -17,16 +18,7 @@ from lethe.protocol.zookeeper.operations import Create, Delete
 from lethe.protocol.zookeeper.znodes import encode_broker
 from lethe.survey.brokers import AskBroker, Scope
 from lethe.survey.deletion_progress import FailedLogDir, Progress, Target, UnseenPlace, look, targets
-from lethe.survey.views import (
-    BrokerAnswers,
-    Directory,
-    DirectoryKind,
-    Failure,
-    LogDirView,
-    Place,
-    Source,
-    Unseen,
-)
+from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, prepare

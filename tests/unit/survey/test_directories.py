@@ -6,37 +6,13 @@ import os
 import uuid
 from pathlib import Path
 
-import pytest
-
-from lethe.broker.core.formats import PARTITION_METADATA, encode_partition_metadata
+from lethe.protocol.kafka.directory_names import DirectoryKind
+from lethe.protocol.kafka.disk_formats import PARTITION_METADATA, encode_partition_metadata
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
-from lethe.survey.directories import parse_name, read_log_dir
-from lethe.survey.views import DirectoryKind
+from lethe.survey.directories import read_log_dir
 
 TOPIC_ID = TopicId(uuid.UUID(int=99))
 TAG = "0123456789abcdef0123456789abcdef"
-
-
-@pytest.mark.parametrize(
-    "name, kind, partition",
-    [
-        ("orders-3", DirectoryKind.REPLICA, TopicPartition("orders", 3)),
-        ("a.b-c-0", DirectoryKind.REPLICA, TopicPartition("a.b-c", 0)),
-        (f"a.b-0.{TAG}-delete", DirectoryKind.DELETED, TopicPartition("a.b", 0)),
-        (f"a.b-0.{TAG}-stray", DirectoryKind.STRAY, TopicPartition("a.b", 0)),
-        (f"a.b-0.{TAG}-future", DirectoryKind.FUTURE, TopicPartition("a.b", 0)),
-        ("lost+found", DirectoryKind.UNKNOWN, None),
-        ("orders", DirectoryKind.UNKNOWN, None),
-        (f"a b-0.{TAG}-future", DirectoryKind.UNKNOWN, None),
-        (f"a-2147483647.{TAG}-future", DirectoryKind.FUTURE, TopicPartition("a", 2**31 - 1)),
-        ("a-2147483648", DirectoryKind.UNKNOWN, None),
-        (f"a-2147483648.{TAG}-delete", DirectoryKind.UNKNOWN, None),
-        (f"a-2147483648.{TAG}-stray", DirectoryKind.UNKNOWN, None),
-        (f"a-2147483648.{TAG}-future", DirectoryKind.UNKNOWN, None),
-    ],
-)
-def test_names(name: str, kind: DirectoryKind, partition: TopicPartition | None) -> None:
-    assert parse_name(name) == (kind, partition)
 
 
 def test_a_log_directory_is_read_with_sizes_ids_and_times(tmp_path: Path) -> None:

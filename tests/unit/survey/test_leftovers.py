@@ -10,6 +10,7 @@ import pytest
 
 from lethe.protocol.findings import Place, Reason, Standing
 from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -26,7 +27,6 @@ from lethe.survey.views import (
     NOT_SEEN,
     BrokerAnswers,
     Directory,
-    DirectoryKind,
     Failure,
     LogDirView,
     Problem,

@@ -17,6 +17,7 @@ import pytest
 
 from lethe.protocol.findings import Standing
 from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -32,7 +33,6 @@ from lethe.survey.leftovers import is_clean, leftovers
 from lethe.survey.views import (
     BrokerAnswers,
     Directory,
-    DirectoryKind,
     Failure,
     LogDirView,
     Place,

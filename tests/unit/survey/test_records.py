@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.survey_records import DIRECTORIES, KINDS, MANIFEST, METADATA, ROW_FILES, ZNODES, File, row_problems
 from lethe.protocol.vocabulary import (
     Broker,
@@ -24,7 +25,6 @@ from lethe.survey.views import (
     NOT_SEEN,
     BrokerAnswers,
     Directory,
-    DirectoryKind,
     Failure,
     LogDirView,
     Source,

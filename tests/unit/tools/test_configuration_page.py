@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.adapters.config_broker import BROKER_SCHEMA
-from lethe.adapters.config_controller import CONTROLLER_SCHEMA
 from lethe.adapters.config_environment import environment_settings, variable_name
 from lethe.adapters.properties import Property, PropertyKind
+from lethe.broker.runtime.configuration import BROKER_SCHEMA
+from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA
 from tools.configuration_page import WRONG, page, readable, refusal
 
 SCHEMAS = (CONTROLLER_SCHEMA, BROKER_SCHEMA)

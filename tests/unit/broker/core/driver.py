@@ -45,7 +45,6 @@ from lethe.broker.core.inputs import (
     TopicIdAnswer,
     TopicIdsAnswered,
 )
-from lethe.broker.core.naming import DirectoryKind, parse_directory_name
 from lethe.broker.core.state import AgentState, Settings
 from lethe.protocol.journal import Fact, FactType
 from lethe.protocol.kafka.control import (
@@ -64,6 +63,7 @@ from lethe.protocol.kafka.control import (
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
+from lethe.protocol.kafka.directory_names import DirectoryKind, parse_directory_name
 from lethe.protocol.vocabulary import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -137,7 +137,10 @@ class FakeDisk:
     def _found(self, log_dir: str) -> FoundLogDir:
         if error := self.failures.get(log_dir):
             return FoundLogDir(log_dir, error)
-        found: dict[DirectoryKind, list[FoundDirectory]] = {kind: [] for kind in DirectoryKind}
+        deleted: list[FoundDirectory] = []
+        stray: list[FoundDirectory] = []
+        unknown: list[FoundDirectory] = []
+        lists = {DirectoryKind.DELETED: deleted, DirectoryKind.STRAY: stray}
         replicas: list[FoundReplica] = []
         for name, entry in sorted(self.log_dirs[log_dir].items()):
             parsed = parse_directory_name(name)
@@ -145,15 +148,10 @@ class FakeDisk:
                 held = (entry.size_bytes, entry.files, entry.segment_bytes)
                 replicas.append(FoundReplica(parsed.topic_partition, *_identity(entry), *held))
             else:
-                found[parsed.kind].append(FoundDirectory(name, entry.size_bytes, entry.files, entry.topic_id))
-        return FoundLogDir(
-            log_dir,
-            None,
-            tuple(replicas),
-            tuple(found[DirectoryKind.DELETED]),
-            tuple(found[DirectoryKind.STRAY]),
-            tuple(found[DirectoryKind.UNKNOWN]),
-        )
+                lists.get(parsed.kind, unknown).append(
+                    FoundDirectory(name, entry.size_bytes, entry.files, entry.topic_id)
+                )
+        return FoundLogDir(log_dir, None, tuple(replicas), tuple(deleted), tuple(stray), tuple(unknown))
 
 
 def _identity(entry: Entry) -> tuple[TopicId | None, bool]:

@@ -1,9 +1,13 @@
 """Names of directories inside a log directory, both ways.
 
-`<topic>-<partition>` is a replica, `<topic>-<partition>.<32 hex digits>-delete` one that was deleted and waits for its
-removal, the same with `-stray` one that was set aside. Everything else is unknown and left alone, and so is what has a
-number that no partition has. A name is a replica's only if building it again gives the same text, so no two names mean
-one replica and no name leaves the directory.
+    orders-3                       REPLICA    a replica of partition 3 of topic orders
+    orders-3.<32 hex>-future       FUTURE     the same, on its way from one log directory to another
+    orders-3.<32 hex>-delete       DELETED    renamed by its broker, to be removed later
+    orders-3.<32 hex>-stray        STRAY      quarantined by its broker, for a person to look at
+    orders, orders-03, lost+found  UNKNOWN    not Kafka's, or with a number that no partition has
+
+A name is a replica's only if building it again gives the same text. So two names never mean one replica, and no name
+leaves the directory.
 """
 
 from __future__ import annotations
@@ -22,21 +26,36 @@ MAX_PARTITION: Final = 2**31 - 1
 DELETE_SUFFIX: Final = "-delete"
 NEVER_CUT: Final = MAX_DIRECTORY_NAME_LENGTH - len(f"-{MAX_PARTITION}.{'0' * 32}{DELETE_SUFFIX}") - 1
 """A topic of which the name of a directory tells at most so many characters is told whole, whatever its partition."""
+FUTURE_SUFFIX: Final = "-future"
 STRAY_SUFFIX: Final = "-stray"
-_TAGGED: Final = re.compile(r"(?P<stem>.+)-(?P<partition>\d+)\.[0-9a-f]{32}(?P<suffix>-delete|-stray)\Z", re.ASCII)
+_TAGGED: Final = re.compile(
+    r"(?P<stem>.+)-(?P<partition>\d+)\.[0-9a-f]{32}(?P<suffix>-delete|-future|-stray)\Z", re.ASCII
+)
 
 
 class DirectoryKind(enum.Enum):
     REPLICA = "replica"
+    FUTURE = "future"
+    """A replica on its way from one log directory to another."""
     DELETED = "deleted"
+    """Renamed by its broker, to be removed later."""
     STRAY = "stray"
+    """Quarantined by its broker, for a person to look at."""
     UNKNOWN = "unknown"
+    """Not Kafka's; never judged."""
+
+
+_TAGGED_KINDS: Final = {
+    DELETE_SUFFIX: DirectoryKind.DELETED,
+    FUTURE_SUFFIX: DirectoryKind.FUTURE,
+    STRAY_SUFFIX: DirectoryKind.STRAY,
+}
 
 
 class ParsedName(NamedTuple):
     kind: DirectoryKind
     topic_partition: TopicPartition | None
-    """Of a replica; of a deleted or stray one as far as its name tells, the topic may have been cut."""
+    """None for UNKNOWN. The topic of a deleted, stray or future directory may have been cut to fit a file system."""
 
 
 def partition_problem(topic_partition: TopicPartition) -> str | None:
@@ -80,10 +99,9 @@ def stray_name(topic_partition: TopicPartition, unique: str) -> str:
 def parse_directory_name(name: str) -> ParsedName:
     """What a directory of that name inside a log directory is."""
     if tagged := _TAGGED.match(name):
-        kind = DirectoryKind.DELETED if tagged["suffix"] == DELETE_SUFFIX else DirectoryKind.STRAY
         topic_partition = TopicPartition(tagged["stem"], int(tagged["partition"]))
         if is_of_a_partition(topic_partition):
-            return ParsedName(kind, topic_partition)
+            return ParsedName(_TAGGED_KINDS[tagged["suffix"]], topic_partition)
         return ParsedName(DirectoryKind.UNKNOWN, None)
     topic, dash, digits = name.rpartition("-")
     if dash and digits.isascii() and digits.isdigit():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters.config_controller import ControllerConfig, load_controller_config
 from lethe.adapters.properties import ConfigError
 from lethe.controller.core.config import Takeover
+from lethe.controller.runtime.configuration import ControllerConfig, load_controller_config
 from lethe.controller.runtime.configured import core_config
 
 

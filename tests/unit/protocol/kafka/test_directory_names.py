@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.broker.core.naming import (
+from lethe.protocol.kafka.directory_names import (
     DirectoryKind,
     deletion_name,
     directory_name,
@@ -30,11 +30,33 @@ def test_replicas(name: str, topic: str, partition: int) -> None:
 @pytest.mark.parametrize(
     "name",
     ["t", "t-", "-1", "t-01", "t-+1", "t--1x", "t-1.tmp", "..", ".-1", "..-1", "t-4294967296", "lost+found", "t-²",
-     "t-0.0123-delete", f"t-0.{UNIQUE}-future", f"t.{UNIQUE}-delete", "a b-0", "t-0/x-0",
+     "t-0.0123-delete", f"t.{UNIQUE}-delete", "a b-0", "t-0/x-0", f"t-2147483648.{UNIQUE}-future",
      "t-2147483648", f"t-2147483648.{UNIQUE}-delete", f"t-2147483648.{UNIQUE}-stray"],
 )  # fmt: skip
 def test_everything_else_is_unknown(name: str) -> None:
     assert parse_directory_name(name).kind is DirectoryKind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "name, kind, partition",
+    [
+        ("orders-3", DirectoryKind.REPLICA, TopicPartition("orders", 3)),
+        ("a.b-c-0", DirectoryKind.REPLICA, TopicPartition("a.b-c", 0)),
+        (f"a.b-0.{UNIQUE}-delete", DirectoryKind.DELETED, TopicPartition("a.b", 0)),
+        (f"a.b-0.{UNIQUE}-stray", DirectoryKind.STRAY, TopicPartition("a.b", 0)),
+        (f"a.b-0.{UNIQUE}-future", DirectoryKind.FUTURE, TopicPartition("a.b", 0)),
+        ("lost+found", DirectoryKind.UNKNOWN, None),
+        ("orders", DirectoryKind.UNKNOWN, None),
+        (f"a b-0.{UNIQUE}-future", DirectoryKind.UNKNOWN, None),
+        (f"a-2147483647.{UNIQUE}-future", DirectoryKind.FUTURE, TopicPartition("a", 2**31 - 1)),
+        ("a-2147483648", DirectoryKind.UNKNOWN, None),
+        (f"a-2147483648.{UNIQUE}-delete", DirectoryKind.UNKNOWN, None),
+        (f"a-2147483648.{UNIQUE}-stray", DirectoryKind.UNKNOWN, None),
+        (f"a-2147483648.{UNIQUE}-future", DirectoryKind.UNKNOWN, None),
+    ],
+)
+def test_kinds(name: str, kind: DirectoryKind, partition: TopicPartition | None) -> None:
+    assert parse_directory_name(name) == (kind, partition)
 
 
 def test_deleted_and_stray_names() -> None:
