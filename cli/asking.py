@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.render import note
 from lethe.protocol.journal import JsonValue
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lethe.adapters.broker_loads import BrokerLoad
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.admin.broker_loads import BrokerLoad
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer, Table
 from lethe.cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
 from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.running import finish

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Table
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer, Table
 from lethe.cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
 from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.running import finish

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lethe.adapters.broker_loads import BrokerLoad, broker_loads, registered_since, unreadable_registrations
-from lethe.adapters.deletion_admin import deletions_paused
-from lethe.adapters.partition_views import PartitionViews, view_partitions
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.acting_controller import Acting, acting_controller
+from lethe.admin.acting_controller import Acting, acting_controller
+from lethe.admin.broker_loads import BrokerLoad, broker_loads, registered_since, unreadable_registrations
+from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.partition_views import PartitionViews, view_partitions
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import Broker

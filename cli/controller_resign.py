@@ -14,10 +14,11 @@ from typing import Annotated
 
 import typer
 
-from lethe.adapters.topic_admin import ActiveController, active_controller
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Refusal
-from lethe.cli.explain_controller import asked
+from lethe.admin.controllers import asked
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_znodes import ActiveController, active_controller
+from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.render import note
 from lethe.cli.running import finish

@@ -11,7 +11,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from lethe.adapters.logs import LogFormat
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 
 Config = TypeVar("Config")
 

@@ -6,12 +6,13 @@ import enum
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from lethe.adapters.tool_writes import Outcome
-from lethe.cli.answer import Answer, Exit, Table
+from lethe.admin.deletion_progress import Progress, UnseenPlace
+from lethe.admin.outcomes import Outcome
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer, Table
 from lethe.cli.deletion_wait import Waited
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
-from lethe.survey.deletion_progress import Progress, UnseenPlace
 
 DROPPED: Final = "the controller dropped the mark: is its delete.topic.enable false?"
 SHOWN_NAMES: Final = 3

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.deletion_progress import Progress, Target, look
 from lethe.cli.render import note
 from lethe.survey.brokers import AskAbout
-from lethe.survey.deletion_progress import Progress, Target, look
 from lethe.survey.views import Place
 
 POLL_MS = 200

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson
 from lethe.cli.render import note, show
 from lethe.cli.running import finish_sync

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lethe.cli.answer import Answer, Exit, Table
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer, Table
 from lethe.cli.render import note
 from lethe.cluster.demo_result import DemoResult
 from lethe.cluster.demo_watch import Bar, Silent, Watcher

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from lethe.adapters.topic_admin import NoCluster
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.topic_znodes import NoCluster
 from lethe.cli.answer import Answer
 from lethe.cli.log_dirs import LogDirs, parse_log_dirs
 from lethe.cli.options import AsJson, Names, TopicNames, ZooKeeper, given
@@ -17,8 +17,7 @@ from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.vocabulary import topic_name_problem
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
-from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller
+from lethe.protocol.zookeeper.operations import Exists, Present
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +83,7 @@ def explain(
         return await with_session(zookeeper, lambda session: command(session, directories))
 
     async def command(session: ZooKeeperSession, directories: dict[int, list[Path]]) -> Answer:
+        from lethe.admin.controllers import controller_says
         from lethe.survey.evidence import Told
 
         async def look() -> Answer:
@@ -141,6 +141,7 @@ async def explained(
 
 async def why_waiting(session: ZooKeeperSession, topics: Sequence[str], ask: AskAbout) -> dict[str, tuple[str, ...]]:
     """What each of these topics waits for and what would unblock it, as `explain` says it; only those that wait."""
+    from lethe.admin.controllers import controller_says
     from lethe.cli.explain_show import in_short
     from lethe.survey.examine import examine
     from lethe.survey.explain import Verdict, explain_all
@@ -150,30 +151,3 @@ async def why_waiting(session: ZooKeeperSession, topics: Sequence[str], ask: Ask
     told = await controller_says(session, topics[0] if len(topics) == 1 else None)
     evidence = await examine(session, topics, ask, told=told)
     return {each.topic: in_short(each) for each in explain_all(evidence) if each.verdict is Verdict.WAITING}
-
-
-async def controller_says(
-    session: ZooKeeperSession,
-    topic: str | None,
-    url: str | None = None,
-    timeout_ms: int = 2_000,
-    *,
-    at_most: int | None = None,
-) -> Told:
-    """What the active controller says of the topic, or (None) of all marked ones or `at_most` of them; the problem says
-    why it says nothing. `url` None is the one that `/controller` gives."""
-    from lethe.cli.explain_controller import asked
-    from lethe.survey.evidence import Told
-
-    if url is not None:
-        return await asked(url, topic, timeout_ms, at_most)
-    (found,) = await session.read([GetData(paths.CONTROLLER)])
-    if not isinstance(found, Data):
-        return Told(problem="none is active")
-    try:
-        controller = decode_controller(found.data)
-    except MalformedZnode as malformed:
-        return Told(problem=str(malformed))
-    if controller.admin is None:
-        return Told(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
-    return await asked(controller.admin, topic, timeout_ms, at_most)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lethe.cli.answer import Answer, Exit, Table
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer, Table
 from lethe.protocol.counting import counted
 from lethe.protocol.topic_names import suggestion
 from lethe.protocol.zookeeper import paths

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
 
 if TYPE_CHECKING:
     from lethe.protocol.journal import JsonValue

@@ -11,11 +11,13 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from lethe.adapters.partition_admin import election_is_pending, portions, request_election
-from lethe.adapters.partition_views import PartitionViews, view_partitions
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.acting_controller import acting_controller
-from lethe.cli.answer import Answer, Exit, Table
+from lethe.admin.acting_controller import acting_controller
+from lethe.admin.partition_names import Selector, parse_selector
+from lethe.admin.partition_requests import election_is_pending, portions, request_election
+from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import ask_user
 from lethe.cli.options import AsJson, DryRun, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.partitions_elect_unclean import unclean_election
@@ -26,7 +28,6 @@ from lethe.cli.topics_pause_deletions import demand_done
 from lethe.cli.zookeeper_access import selection, with_session
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.partition_names import Selector, parse_selector
 from lethe.protocol.vocabulary import TopicPartition
 
 Partitions = Annotated[

@@ -11,12 +11,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from lethe.adapters.partition_views import PartitionViews, view_partitions
 from lethe.adapters.signals import stop_on_signals
-from lethe.adapters.unclean_election import SETTING, Before, put_back, settings_before, switch_on
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
-from lethe.cli.acting_controller import acting_controller
-from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.admin.acting_controller import acting_controller
+from lethe.admin.partition_names import Selector
+from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.unclean_election import SETTING, Before, put_back, settings_before, switch_on
+from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import Confirm, demand_agreement
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
@@ -24,7 +26,6 @@ from lethe.cli.topics_pause_deletions import demand_done
 from lethe.cli.zookeeper_access import selection
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.partition_names import Selector
 from lethe.protocol.vocabulary import TopicPartition
 
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lethe.adapters.partition_views import PartitionViews, view_partitions
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Table
+from lethe.admin.partition_names import Selector
+from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.reassignment_plans import Move
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer, Table
 from lethe.cli.progress import wait_for_all
 from lethe.cli.zookeeper_access import selection
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.partition_names import Selector
-from lethe.protocol.reassignment_plans import Move
 from lethe.protocol.vocabulary import TopicPartition
 
 COLUMNS = ("topic", "partition", "replicas", "target", "state", "waits for")

@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lethe.adapters.partition_admin import RequestPending, request_reassignment
-from lethe.adapters.partition_views import PartitionViews, view_partitions
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.acting_controller import acting_controller
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.acting_controller import acting_controller
+from lethe.admin.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
+from lethe.admin.partition_requests import RequestPending, request_reassignment
+from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.placement_proposal import proposal
+from lethe.admin.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
 from lethe.cli.partitions_progress import list_reassignments, verification, wait_until_moved
-from lethe.cli.partitions_propose import proposal
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_pause_deletions import demand_done
 from lethe.cli.zookeeper_access import selection, with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
-from lethe.protocol.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
 from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper.znodes import MalformedZnode
@@ -205,7 +206,7 @@ def _moves(views: PartitionViews, targets: dict[TopicPartition, tuple[int, ...]]
 
 
 async def _carry_out(session: ZooKeeperSession, views: PartitionViews, moves: list[Move], doing: Doing) -> Answer:
-    from lethe.cli.partitions_sizes import leader_sizes
+    from lethe.admin.replica_sizes import leader_sizes
 
     sizes = {} if doing.ask is None else await leader_sizes(views, [move.partition for move in moves], doing.ask)
     plan = [_line(move, sizes) for move in moves]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer, Table
 from lethe.cli.commands import Command
 from lethe.cli.lake_options import (
     Conf,

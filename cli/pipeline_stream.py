@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
 from lethe.cli.render import line, note
 from lethe.cli.running import finish_sync

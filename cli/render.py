@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from lethe.cli.answer import Answer, Refusal, Table
+from lethe.admin.refusal import Refusal
+from lethe.cli.answer import Answer, Table
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lethe.adapters.atomic_files import demand_replaceable, replace_file
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.lake_options import MadeLake, day, the_extra
 from lethe.cli.options import AsJson
 from lethe.cli.running import finish_sync

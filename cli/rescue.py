@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.options import AsJson, DryRun, Names, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.zookeeper_access import with_session
+from lethe.cli.zookeeper_access import DIGEST_VARIABLE, with_session
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import topic_name_problem
 
 if TYPE_CHECKING:
-    from lethe.cli.rescue_look import Look
-    from lethe.cli.rescue_plan import Outlook
-    from lethe.cli.rescue_run import Wish
+    from lethe.admin.rescue_look import Look
+    from lethe.admin.rescue_plan import Outlook
+    from lethe.admin.rescue_run import Wish
 
 QUESTION: Final = "Take control of the cluster and finish what can be finished?"
 
@@ -89,8 +90,9 @@ def rescue(
     were still going on when the time was over; 130 where it was interrupted. Control is handed back in every case.
     """
     import logging
+    import os
 
-    from lethe.cli.rescue_run import Wish
+    from lethe.admin.rescue_run import Wish
 
     # What the controller refuses or sets aside is told in the end, in words.
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
@@ -105,6 +107,7 @@ def rescue(
         controller_id,
         inter_broker_protocol,
         listener,
+        os.environ.get(DIGEST_VARIABLE) or None,
     )
 
     async def command(session: ZooKeeperSession) -> Answer:
@@ -134,10 +137,10 @@ async def rescued(
 ) -> Answer:
     """Looks, asks (None: it is agreed to), does what was checked. Raises Refusal for what must not be, NoCluster,
     SessionLost."""
+    from lethe.admin.rescue_look import look, with_caches, with_configuration, with_similar
+    from lethe.admin.rescue_plan import Outlook, outlook
+    from lethe.admin.rescue_run import carry_out, guest_id
     from lethe.cli import rescue_show
-    from lethe.cli.rescue_look import look, with_caches, with_configuration, with_similar
-    from lethe.cli.rescue_plan import Outlook, outlook
-    from lethe.cli.rescue_run import carry_out, guest_id
 
     seen = await look(session, wish.topics or None, wish.broker_timeout_ms)
     seen = await with_caches(session, seen, wish.topics, wish.broker_timeout_ms)
@@ -156,13 +159,13 @@ async def rescued(
     if confirm is None:
         for line in lines:
             say(line)
-    return await carry_out(session, wish, seen, say)
+    return rescue_show.ended(await carry_out(session, wish, seen, say))
 
 
 def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook], data: dict[str, JsonValue]) -> None:
     """Raises Refusal, with what was seen."""
+    from lethe.admin.rescue_plan import Outlook
     from lethe.cli import rescue_show
-    from lethe.cli.rescue_plan import Outlook
 
     holder = seen.holder
     if holder is not None and holder.is_kraft:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from lethe.cli.answer import Answer, Exit
+from lethe.admin.refusal import Exit
+from lethe.admin.rescue_ghosts import ended_lines, found_lines
+from lethe.admin.rescue_look import Look
+from lethe.admin.rescue_plan import Outlook, outlook, outlook_counts
+from lethe.admin.rescue_run import Control, RescueResult
+from lethe.cli.answer import Answer
 from lethe.cli.explain_show import no_trace
-from lethe.cli.rescue_ghosts import Caches, ended_lines, found_lines
-from lethe.cli.rescue_look import Look, Turns
-from lethe.cli.rescue_plan import Outlook, outlook, outlook_counts
-from lethe.controller.core.context import NOTHING_LEFT, LeftBehind
 from lethe.controller.runtime.left_behind import as_json, left_words
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.vocabulary import BrokerId
 from lethe.survey.causes import Cause, age_text, sentence, unblock
 from lethe.survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
 from lethe.survey.explain_json import explanations_to_json
@@ -122,24 +121,6 @@ def _holder(seen: Look) -> str:
     return f"{who} of Kafka controls the cluster and {'does not answer' if seen.holder_is_silent else 'answers'}."
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
-    """For how long control was ours, and who had it before and after; None: nobody."""
-
-    ours: BrokerId
-    before: BrokerId | None
-    after: BrokerId | None
-    held_ms: int
-    turns: Turns
-    """What came afterwards."""
-
-    @property
-    def line(self) -> str:
-        taken = "nobody held it" if self.before is None else f"it was taken from controller {self.before}"
-        given = "nobody has taken it yet" if self.after is None else f"controller {self.after} has it now"
-        return f"Control was ours for {self.held_ms / 1000:.1f} s: {taken}, and {given}."
-
-
 def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
     """The answer to `--dry-run`, and where nothing is to be done."""
     outlooks = [outlook(each, even_if_disabled=even_if_disabled) for each in seen.found]
@@ -150,25 +131,21 @@ def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
     return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=Exit.NO if stuck else Exit.OK)
 
 
-def ended(
-    first: Look,
-    last: Look,
-    control: Control,
-    *,
-    set_aside: Sequence[str],
-    even_if_disabled: bool,
-    interrupted: bool,
-    timed_out: bool,
-    left: LeftBehind = NOTHING_LEFT,
-    caches: Caches = Caches(),  # noqa: B008 - frozen
-) -> Answer:
-    """What has become of the topics, and what remains with its reason. `caches` is what the controller has found."""
+def _control_line(control: Control) -> str:
+    taken = "nobody held it" if control.before is None else f"it was taken from controller {control.before}"
+    given = "nobody has taken it yet" if control.after is None else f"controller {control.after} has it now"
+    return f"Control was ours for {control.held_ms / 1000:.1f} s: {taken}, and {given}."
+
+
+def ended(result: RescueResult) -> Answer:
+    """What has become of the topics, and what remains with its reason."""
+    last, control, caches, left = result.last, result.control, result.caches, result.left
     now_ms = last.evidence.survey.taken_at_ms
     remaining = [each for each in last.found if not _is_gone(each)]
     finished = [each for each in last.found if _is_gone(each)]
     gone = sum(each.verdict is not Verdict.LEFT_OVER for each in finished)
     by_place = _alike(finished, lambda each: _where(last, each))
-    lines = [f"{gone} of {counted(len(last.found), 'topic is', 'topics are')} gone. {control.line}"]
+    lines = [f"{gone} of {counted(len(last.found), 'topic is', 'topics are')} gone. {_control_line(control)}"]
     lines += [
         f"{_names(group)} {plural(len(group), 'is', 'are')} gone: {_where(last, group[0])}."
         for group in by_place[:MAX_ROWS]
@@ -179,18 +156,18 @@ def ended(
     lines += ended_lines(caches)
     if control.turns.are_too_many:
         lines.append(f"Control goes on changing hands ({control.turns}): {_FALLING_OVER}.")
-    if set_aside:
+    if result.set_aside:
         lines.append("These znodes cannot be understood and were left alone (docs/runbook.md, LetheTopicUnreadable):")
-        lines += [f"    {each}" for each in set_aside[:MAX_ROWS]]
+        lines += [f"    {each}" for each in result.set_aside[:MAX_ROWS]]
     lines += [f"{line[0].upper()}{line[1:]}." for line in left_words(left)]
     data: dict[str, JsonValue] = {
-        **data_of(first, even_if_disabled=even_if_disabled, dry_run=False),
+        **data_of(result.first, even_if_disabled=result.even_if_disabled, dry_run=False),
         "after": explanations_to_json(last.evidence, last.found, replicas=False),
         "finished": [each.topic for each in finished],
         "remaining": [each.topic for each in remaining],
         "metadata_caches": caches.as_json(),
-        "interrupted": interrupted,
-        "set_aside": [*set_aside],
+        "interrupted": result.interrupted,
+        "set_aside": [*result.set_aside],
         "unconfirmed": as_json(left),
         "control": {
             "controller": control.ours,
@@ -201,13 +178,13 @@ def ended(
         },
     }
     code = Exit.OK
-    if interrupted:
+    if result.interrupted:
         lines.insert(0, "Interrupted.")
         code = Exit.INTERRUPTED
-    elif timed_out and (remaining or caches.unfinished):
+    elif result.timed_out and (remaining or caches.unfinished):
         code = Exit.TIMED_OUT
     elif (
-        bool(remaining or first.similar or control.turns.are_too_many)
+        bool(remaining or result.first.similar or control.turns.are_too_many)
         or not (caches.are_clean and left.is_nothing)
         or gone < len(finished)
     ):

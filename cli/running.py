@@ -15,7 +15,8 @@ from typing import Any
 
 import typer
 
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.render import note, show, show_refusal
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.lake_options import spark_trouble
 from lethe.cli.render import note
 

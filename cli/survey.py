@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer, Table
 from lethe.cli.log_dirs import (
     LogDirLists,
     LogDirs,

@@ -12,11 +12,15 @@ from typing import Annotated
 
 import typer
 
-from lethe.adapters import topic_admin
-from lethe.adapters.tool_writes import Outcome
-from lethe.adapters.topic_alter import Change, TopicNow, change_topics, read_topics
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.outcomes import Outcome
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_alteration import Change, TopicNow, change_topics, read_topics
+from lethe.admin.topic_changes import assignment_problem, changed_config, expansion_problem
+from lethe.admin.topic_config import parse_topic_config, topic_config_problem
+from lethe.admin.topic_plans import partition_count_problem
+from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, Names, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
@@ -25,10 +29,7 @@ from lethe.cli.zookeeper_access import with_session
 from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.topic_changes import assignment_problem, changed_config, expansion_problem
-from lethe.protocol.topic_config import parse_topic_config, topic_config_problem
 from lethe.protocol.topic_names import parse_replica_assignment, unknown_topic
-from lethe.protocol.topic_plans import partition_count_problem
 from lethe.protocol.vocabulary import Broker, TopicPartition, topic_name_problem
 
 Partitions = Annotated[
@@ -153,7 +154,7 @@ async def alteration(
     quiet: bool = True,
 ) -> Answer:
     """Changes the topics, or says what would be changed. Waits for leaders for `timeout_ms`; None: not at all."""
-    there = await topic_admin.list_topics(session)
+    there = await topic_znodes.list_topics(session)
     for name in wanted.names:
         if name not in there.names:
             raise Refusal(unknown_topic(name, there.names))
@@ -171,7 +172,7 @@ async def alteration(
     new = [TopicPartition(change.name, p) for change in written.values() for p in change.added]
     leaderless: list[TopicPartition] = []
     if new and timeout_ms is not None:
-        if await topic_admin.active_controller(session) is None:
+        if await topic_znodes.active_controller(session) is None:
             note("note: no controller is active; the new partitions come into being when there is one")
         leaderless = await _without_leader(session, new, timeout_ms=timeout_ms, quiet=quiet)
     return _answer(final, outcomes, leaderless=leaderless)
@@ -179,9 +180,9 @@ async def alteration(
 
 async def _planner(session: ZooKeeperSession, wanted: Wanted) -> Callable[[TopicNow], Change]:
     """What decides what a topic shall become. It knows the brokers, marks and reassignments of now."""
-    there = await topic_admin.list_topics(session)
-    requested = await topic_admin.requested_reassignments(session)
-    brokers, malformed = await topic_admin.live_brokers(session)
+    there = await topic_znodes.list_topics(session)
+    requested = await topic_znodes.requested_reassignments(session)
+    brokers, malformed = await topic_znodes.live_brokers(session)
     if wanted.partitions is not None:
         for problem in malformed:
             note(f"WARNING: {problem}; no replica is placed on that broker")
@@ -236,7 +237,7 @@ async def _without_leader(
     missing = list(partitions)
 
     async def look() -> int:
-        states = await topic_admin.read_states(session, missing)
+        states = await topic_znodes.read_states(session, missing)
         missing[:] = [tp for tp in missing if (state := states.get(tp)) is None or state.leader < 0]
         return len(partitions) - len(missing)
 

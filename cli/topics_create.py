@@ -10,19 +10,20 @@ from typing import Annotated
 
 import typer
 
-from lethe.adapters import topic_admin
-from lethe.adapters.tool_writes import Outcome
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.outcomes import Outcome
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_config import parse_topic_config, topic_config_problem
+from lethe.admin.topic_plans import TopicPlan, creation_problem, partition_count_problem
+from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, Names, TopicNames, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.topic_config import parse_topic_config, topic_config_problem
 from lethe.protocol.topic_names import parse_replica_assignment
-from lethe.protocol.topic_plans import TopicPlan, creation_problem, partition_count_problem
 from lethe.protocol.vocabulary import TopicId, is_usable_topic_id, topic_id_to_text, topic_name_problem
 
 Partitions = Annotated[int | None, typer.Option("--partitions", help="Number of partitions.", show_default=False)]
@@ -166,7 +167,7 @@ async def creations(
     The data of one topic is an object, that of several a list. Raises Refusal before anything is created where one
     topic cannot be.
     """
-    there = await topic_admin.list_topics(session)
+    there = await topic_znodes.list_topics(session)
     draw = random.SystemRandom() if rng is None else rng
     exist = {
         each.name for each in wanted if if_not_exists and each.name in there.names and each.name not in there.marked
@@ -198,7 +199,7 @@ async def creations(
 
 async def _created(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> dict[str, Outcome]:
     """Those that could not be created, by name."""
-    outcomes = await topic_admin.create_topics(session, plans) if plans else ()
+    outcomes = await topic_znodes.create_topics(session, plans) if plans else ()
     return {outcome.name: outcome for outcome in outcomes if outcome.problem is not None}
 
 
@@ -211,7 +212,7 @@ def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
 
 
 async def _place(session: ZooKeeperSession, wanted: Wanted, draw: random.Random) -> tuple[tuple[int, ...], ...]:
-    brokers, malformed = await topic_admin.live_brokers(session)
+    brokers, malformed = await topic_znodes.live_brokers(session)
     for problem in malformed:
         note(f"WARNING: {problem}; no replica is placed on that broker")
     if wanted.assignment:

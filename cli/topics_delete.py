@@ -13,19 +13,22 @@ from typing import Annotated, Final
 
 import typer
 
-from lethe.adapters import topic_admin
-from lethe.adapters.deletion_admin import deletions_paused
-from lethe.adapters.topic_admin import Topics
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.candidates_read import candidates_table
+from lethe.admin.deletion_progress import targets
+from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.held_back import held_back
+from lethe.admin.paced_marking import Pace
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_plans import deletion_problem
+from lethe.admin.topic_znodes import Topics
+from lethe.cli.answer import Answer
 from lethe.cli.asking import ask_user
-from lethe.cli.candidates_read import candidates_table
 from lethe.cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
 from lethe.cli.deletion_wait import wait_until_gone
 from lethe.cli.explain import why_waiting
-from lethe.cli.held_back import held_back
 from lethe.cli.options import AsJson, DryRun, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
-from lethe.cli.paced_marking import Pace
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidates_deletion
@@ -33,9 +36,7 @@ from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.topic_names import demand_expression, topics_matching, unknown_topic
-from lethe.protocol.topic_plans import deletion_problem
 from lethe.survey.brokers import AskAbout, kept_connections
-from lethe.survey.deletion_progress import targets
 
 ASK_TIMEOUT_MS: Final = 5_000
 """For one answer of a broker."""
@@ -216,7 +217,7 @@ async def selected(
 ) -> tuple[str, ...]:
     """The topics that the expressions mean, sorted. Raises Refusal where one means none, or an internal topic, and
     where what a regular expression hits is not agreed to. `confirm` None agrees."""
-    there = await topic_admin.list_topics(session)
+    there = await topic_znodes.list_topics(session)
     chosen: dict[str, None] = {}
     is_guess = False
     for expression in expressions:
@@ -253,8 +254,8 @@ async def deletion(
 ) -> Answer:
     """Mark the topics. With `ask`, follow them for `timeout_ms` until nothing is left."""
     wanted = await targets(session, names)
-    outcomes = await topic_admin.mark_for_deletion(session, [target.name for target in wanted if target.czxid])
-    if outcomes and await topic_admin.active_controller(session) is None:
+    outcomes = await topic_znodes.mark_for_deletion(session, [target.name for target in wanted if target.czxid])
+    if outcomes and await topic_znodes.active_controller(session) is None:
         note("note: no controller is active; the deletion begins when there is one")
     if outcomes and (paused := await deletions_paused(session)) is not None:
         reason = f" ({paused.reason})" if paused.reason else ""

@@ -17,17 +17,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from lethe.adapters.candidates import Candidate
-from lethe.adapters.deletion_admin import deletions_paused
-from lethe.adapters.topic_readers import Asked, Readers, ask_readers
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.acting_controller import acting_controller
-from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.admin.acting_controller import acting_controller
+from lethe.admin.candidates import Candidate
+from lethe.admin.candidates_judge import Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
+from lethe.admin.candidates_look import Now, look_now
+from lethe.admin.candidates_read import CandidatesTable
+from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.paced_marking import Pace, PacedMarking
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_usage import Asked, Readers, ask_readers
+from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import Confirm, demand_agreement
-from lethe.cli.candidates_judge import Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
-from lethe.cli.candidates_look import Now, look_now
-from lethe.cli.candidates_read import CandidatesTable
-from lethe.cli.paced_marking import Pace, PacedMarking
+from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue, time_to_text
@@ -149,7 +151,9 @@ async def _mark(session: ZooKeeperSession, plan: Plan, wanted: Wanted) -> tuple[
     czxids = {each.candidate.topic: each.czxid for each in plan.chosen}
     marking = PacedMarking(session, czxids, wanted.pace, recheck)
     try:
-        is_settled = await marking.run(timeout_ms=wanted.timeout_ms, quiet=wanted.quiet)
+        is_settled = await wait_for_all(
+            marking.step, len(czxids), "deleted", timeout_ms=wanted.timeout_ms, quiet=wanted.quiet, from_last=True
+        )
     except asyncio.CancelledError:
         note(_ended(marking))
         raise

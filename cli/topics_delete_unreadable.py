@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.adapters.deletion_admin import Unreadable, look_at_unreadable, order_unreadable
-from lethe.adapters.topic_admin import list_topics
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.acting_controller import acting_controller
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.acting_controller import acting_controller
+from lethe.admin.deletion_requests import Unreadable, look_at_unreadable, order_unreadable
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_znodes import list_topics
+from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, demand_agreement
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue

@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-from lethe.adapters import topic_admin
-from lethe.adapters.deletion_admin import deletions_paused
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_plans import PartitionDescription, TopicDescription
+from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.topic_names import demand_expression, topics_matching, topics_meant, unknown_topic
-from lethe.protocol.topic_plans import PartitionDescription, TopicDescription
 from lethe.protocol.vocabulary import LEADER_NONE, topic_id_to_text
 
 UnderReplicated = Annotated[
@@ -74,14 +75,14 @@ async def description(
 ) -> Answer:
     """The topics that the expressions mean; without any, all. With a filter: only the partitions that it lets through,
     without heads. Raises Refusal where an expression means none."""
-    there = await topic_admin.list_topics(session)
+    there = await topic_znodes.list_topics(session)
     names = topics_meant(expressions or (".*",), there.names, exclude_internal=exclude_internal)
     for expression in () if if_exists else expressions:
         if not topics_matching(expression, there.names, exclude_internal=exclude_internal):
             raise Refusal(unknown_topic(expression, there.names))
-    topics = await topic_admin.describe(session, names, there.marked)
+    topics = await topic_znodes.describe(session, names, there.marked)
     is_paused = await deletions_paused(session) is not None
-    brokers, _ = await topic_admin.live_brokers(session)
+    brokers, _ = await topic_znodes.live_brokers(session)
     live = {int(broker.id) for broker in brokers}
     filtered = under_replicated or unavailable
     lines: list[str] = []

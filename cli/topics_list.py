@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.adapters import topic_admin
-from lethe.adapters.deletion_admin import deletions_paused
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit
+from lethe.admin import topic_znodes
+from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
@@ -40,12 +41,12 @@ async def listing(
     session: ZooKeeperSession, expressions: Sequence[str] = (), *, exclude_internal: bool = False
 ) -> Answer:
     """The topics that the expressions mean, and the marks of topics that are no longer there; without any, all."""
-    there = await topic_admin.list_topics(session)
+    there = await topic_znodes.list_topics(session)
     is_paused = await deletions_paused(session) is not None
     meant = expressions or (".*",)
     names = topics_meant(meant, there.names, exclude_internal=exclude_internal)
     marked = set(there.marked)
-    moving = set(await topic_admin.being_reassigned(session, names))
+    moving = set(await topic_znodes.being_reassigned(session, names))
     gone = topics_meant(meant, [name for name in there.marked if name not in there.names])
     known = (*there.names, *there.marked)
     missing = [each for each in expressions if not topics_matching(each, known)]

@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 
-from lethe.adapters import topic_admin
-from lethe.adapters.deletion_admin import deletions_paused, pause_deletions
-from lethe.adapters.tool_writes import Outcome
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.acting_controller import Acting, acting_controller
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.acting_controller import Acting, acting_controller
+from lethe.admin.deletion_requests import deletions_paused, pause_deletions
+from lethe.admin.outcomes import Outcome
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
@@ -43,7 +44,7 @@ def pause(zookeeper: ZooKeeper, reason: Reason = "", dry_run: DryRun = False, as
 
 async def pausing(session: ZooKeeperSession, reason: str, *, now_ms: int, dry_run: bool = False) -> Answer:
     """Pauses deletions, or says what that would mean."""
-    marked = (await topic_admin.list_topics(session)).marked
+    marked = (await topic_znodes.list_topics(session)).marked
     if dry_run:
         before = await deletions_paused(session)
         line = "Would pause deletions." if before is None else f"Deletions are paused already{_since(before)}."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
-from lethe.adapters import topic_admin
-from lethe.adapters.deletion_admin import deletions_paused, resume_deletions
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit
-from lethe.cli.held_back import EVERY_TOPIC, held_back
+from lethe.admin import topic_znodes
+from lethe.admin.deletion_requests import deletions_paused, resume_deletions
+from lethe.admin.held_back import EVERY_TOPIC, held_back
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.topics_pause_deletions import demand_done
@@ -24,7 +25,7 @@ def resume(zookeeper: ZooKeeper, dry_run: DryRun = False, as_json: AsJson = Fals
 
 async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answer:
     """Ends the pause, or says which topics would be deleted then; and what holds them back all the same."""
-    marked = (await topic_admin.list_topics(session)).marked
+    marked = (await topic_znodes.list_topics(session)).marked
     before = await deletions_paused(session)
     if not dry_run:
         before, outcome = await resume_deletions(session)

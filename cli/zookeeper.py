@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.render import note
 from lethe.cli.running import finish_sync
 

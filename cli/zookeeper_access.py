@@ -10,11 +10,12 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from lethe.adapters.partition_views import PartitionViews
-from lethe.adapters.topic_admin import NoCluster, ZnodeUnreadable
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
-from lethe.cli.answer import Answer, Exit, Refusal
-from lethe.protocol.partition_names import Selector, selected
+from lethe.admin.partition_names import Selector, selected
+from lethe.admin.partition_views import PartitionViews
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_znodes import NoCluster, ZnodeUnreadable
+from lethe.cli.answer import Answer
 from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper.operations import Credentials

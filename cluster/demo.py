@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.demo_ledger import JournalFollower, Ledger
 from lethe.cluster.demo_plan import DemoOptions, plan_topics
@@ -28,7 +29,6 @@ from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.counting import counted
 from lethe.protocol.findings import Standing
 from lethe.protocol.kafka.directory_names import DirectoryKind
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.survey.leftovers import leftovers
 from lethe.survey.take import take
 from lethe.survey.views import Survey
@@ -162,7 +162,7 @@ async def create(story: Story) -> None:
     watcher.stage("Creating")
     story.plans = plan_topics(options, [broker.id for broker in story.cluster.all_brokers], os.urandom)
     began = time.monotonic()
-    for outcome in await topic_admin.create_topics(story.session, story.plans):
+    for outcome in await topic_znodes.create_topics(story.session, story.plans):
         if outcome.problem is not None:
             raise DemoFailed(outcome.problem)
     real = story.cluster.kafka_brokers
@@ -232,7 +232,7 @@ async def delete(story: Story, chapter: Chapter | None) -> None:
         await chapter.before(story)
     story.marked_ms = time.time_ns() // 1_000_000
     began = time.monotonic()
-    for outcome in await topic_admin.mark_for_deletion(story.session, story.names):
+    for outcome in await topic_znodes.mark_for_deletion(story.session, story.names):
         if outcome.problem is not None:
             raise DemoFailed(outcome.problem)
     watcher.note(f"{counted(options.topics, 'topic is', 'topics are')} marked for deletion")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.controller.core.placement import BrokerRack, place_replicas
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import TopicId, is_usable_topic_id
 
 FIRST_WITH_TOPIC_IDS: Final = KafkaVersion(2, 8, 0)

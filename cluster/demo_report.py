@@ -14,15 +14,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from lethe.adapters import topic_admin
-from lethe.adapters.tool_writes import Outcome
+from lethe.admin import topic_znodes
+from lethe.admin.outcomes import Outcome
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.demo import POLL_S, DemoFailed, Story, run_demo
 from lethe.cluster.demo_chaos import GONE, Chaos
 from lethe.cluster.demo_plan import DemoOptions, new_topic_id
 from lethe.cluster.demo_result import DemoResult
 from lethe.cluster.demo_watch import Watcher
 from lethe.cluster.local import LocalCluster
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, MultiDone
 from lethe.survey.keep import demand_place, keep
@@ -80,7 +80,7 @@ class _Kept(Chaos):
         await victim.kill()
         watcher.note(f"kill -9 of {victim.name}; {WAITING} has replicas there and is marked for deletion")
         async with cluster.session() as session:
-            _demand(await topic_admin.mark_for_deletion(session, [WAITING]))
+            _demand(await topic_znodes.mark_for_deletion(session, [WAITING]))
             (made,) = await session.multis([(Create(paths.config_topic(CONFIGURED), b'{"version":1,"config":{}}'),)])
             if not isinstance(made, MultiDone):
                 raise DemoFailed(f"the configuration of {CONFIGURED} could not be written: {made}")
@@ -96,7 +96,7 @@ async def _create(cluster: LocalCluster, name: str, brokers: list[int], limit_s:
     assignment = (tuple(brokers), tuple(reversed(brokers)))
     plan = TopicPlan(name, new_topic_id(os.urandom), assignment)
     async with cluster.session() as session:
-        _demand(await topic_admin.create_topics(session, [plan]))
+        _demand(await topic_znodes.create_topics(session, [plan]))
     wanted = len(assignment) * len(brokers)
 
     async def all_there() -> bool:

@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from lethe.adapters.broker_settings import BrokerSettings
-from lethe.adapters.broker_settings import ask_settings as ask_broker_settings
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.directory_names import DirectoryKind
@@ -26,6 +24,8 @@ from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import registered_at_ms
+from lethe.survey.broker_settings import BrokerSettings
+from lethe.survey.broker_settings import ask_settings as ask_broker_settings
 from lethe.survey.brokers import AskBroker, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir
 from lethe.survey.leftovers import leftovers

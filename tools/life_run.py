@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lethe.adapters.topic_admin import create_topics, mark_for_deletion
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.topic_plans import TopicPlan
+from lethe.admin.topic_znodes import create_topics, mark_for_deletion
 from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
 from lethe.cluster.zookeeper import EmbeddedZooKeeper
 from lethe.protocol.journal import Entry, decode_lines
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Children, Data, Exists, GetChildren, GetData, ReadFailed

@@ -14,12 +14,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from lethe.adapters import topic_admin
-from lethe.adapters.partition_admin import request_election, request_reassignment
-from lethe.adapters.topic_alter import Change, TopicNow, change_topics, read_topics
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.partition_requests import request_election, request_reassignment
+from lethe.admin.topic_alteration import Change, TopicNow, change_topics, read_topics
+from lethe.admin.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.protocol.kafka.control import ApiKey
-from lethe.protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.protocol.vocabulary import TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -300,7 +300,7 @@ class History:
         }
 
         async def is_reached() -> bool:
-            states = await topic_admin.read_states(self._session, list(wanted))
+            states = await topic_znodes.read_states(self._session, list(wanted))
             found = {p: (s.leader, tuple(sorted(s.isr))) for p, s in states.items() if s is not None}
             if found != wanted:
                 return False
@@ -314,7 +314,7 @@ class History:
         try:
             await until(is_reached, "")
         except RecordingFailed:
-            states = await topic_admin.read_states(self._session, list(wanted))
+            states = await topic_znodes.read_states(self._session, list(wanted))
             raise RecordingFailed(f"wanted {wanted}, found {states}") from None
 
 

@@ -18,8 +18,8 @@ from benchmarks.against_kafka import contestants
 from benchmarks.against_kafka.observer import Counts, Holder, Told, peak_memory_mb
 from benchmarks.against_kafka.plan import BROKERS, REPLICATION_FACTOR, Phase, Workload
 from benchmarks.against_kafka.stage import BenchmarkFailed, Stage
+from lethe.admin.topic_plans import creation_operations, deletion_operation
 from lethe.protocol.kafka.control import ApiKey
-from lethe.protocol.topic_plans import creation_operations, deletion_operation
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, Exists, Operation, Present
 from lethe.protocol.zookeeper.packing import GroupDone, MultiPlan

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lethe.protocol.topic_plans import TopicPlan
+from lethe.admin.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import TopicId
 
 BROKERS: Final = (1, 2, 3)

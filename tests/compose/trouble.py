@@ -12,11 +12,11 @@ import socket
 import uuid
 from typing import Final
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.adapters.zookeeper.session import open_session
-from lethe.protocol.topic_plans import TopicPlan
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
@@ -38,7 +38,7 @@ async def main() -> None:
         await _register(session, 4, erring.endpoint)
         await _register(session, 5, Endpoint("PLAINTEXT", here, 1))
         plans = [TopicPlan(name, TopicId(uuid.uuid4()), assignment) for name, assignment in TOPICS.items()]
-        outcomes = await topic_admin.create_topics(session, plans)
+        outcomes = await topic_znodes.create_topics(session, plans)
         assert [outcome.problem for outcome in outcomes] == [None] * len(plans), outcomes
         await apply(session, *(Create(paths.delete_topic(name), None) for name in TOPICS))
         await asyncio.Event().wait()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 
-from lethe.adapters import topic_admin
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.protocol.kafka.codec import encode_control_body
 from lethe.protocol.kafka.control import (
     UpdateMetadataPartition,
@@ -33,7 +33,7 @@ async def drop(session: ZooKeeperSession, number: int, topic: str, controller: i
 
 
 async def _tell(session: ZooKeeperSession, number: int, topic: str, controller: int, *, leader: int) -> None:
-    brokers, _ = await topic_admin.live_brokers(session)
+    brokers, _ = await topic_znodes.live_brokers(session)
     (broker,) = (each for each in brokers if each.id == number)
     (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
     assert isinstance(found, Data)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lethe.adapters.candidates import Candidate
+from lethe.admin.candidates import Candidate
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Source

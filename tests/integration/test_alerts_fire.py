@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.daemons import ControllerDaemon
 from lethe.cluster.local import ClusterSettings, LocalCluster
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import (
     GROUP_METADATA_TOPIC,
     Broker,
@@ -126,7 +126,7 @@ class Stage:
         self._made += 1
         name = f"orders-{self._made}"
         plan = TopicPlan(name, TopicId(uuid.uuid4()), assignment, config or {})
-        (outcome,) = await topic_admin.create_topics(self.session, [plan])
+        (outcome,) = await topic_znodes.create_topics(self.session, [plan])
         assert outcome.problem is None
         dirs = {each: self.cluster.broker(each).log_dirs for each in assignment[0]}
 

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from lethe.adapters import topic_admin
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import ClusterSettings, LocalCluster
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import TopicId
 from tests.fakes.board_page import COUNTS, EXPLAINED, until
 from tools.browser import Browser, find_browser
@@ -38,14 +38,14 @@ def plans() -> list[TopicPlan]:
 async def test_a_broker_goes_and_comes_and_the_controller_too(zookeeper_chroot: str) -> None:
     settings = ClusterSettings(controllers=2, brokers=3, zookeeper_connect=zookeeper_chroot, session_timeout_ms=6_000)
     async with LocalCluster(settings) as cluster, cluster.session() as session, Browser() as browser:
-        outcomes = await topic_admin.create_topics(session, plans())
+        outcomes = await topic_znodes.create_topics(session, plans())
         assert [outcome.problem for outcome in outcomes] == [None] * len(outcomes)
         first = await cluster.active_controller()
         assert first.http_url is not None
         view = await browser.open(first.http_url + "/", width=1440, height=900)
         await until(browser, "document.getElementById('connection').dataset.state === 'live'", LIMIT_S)
         await cluster.broker(3).kill()
-        outcomes = await topic_admin.mark_for_deletion(session, [*WITH_THREE, *WITHOUT])
+        outcomes = await topic_znodes.mark_for_deletion(session, [*WITH_THREE, *WITHOUT])
         assert [outcome.problem for outcome in outcomes] == [None] * 20
         await until(browser, f"({COUNTS}).done === '8' && /12 topics ← broker 3/.test({GROUP}?.innerText)", LIMIT_S)
         await browser.evaluate(f"{GROUP}.click()")

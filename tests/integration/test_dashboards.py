@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import ClusterSettings, LocalCluster
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
@@ -63,7 +63,7 @@ async def surveyed(cluster: LocalCluster, file: Path) -> None:
 
 async def create(session: ZooKeeperSession, topics: dict[str, tuple[tuple[int, ...], ...]]) -> None:
     plans = [TopicPlan(name, TopicId(uuid.uuid4()), assignment) for name, assignment in topics.items()]
-    assert [outcome.problem for outcome in await topic_admin.create_topics(session, plans)] == [None] * len(plans)
+    assert [outcome.problem for outcome in await topic_znodes.create_topics(session, plans)] == [None] * len(plans)
 
 
 async def come_and_go(session: ZooKeeperSession) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lethe.cli.answer import Exit
+from lethe.admin.refusal import Exit
 from lethe.cli.demo_show import answer
 from lethe.cluster.demo import run_demo
 from lethe.cluster.demo_chaos import GONE, Chaos

@@ -10,15 +10,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Answer, Exit
+from lethe.admin import topic_znodes
+from lethe.admin.controllers import asked
+from lethe.admin.refusal import Exit
+from lethe.admin.topic_plans import TopicPlan
+from lethe.cli.answer import Answer
 from lethe.cli.explain import explained
-from lethe.cli.explain_controller import asked
 from lethe.cluster.daemons import ControllerDaemon
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ReplicaAssignment, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
@@ -59,7 +60,7 @@ async def there_is(session: ZooKeeperSession, path: str) -> bool:
 async def create(session: ZooKeeperSession, cluster: LocalCluster, **topics: tuple[tuple[int, ...], ...]) -> None:
     """Creates them and waits until every one has its states, and its directories on this cluster's agents."""
     plans = [TopicPlan(name, TopicId(uuid.uuid4()), assignment) for name, assignment in topics.items()]
-    assert [outcome.problem for outcome in await topic_admin.create_topics(session, plans)] == [None] * len(plans)
+    assert [outcome.problem for outcome in await topic_znodes.create_topics(session, plans)] == [None] * len(plans)
     wanted = {
         (broker, f"{plan.name}-{partition}")
         for plan in plans

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import ClusterSettings, LocalCluster
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData
 from lethe.protocol.zookeeper.paths import isr_change_notifications, partition_state
@@ -56,7 +56,7 @@ async def test_a_broker_leaves_and_comes_back_into_the_isr(zookeeper_chroot: str
     )
     async with LocalCluster(settings) as cluster, cluster.session() as session:
         plan = TopicPlan("t", TopicId(UUID(int=7)), ((1, 2), (2, 1)))
-        assert [outcome.problem for outcome in await topic_admin.create_topics(session, [plan])] == [None]
+        assert [outcome.problem for outcome in await topic_znodes.create_topics(session, [plan])] == [None]
         await until(whole(session), "the topic is there")
 
         assert await cluster.broker(2).stop() == 0

@@ -10,8 +10,8 @@ from typing import TypeVar, cast
 import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
-from lethe.adapters.topic_admin import live_brokers
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.topic_znodes import live_brokers
 from lethe.cluster.daemons import ControllerDaemon
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.kafka.errors import ErrorCode

@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from lethe.adapters.topic_admin import create_topics, mark_for_deletion
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.topic_plans import TopicPlan
+from lethe.admin.topic_znodes import create_topics, mark_for_deletion
 from lethe.cluster.local import ClusterSettings, LocalCluster
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone

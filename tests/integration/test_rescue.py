@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import ClusterSettings, LocalCluster
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
@@ -86,13 +86,13 @@ async def asleep(
     )
     async with LocalCluster(settings) as cluster, cluster.session() as session:
         plans = [TopicPlan(name, TopicId(uuid.uuid4()), tuple(rows)) for name, rows in topics.items()]
-        assert [o.problem for o in await topic_admin.create_topics(session, plans)] == [None] * len(plans)
+        assert [o.problem for o in await topic_znodes.create_topics(session, plans)] == [None] * len(plans)
 
         async def are_led() -> bool:
             return all([await there_is(session, paths.partition_state(name, 0)) for name in topics])
 
         async def are_known() -> bool:
-            brokers, _ = await topic_admin.live_brokers(session)
+            brokers, _ = await topic_znodes.live_brokers(session)
             answers = await ask_all(brokers, broker_asker())
             return all(topics.keys() <= (answer.cache or {}).keys() for answer in answers)
 
@@ -251,7 +251,7 @@ async def test_one_of_lethes_controllers_needs_no_rescue(zookeeper_chroot: str) 
     async with LocalCluster(settings) as cluster, cluster.session() as session:
         await cluster.broker(1).kill()
         plan = TopicPlan("orders", TopicId(uuid.uuid4()), ((1,),))
-        await topic_admin.create_topics(session, [plan])
+        await topic_znodes.create_topics(session, [plan])
         await apply(session, Create(paths.delete_topic("orders"), None))
         ran = await Lethe(cluster.zookeeper_connect)("rescue", "--yes")
         assert ran.code == 1

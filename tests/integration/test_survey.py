@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.answer import Exit
+from lethe.admin import topic_znodes
+from lethe.admin.refusal import Exit
+from lethe.admin.topic_plans import TopicPlan, creation_operations
 from lethe.cli.survey import survey_answer
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.findings import Place, Reason
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.kafka.disk_formats import PARTITION_METADATA, encode_partition_metadata
-from lethe.protocol.topic_plans import TopicPlan, creation_operations
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
@@ -50,7 +50,7 @@ def plan(name: str, number: int) -> TopicPlan:
 
 async def create(session: ZooKeeperSession, cluster: LocalCluster, *plans: TopicPlan) -> None:
     """Creates them and waits until they are everywhere: on disks, too, and known to be there."""
-    assert [outcome.problem for outcome in await topic_admin.create_topics(session, plans)] == [None] * len(plans)
+    assert [outcome.problem for outcome in await topic_znodes.create_topics(session, plans)] == [None] * len(plans)
 
     async def is_everywhere() -> bool:
         survey = await take(session, log_dirs=cluster.log_dirs)

@@ -11,10 +11,10 @@ import uuid
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import LocalCluster
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
@@ -48,13 +48,13 @@ def plan(name: str, *assignment: Sequence[int], version: str = "3.9.1", **config
 
 async def create(session: ZooKeeperSession, *plans: TopicPlan) -> None:
     """As `lethe topics create` does."""
-    outcomes = await topic_admin.create_topics(session, plans)
+    outcomes = await topic_znodes.create_topics(session, plans)
     assert [outcome.problem for outcome in outcomes] == [None] * len(plans)
 
 
 async def delete(session: ZooKeeperSession, *names: str) -> None:
     """As `lethe topics delete` does."""
-    outcomes = await topic_admin.mark_for_deletion(session, names)
+    outcomes = await topic_znodes.mark_for_deletion(session, names)
     assert [outcome.problem for outcome in outcomes] == [None] * len(names)
 
 
@@ -109,7 +109,7 @@ async def kafka_leads(session: ZooKeeperSession) -> int:
 
 async def answers(session: ZooKeeperSession) -> list[BrokerAnswers]:
     """What each live broker says, over its own listener."""
-    brokers, unreadable = await topic_admin.live_brokers(session)
+    brokers, unreadable = await topic_znodes.live_brokers(session)
     assert not unreadable
     ask = broker_asker()
     return list(await asyncio.gather(*(ask(broker) for broker in brokers)))
@@ -203,7 +203,7 @@ async def gone_everywhere(
     none where it is installed. Then the whole survey must be clean."""
 
     async def is_unlisted() -> bool:
-        listed = await topic_admin.list_topics(session)
+        listed = await topic_znodes.list_topics(session)
         return not set(topics) & {*listed.names, *listed.marked}
 
     await until(is_unlisted, f"znodes of {topics} are gone", limit_s)

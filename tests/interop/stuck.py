@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
@@ -92,7 +92,7 @@ class Story:
         before = await self._looks(*topics)
         deadline = time.monotonic() + for_s
         while time.monotonic() < deadline:
-            listed = await topic_admin.list_topics(self._session)
+            listed = await topic_znodes.list_topics(self._session)
             assert set(topics) <= set(listed.marked), "Kafka's controller has finished it: nothing is stuck"
             await asyncio.sleep(0.5)
         after = await self._looks(*topics)
@@ -124,7 +124,7 @@ class Story:
             Path(directory, f"{name}.json").write_text(json.dumps(self._head | {"steps": self._told}, indent=1))
 
     async def _looks(self, *topics: str) -> str:
-        listed = await topic_admin.list_topics(self._session)
+        listed = await topic_znodes.list_topics(self._session)
         lines = []
         for topic in topics:
             znode = "topic znode" if topic in listed.names else "no topic znode"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.codec import encode_control_body
@@ -41,7 +41,7 @@ GONE, KEPT = "gone-long-ago", "kept"
 
 async def plant(operator: ZooKeeperSession, number: int, topic: str, *partitions: int) -> None:
     """Tell one broker of these partitions, in the name of the present epoch."""
-    brokers, _ = await topic_admin.live_brokers(operator)
+    brokers, _ = await topic_znodes.live_brokers(operator)
     (broker,) = (broker for broker in brokers if broker.id == number)
     epoch = await epoch_of(operator)
     rows = tuple(UpdateMetadataPartition(n, epoch, number, 0, (number,), 0, (number,)) for n in partitions)
@@ -58,7 +58,7 @@ async def plant(operator: ZooKeeperSession, number: int, topic: str, *partitions
 
 async def caches(session: ZooKeeperSession) -> dict[int, dict[str, CachedTopic]]:
     """What every registered broker shows."""
-    brokers, _ = await topic_admin.live_brokers(session)
+    brokers, _ = await topic_znodes.live_brokers(session)
     answers = await ask_all(brokers, broker_asker())
     assert all(answer.cache is not None for answer in answers), answers
     return {int(answer.broker): dict(answer.cache or {}) for answer in answers}

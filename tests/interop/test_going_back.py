@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.zookeeper import paths
@@ -136,7 +136,7 @@ async def before(shell: Shell, session: ZooKeeperSession, version: str, resident
     """What the page does while Lethe is in control: save a topic, and give a replica back that is on a controller."""
     assert "saved" in await shell("ls /admin/delete_topics")
     await shell("delete /admin/delete_topics/saved")
-    assert set((await topic_admin.list_topics(session)).marked) == {*GOING, "held"}
+    assert set((await topic_znodes.list_topics(session)).marked) == {*GOING, "held"}
     if not resident:
         return
     (number, *_) = await controllers_listed(session)
@@ -148,7 +148,7 @@ async def before(shell: Shell, session: ZooKeeperSession, version: str, resident
     assert str(number) in described.out, described
     ran = await lethe("partitions", "reassign", "wide:0=1,2", "--wait", "--yes")
     assert ran.code == 0, ran
-    (described_topic,) = await topic_admin.describe(session, ["wide"], ())
+    (described_topic,) = await topic_znodes.describe(session, ["wide"], ())
     assert [each.assignment.replicas for each in described_topic.partitions] == [(1, 2)]
 
 
@@ -196,8 +196,8 @@ async def traces(session: ZooKeeperSession) -> list[str]:
             data = znode.data or b"" if isinstance(znode, Data) else b""
             if "lethe" in path.lower() or b"lethe" in data.lower():
                 found.append(path)
-    listed = await topic_admin.list_topics(session)
-    for topic in await topic_admin.describe(session, listed.names, ()):
+    listed = await topic_znodes.list_topics(session)
+    for topic in await topic_znodes.describe(session, listed.names, ()):
         for partition, state in zip(
             topic.partitions, await states(session, topic.name, len(topic.partitions)), strict=True
         ):

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.rescue_control import Guest, Means, in_control
+from lethe.admin import topic_znodes
+from lethe.admin.rescue_control import Guest, Means, in_control
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.kafka.versions import InterBrokerProtocol
@@ -78,7 +78,7 @@ async def kafka_has_control(session: ZooKeeperSession) -> None:
 
 async def marked(session: ZooKeeperSession) -> int:
     """So many topics are still to be deleted."""
-    return len((await topic_admin.list_topics(session)).marked)
+    return len((await topic_znodes.list_topics(session)).marked)
 
 
 async def delete_by_and_by(session: ZooKeeperSession, names: Sequence[str]) -> None:
@@ -142,7 +142,7 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
             assert 2 * in_the_middle >= len(done), f"control was {what} in the middle of deletions, most times: {left}"
         await until(is_whole(session, "kept", ROWS), "what nobody wanted gone is whole")
         assert len([each for each in directories(cluster, "kept") if not each.endswith("-delete")]) == 12
-        assert (await topic_admin.list_topics(session)).names == ("kept",), "no topic has come back"
+        assert (await topic_znodes.list_topics(session)).names == ("kept",), "no topic has come back"
         assert crashes(cluster) == []
 
 
@@ -183,5 +183,5 @@ async def test_either_controller_killed_in_the_middle_leaves_what_the_other_one_
             return seen.is_complete and not leftovers(seen)
 
         await until(is_clean, "the survey is clean")
-        assert (await topic_admin.list_topics(session)).names == ("kept",), "no topic has come back"
+        assert (await topic_znodes.list_topics(session)).names == ("kept",), "no topic has come back"
         assert crashes(cluster) == []

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.kafka.directory_names import DirectoryKind
@@ -73,7 +73,7 @@ async def topic_id(session: ZooKeeperSession, topic: str) -> TopicId | None:
 
 async def is_listed(session: ZooKeeperSession, topic: str) -> bool:
     """It has a znode or a marker."""
-    listed = await topic_admin.list_topics(session)
+    listed = await topic_znodes.list_topics(session)
     return topic in {*listed.names, *listed.marked}
 
 
@@ -195,7 +195,7 @@ async def dies_while_it_deletes(
     while len(living(topic, *victim.log_dirs)) == whole:
         assert time.monotonic() < deadline, f"broker {victim.id} has not begun to delete"
     await victim.kill()
-    assert topic in (await topic_admin.list_topics(session)).marked, "it had no time to confirm"
+    assert topic in (await topic_znodes.list_topics(session)).marked, "it had no time to confirm"
 
 
 def fails(disk: Path) -> Path:
@@ -228,7 +228,7 @@ async def waits_for_the_disk(cluster: LocalCluster, session: ZooKeeperSession, d
     await until(the_other_disk_is_done, "what lies on the other disk is deleted")
     deadline = time.monotonic() + IN_DOUBT_S
     while time.monotonic() < deadline:
-        listed = await topic_admin.list_topics(session)
+        listed = await topic_znodes.list_topics(session)
         assert "orders" in listed.marked
         assert "orders" in listed.names
         await asyncio.sleep(0.2)

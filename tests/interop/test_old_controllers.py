@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.rescue_control import Guest, Means, in_control
+from lethe.admin.rescue_control import Guest, Means, in_control
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.cluster.local import LocalCluster

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.daemons import ControllerDaemon
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.local import LocalCluster
@@ -113,7 +113,7 @@ async def ends_without_it(session: ZooKeeperSession, silent: KafkaBroker, topic:
     await delete(session, topic)
 
     async def is_gone() -> bool:
-        listed = await topic_admin.list_topics(session)
+        listed = await topic_znodes.list_topics(session)
         return topic not in {*listed.names, *listed.marked}
 
     await until(is_gone, f"the znodes of {topic} are gone")

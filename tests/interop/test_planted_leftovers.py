@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.local import LocalCluster
 from lethe.pipeline import tables
 from lethe.protocol.findings import Reason
@@ -118,7 +118,7 @@ async def plant_in_zookeeper(operator: ZooKeeperSession) -> list[Found]:
 
 async def plant_in_cache(operator: ZooKeeperSession, number: int) -> Found:
     """One broker is told of a topic by whoever has control, and no other is."""
-    brokers, _ = await topic_admin.live_brokers(operator)
+    brokers, _ = await topic_znodes.live_brokers(operator)
     (broker,) = (broker for broker in brokers if broker.id == number)
     epoch = await epoch_of(operator)
     ghost = UpdateMetadataTopic(

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -198,7 +198,7 @@ async def test_a_broker_that_does_not_return_is_named_and_its_topics_wait_for_it
         await cluster.kafka_broker(4).start()
         again = await story.rescue()
         assert again.code == 0, again
-        left = [name for name in ("dead", "moving") if (await topic_admin.list_topics(session)).names.count(name)]
+        left = [name for name in ("dead", "moving") if (await topic_znodes.list_topics(session)).names.count(name)]
         assert left == []
         await until(lambda: _nothing_living(cluster, "dead", "moving"), "all replicas are gone")
         await story.look("Broker 4 has returned", "dead", "moving", "byhand")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.daemons import ControllerDaemon
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.zookeeper import paths
@@ -40,15 +40,15 @@ def address(controller: ControllerDaemon) -> str:
 
 async def assignments(session: ZooKeeperSession) -> dict[str, list[tuple[int, ...]]]:
     """Every topic's replicas, by partition."""
-    listed = await topic_admin.list_topics(session)
-    described = await topic_admin.describe(session, listed.names, ())
+    listed = await topic_znodes.list_topics(session)
+    described = await topic_znodes.describe(session, listed.names, ())
     return {each.name: [partition.assignment.replicas for partition in each.partitions] for each in described}
 
 
 async def all_whole(session: ZooKeeperSession) -> bool:
     """Every partition of every topic has a leader, and all replicas in its ISR."""
-    listed = await topic_admin.list_topics(session)
-    described = await topic_admin.describe(session, listed.names, ())
+    listed = await topic_znodes.list_topics(session)
+    described = await topic_znodes.describe(session, listed.names, ())
     return all(
         partition.leader in partition.isr and sorted(partition.isr) == sorted(partition.assignment.replicas)
         for each in described

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from lethe.adapters import topic_admin
+from lethe.admin import topic_znodes
 from lethe.cluster.local import LocalCluster
 from tests.fakes.command_line import Lethe
 from tests.interop.conditions import (
@@ -101,7 +101,7 @@ async def test_the_life_of_a_topic(kafka_cluster: MakeCluster, version: str) -> 
         await cluster.broker(1).kill()
         assert (await lethe("topics", "delete", "--topic", "orders", *(f"--topic={name}" for name in names))).code == 0
         await until(only_on(cluster, 1, "orders", *names), "only the dead agent has directories")
-        assert (await topic_admin.list_topics(session)).marked == tuple(sorted(["orders", *names]))
+        assert (await topic_znodes.list_topics(session)).marked == tuple(sorted(["orders", *names]))
         await cluster.broker(1).start()
         await gone_everywhere(cluster, session, "orders", *names)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.vocabulary import LeaderAndIsr
@@ -202,7 +202,7 @@ async def a_deletion_waits_for_a_dead_broker(story: Story) -> None:
         return {name.split("/")[0] for name in directories(story.cluster, "orders")} == {str(dead.id)}
 
     await until(only_it_has_any, "only the dead broker has directories")
-    listed = await topic_admin.list_topics(story.session)
+    listed = await topic_znodes.list_topics(story.session)
     assert listed.marked == ("orders",)
     assert "orders" in listed.names
     explained = await story.lethe("explain", "orders")

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters import topic_admin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.cli.rescue_control import Guest, Means, in_control
+from lethe.admin import topic_znodes
+from lethe.admin.rescue_control import Guest, Means, in_control
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
 from lethe.cluster.local import LocalCluster
@@ -286,6 +286,6 @@ async def test_a_leader_that_restarts_before_a_takeover_leaves_remote_segments_a
             await made.leader.kill()
             await delete(made.session, "marked")
             await made.leader.start()
-            assert set((await topic_admin.list_topics(made.session)).marked) == {"begun", "marked"}
+            assert set((await topic_znodes.list_topics(made.session)).marked) == {"begun", "marked"}
             await made.under_lethe(lambda: made.gone("begun", "marked"))
         assert made.remote("begun", "marked") == before

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lethe.adapters.broker_settings import BrokerSettings, ask_settings
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import ApiKey
@@ -23,6 +22,7 @@ from lethe.protocol.kafka.queries import (
 )
 from lethe.protocol.kafka.versions import SPOKEN, InterBrokerProtocol, VersionRange
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
+from lethe.survey.broker_settings import BrokerSettings, ask_settings
 
 OLD = {
     ApiKey.API_VERSIONS: VersionRange(0, 3),

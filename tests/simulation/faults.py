@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lethe.admin.partition_names import INT32_MAX
+from lethe.admin.topic_plans import deletion_operation
 from lethe.protocol.kafka.control import (
     Addressed,
     StopReplicaPartition,
@@ -11,8 +13,6 @@ from lethe.protocol.kafka.control import (
     StopReplicaTopic,
     UpdateMetadataRequest,
 )
-from lethe.protocol.partition_names import INT32_MAX
-from lethe.protocol.topic_plans import deletion_operation
 from lethe.protocol.vocabulary import (
     EPOCH_DURING_DELETE,
     NO_EPOCH,

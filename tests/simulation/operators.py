@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
+from lethe.admin.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.controller.core.context import Role
 from lethe.controller.core.events import ResignationRequested
-from lethe.protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.protocol.vocabulary import ZERO_TOPIC_ID, LeaderAndIsr, TopicId, is_usable_topic_id
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData

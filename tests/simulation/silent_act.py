@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lethe.protocol.topic_plans import deletion_operation
+from lethe.admin.topic_plans import deletion_operation
 from lethe.protocol.vocabulary import BrokerId
 from tests.simulation import convergence, silences
 

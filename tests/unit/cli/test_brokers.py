@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.adapters.deletion_admin import pause_deletions
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.deletion_requests import pause_deletions
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.brokers_describe import broker_description
 from lethe.cli.brokers_list import broker_list
 from lethe.cli.topics_create import Wanted, creation
@@ -29,7 +30,7 @@ async def cluster(session: FakeSession) -> FakeSession:
     await apply(session, SetData(paths.topic("orders"), b'{"version":3,"partitions":{"0":[9,1],"1":[1,9]}}', -1))
     await bring_online(session, "bills", {0: (2, 1), 1: (2,), 2: (1, 3)})
     await bring_online(session, "orders", {0: (1,), 1: (1,)})
-    await topic_admin.mark_for_deletion(session, ["orders"])
+    await topic_znodes.mark_for_deletion(session, ["orders"])
     await elect(session, 2)
     return session
 

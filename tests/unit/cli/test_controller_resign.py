@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from lethe.adapters.topic_admin import active_controller
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_znodes import active_controller
+from lethe.cli.answer import Answer
 from lethe.cli.controller_resign import resignation
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.demo import demo, run, wanted_brokers
 from lethe.cluster.demo_plan import DemoOptions, demand_memory
 from lethe.cluster.kafka_fetch import KafkaVersion

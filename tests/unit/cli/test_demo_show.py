@@ -7,7 +7,7 @@ import dataclasses
 import orjson
 import pytest
 
-from lethe.cli.answer import Exit
+from lethe.admin.refusal import Exit
 from lethe.cli.demo_show import answer, watching
 from lethe.cluster.demo_ledger import Happening
 from lethe.cluster.demo_plan import DemoOptions

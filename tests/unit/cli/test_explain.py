@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lethe.cli.answer import Answer, Exit
+from lethe.admin.controllers import asked, told
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer
 from lethe.cli.explain import explained, url_problem
-from lethe.cli.explain_controller import asked, told
 from lethe.cli.explain_watch import is_over, watched
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.zookeeper import paths

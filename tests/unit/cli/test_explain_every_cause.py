@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lethe.cli.answer import Exit
-from lethe.cli.explain_controller import told
+from lethe.admin.controllers import told
+from lethe.admin.refusal import Exit
 from lethe.cli.explain_show import in_short, many, one
 from lethe.controller.core.context import LastAnswer
 from lethe.controller.core.deletion_memory import Mark

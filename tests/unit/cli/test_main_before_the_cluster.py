@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from lethe.cli.answer import Exit
+from lethe.admin.refusal import Exit
 from lethe.cli.main import app
 from lethe.protocol.lake import IDENTITY, encode_identity
 

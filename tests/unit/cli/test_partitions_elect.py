@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.partition_names import parse_selector
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.partitions_elect import preferred_election
 from lethe.cli.topics_create import Wanted, creation
-from lethe.protocol.partition_names import parse_selector
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, Present, SetData
@@ -32,7 +33,7 @@ async def cluster(session: FakeSession) -> FakeSession:
     await bring_online(session, "orders", {0: (2, 1), 1: (2, 3), 2: (1,), 3: (1, 9)})
     await creation(session, Wanted("leaving", assignment=((1, 2),)))
     await bring_online(session, "leaving", {0: (2, 1)})
-    await topic_admin.mark_for_deletion(session, ["leaving"])
+    await topic_znodes.mark_for_deletion(session, ["leaving"])
     await elect(session, 1)
     return session
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters.unclean_election import put_back, settings_before, switch_on
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin.partition_names import parse_selector
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.unclean_election import put_back, settings_before, switch_on
 from lethe.cli.partitions_elect_unclean import unclean_election
 from lethe.cli.topics_create import Wanted, creation
-from lethe.protocol.partition_names import parse_selector
 from lethe.protocol.vocabulary import LeaderAndIsr
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, SetData

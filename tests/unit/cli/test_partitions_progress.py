@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin.partition_names import parse_selector
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.partitions_progress import list_reassignments, verification
-from lethe.protocol.partition_names import parse_selector
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create

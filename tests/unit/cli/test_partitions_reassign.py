@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.adapters.partition_admin import RequestTooLarge, portions, request_reassignment
-from lethe.cli.answer import Answer, Exit, Refusal
-from lethe.cli.partitions_propose import proposal
+from lethe.admin import topic_znodes
+from lethe.admin.partition_names import Selector
+from lethe.admin.partition_requests import RequestTooLarge, portions, request_reassignment
+from lethe.admin.placement_proposal import proposal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.partitions_reassign import Doing, cancellation, reassignment
 from lethe.cli.topics_create import Wanted, creation
 from lethe.protocol.kafka.directory_names import DirectoryKind
-from lethe.protocol.partition_names import Selector
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData
@@ -52,10 +53,10 @@ async def test_a_move_is_shown_agreed_to_and_requested(
 ) -> None:
     with pytest.raises(Refusal, match="nothing was done"):
         await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing(confirm=lambda _: False))
-    assert await topic_admin.requested_reassignments(cluster) == {}
+    assert await topic_znodes.requested_reassignments(cluster) == {}
     assert "orders-0: [1,2] -> [3,1], adding [3], removing [2]" in capsys.readouterr().err
     answer = await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (2, 3)}, Doing(confirm=lambda _: True))
-    assert await topic_admin.requested_reassignments(cluster) == {ORDERS_0: (3, 1)}
+    assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 1)}
     assert answer.lines[-1] == '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
     assert _data(answer)["rollback"]["partitions"] == [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]
 
@@ -64,13 +65,13 @@ async def test_a_dry_run_requests_nothing(cluster: FakeSession) -> None:
     answer = await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing(dry_run=True))
     assert answer.lines[0] == "Would move:"
     assert _data(answer)["requested"] is False
-    assert await topic_admin.requested_reassignments(cluster) == {}
+    assert await topic_znodes.requested_reassignments(cluster) == {}
 
 
 async def test_nothing_is_requested_for_what_is_so_already(cluster: FakeSession) -> None:
     answer = await reassignment(cluster, {ORDERS_0: (1, 2)}, Doing())
     assert answer.lines == ("All of these partitions have these replicas already.",)
-    assert await topic_admin.requested_reassignments(cluster) == {}
+    assert await topic_znodes.requested_reassignments(cluster) == {}
 
 
 @pytest.mark.parametrize(
@@ -87,16 +88,16 @@ async def test_one_that_cannot_be_moved_keeps_the_others_too(
     cluster: FakeSession, partition: TopicPartition, target: tuple[int, ...], words: str
 ) -> None:
     await apply(cluster, Create(paths.topic("poison"), b"\x00"))
-    await topic_admin.mark_for_deletion(cluster, ["bills"])
+    await topic_znodes.mark_for_deletion(cluster, ["bills"])
     with pytest.raises(Refusal, match=words):
         await reassignment(cluster, {ORDERS_0: (3, 1), partition: target}, Doing())
-    assert await topic_admin.requested_reassignments(cluster) == {}
+    assert await topic_znodes.requested_reassignments(cluster) == {}
 
 
 async def test_a_replica_that_stays_may_be_down(cluster: FakeSession) -> None:
     await apply(cluster, Delete(paths.broker_id(2)))
     await reassignment(cluster, {ORDERS_0: (3, 2)}, Doing())
-    assert await topic_admin.requested_reassignments(cluster) == {ORDERS_0: (3, 2)}
+    assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 2)}
 
 
 async def test_a_request_is_added_to_only_where_somebody_looks(cluster: FakeSession) -> None:
@@ -104,10 +105,10 @@ async def test_a_request_is_added_to_only_where_somebody_looks(cluster: FakeSess
     with pytest.raises(Refusal, match="not what is added to it") as refusal:
         await reassignment(cluster, {ORDERS_1: (1, 3)}, Doing())
     assert "controller 1 is not Lethe's" in str(refusal.value)
-    assert await topic_admin.requested_reassignments(cluster) == {ORDERS_0: (3, 1)}
+    assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 1)}
     await _lethe_leads(cluster)
     await reassignment(cluster, {ORDERS_1: (1, 3)}, Doing())
-    assert await topic_admin.requested_reassignments(cluster) == {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}
+    assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}
 
 
 async def test_merging_for_kafkas_controller_is_warned_of(
@@ -116,7 +117,7 @@ async def test_merging_for_kafkas_controller_is_warned_of(
     await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing())
     await reassignment(cluster, {ORDERS_1: (1, 3)}, Doing(may_merge=True))
     assert "acts on it after the next change" in capsys.readouterr().err
-    assert len(await topic_admin.requested_reassignments(cluster)) == 2
+    assert len(await topic_znodes.requested_reassignments(cluster)) == 2
 
 
 async def test_a_request_that_nobody_understands_is_left_alone(cluster: FakeSession) -> None:
@@ -150,7 +151,7 @@ async def test_who_requests_in_between_loses_nothing(cluster: FakeSession) -> No
     )
     outcome = await request_reassignment(racing, {ORDERS_0: (3, 1)}, may_merge=True)
     assert outcome.was_done
-    assert await topic_admin.requested_reassignments(cluster) == {
+    assert await topic_znodes.requested_reassignments(cluster) == {
         BILLS_0: (2,), ORDERS_1: (3, 2), ORDERS_0: (3, 1),
     }  # fmt: skip
 
@@ -170,7 +171,7 @@ async def test_cancelling_writes_the_replicas_from_before(cluster: FakeSession) 
     moving = b'{"version":3,"partitions":{"0":[3,1],"1":[1]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}'
     await apply(cluster, Create(paths.topic("moving"), moving))
     answer = await cancellation(cluster, [], Doing())
-    assert await topic_admin.requested_reassignments(cluster) == {TopicPartition("moving", 0): (1,)}
+    assert await topic_znodes.requested_reassignments(cluster) == {TopicPartition("moving", 0): (1,)}
     assert "instead of the reassignment to [3] in progress" in answer.lines[0]
     with pytest.raises(Refusal, match="no reassignment of these"):
         await cancellation(cluster, [Selector("orders", 0)], Doing())
@@ -180,7 +181,7 @@ async def test_what_is_only_requested_can_be_cancelled(cluster: FakeSession) -> 
     await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}, Doing())
     await _lethe_leads(cluster)
     await cancellation(cluster, [Selector("orders", 0)], Doing())
-    assert await topic_admin.requested_reassignments(cluster) == {ORDERS_0: (1, 2), ORDERS_1: (1, 3)}
+    assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (1, 2), ORDERS_1: (1, 3)}
 
 
 async def test_a_proposal_keeps_the_number_of_replicas(cluster: FakeSession) -> None:

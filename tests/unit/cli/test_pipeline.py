@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli import lake_options, pipeline
-from lethe.cli.answer import Exit, Refusal
 from lethe.pipeline.jobs.report import DayRange, Refused, RunReport, Taken
 from lethe.pipeline.report.columns import LakeUnreadable, arrow_schema
 from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, TABLES

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters.broker_settings import BrokerSettings
-from lethe.adapters.topic_admin import ActiveController
-from lethe.cli.answer import Exit
-from lethe.cli.rescue_look import Look, Turns
-from lethe.cli.rescue_show import PAUSED, Control, before, ended, plan
+from lethe.admin.refusal import Exit
+from lethe.admin.rescue_look import Look, Turns
+from lethe.admin.rescue_run import Control, RescueResult
+from lethe.admin.topic_znodes import ActiveController
+from lethe.cli.rescue_show import PAUSED, before, ended, plan
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.remedies import BRING_BACK
 from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper.operations import Stat
 from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
+from lethe.survey.broker_settings import BrokerSettings
 from lethe.survey.causes import Cause
 from lethe.survey.evidence import Evidence, Holds
 from lethe.survey.explain import CLEAN, Explanation, Verdict
@@ -42,7 +43,7 @@ def end(*found: Explanation, turns: Turns = CALM, seen: Survey | None = None, **
     last = look(*found)
     if seen is not None:
         last = replace(last, evidence=replace(last.evidence, survey=seen))
-    return ended(look(*found), last, control, **(said | changes))
+    return ended(RescueResult(look(*found), last, control, **(said | changes)))
 
 
 def test_who_is_in_control_is_said_first() -> None:
@@ -150,7 +151,7 @@ def test_a_name_of_which_there_is_no_trace_is_no_success(verdict: Verdict) -> No
     assert isinstance(answer.data, dict)
     assert answer.data["did_you_mean"] == {"ordes": ["orders"]}
     control = Control(BrokerId(1000), BrokerId(2), BrokerId(3), 1_300, CALM)
-    done = ended(seen, seen, control, set_aside=(), even_if_disabled=False, interrupted=False, timed_out=False)
+    done = ended(RescueResult(seen, seen, control, (), even_if_disabled=False, interrupted=False, timed_out=False))
     assert done.exit is Exit.NO
 
 

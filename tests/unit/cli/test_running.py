@@ -10,7 +10,8 @@ import sys
 import pytest
 import typer
 
-from lethe.cli.answer import Answer, Exit, Refusal, Table
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer, Table
 from lethe.cli.running import finish, finish_sync
 from lethe.cli.zookeeper_access import credentials_from
 
@@ -79,7 +80,8 @@ def test_credentials_are_taken_or_refused_without_being_shown() -> None:
 
 
 PRINTS_A_LOT = """
-from lethe.cli.answer import Answer, Exit, Table
+from lethe.admin.refusal import Exit
+from lethe.cli.answer import Answer, Table
 from lethe.cli.running import finish_sync
 import typer
 LINES = Answer(None, ("line",) * 100_000, exit=Exit.TIMED_OUT)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.spark_log import spark_log
 from lethe.pipeline.io.lake import LakeUnusable
 from lethe.pipeline.session import SessionUnavailable

@@ -9,10 +9,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_plans import TopicPlan, creation_operations
+from lethe.cli.answer import Answer
 from lethe.cli.log_dirs import parse_log_dirs
 from lethe.cli.survey import nothing, survey_answer
-from lethe.protocol.topic_plans import TopicPlan, creation_operations
 from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete

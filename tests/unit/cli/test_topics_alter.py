@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.topics_alter import Wanted, alteration, wanted_change
 from lethe.cli.topics_create import Wanted as WantedTopic
 from lethe.cli.topics_create import creation
@@ -130,7 +131,7 @@ async def test_refusals_change_no_topic_at_all(cluster: FakeSession, wanted: Wan
         Create(paths.topic("poison"), b"\x00"),
         Create(paths.REASSIGN_PARTITIONS, encode_reassignment({TopicPartition("waiting", 0): (2,)})),
     )
-    await topic_admin.mark_for_deletion(cluster, ["leaving"])
+    await topic_znodes.mark_for_deletion(cluster, ["leaving"])
     both = Wanted(("bills", *wanted.names), wanted.partitions, (), wanted.config, wanted.delete_config)
     for each in {wanted.names: wanted, both.names: both}.values():
         with pytest.raises(Refusal, match=words):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.topics_create import Wanted, creation, new_topic_id, wanted_topic
 from lethe.protocol.vocabulary import topic_id_from_text
 from tests.fakes.zookeeper import FakeSession
@@ -43,7 +43,7 @@ async def test_created_as_placed(session: FakeSession) -> None:
     answer = await creation(session, wanted)
     assert answer.lines == ("Created topic orders.",)
     assert answer.exit is Exit.OK
-    (topic,) = await topic_admin.describe(session, ["orders"], ())
+    (topic,) = await topic_znodes.describe(session, ["orders"], ())
     assert [p.assignment.replicas for p in topic.partitions] == [(1, 2), (2, 3), (3, 1)]
     assert topic.config == {"retention.ms": "5"}
     assert isinstance(answer.data, dict)
@@ -58,12 +58,12 @@ async def test_the_placement_is_drawn_where_nothing_is_said(session: FakeSession
         assert isinstance(answer.data, dict)
         leaders.add(str(answer.data["replicas"]))
     assert leaders == {"[[1]]", "[[2]]", "[[3]]"}
-    assert (await topic_admin.list_topics(session)).names == ()
+    assert (await topic_znodes.list_topics(session)).names == ()
 
 
 async def test_an_assignment_is_taken_as_it_is(session: FakeSession) -> None:
     await creation(session, wanted_topic("orders", None, None, "3:1,1:3", None))
-    (topic,) = await topic_admin.describe(session, ["orders"], ())
+    (topic,) = await topic_znodes.describe(session, ["orders"], ())
     assert [p.assignment.replicas for p in topic.partitions] == [(3, 1), (1, 3)]
 
 
@@ -79,7 +79,7 @@ async def test_an_assignment_is_taken_as_it_is(session: FakeSession) -> None:
 async def test_refusals(session: FakeSession, wanted: Wanted, words: str) -> None:
     for name in ("there", "leaving"):
         await creation(session, Wanted(name, 1, 1))
-    await topic_admin.mark_for_deletion(session, ["leaving"])
+    await topic_znodes.mark_for_deletion(session, ["leaving"])
     with pytest.raises(Refusal, match=words) as refusal:
         await creation(session, wanted)
     assert refusal.value.exit is Exit.NO
@@ -90,9 +90,9 @@ async def test_if_not_exists(session: FakeSession) -> None:
     answer = await creation(session, Wanted("there", 5, 3), if_not_exists=True)
     assert answer.exit is Exit.OK
     assert answer.data == {"topic": "there", "created": False, "dry_run": False}
-    (topic,) = await topic_admin.describe(session, ["there"], ())
+    (topic,) = await topic_znodes.describe(session, ["there"], ())
     assert len(topic.partitions) == 1
-    await topic_admin.mark_for_deletion(session, ["there"])
+    await topic_znodes.mark_for_deletion(session, ["there"])
     with pytest.raises(Refusal, match="marked for deletion"):
         await creation(session, Wanted("there", 5, 3), if_not_exists=True)
 

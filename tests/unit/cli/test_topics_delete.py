@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.cli.answer import Answer, Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.deletion_progress import targets
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
 from lethe.cli.deletion_show import Detail
 from lethe.cli.deletion_wait import wait_until_gone
 from lethe.cli.topics_create import Wanted, creation
@@ -21,7 +23,6 @@ from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
 from lethe.survey.brokers import AskBroker, Scope
-from lethe.survey.deletion_progress import targets
 from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
@@ -73,7 +74,7 @@ async def test_one_that_cannot_be_deleted_keeps_the_others_too(
 ) -> None:
     with pytest.raises(Refusal, match=words):
         await selected(cluster, ["orders", expression], if_exists=False, confirm=None)
-    assert (await topic_admin.list_topics(cluster)).marked == ()
+    assert (await topic_znodes.list_topics(cluster)).marked == ()
 
 
 async def test_a_typo_is_told_what_may_have_been_meant(cluster: FakeSession) -> None:
@@ -96,20 +97,20 @@ async def test_marking(cluster: FakeSession) -> None:
     assert first.exit is Exit.OK
     again = await deletion(cluster, ["orders", "bills"])
     assert again.lines == ("Topic orders is already marked for deletion.", "Topic bills is marked for deletion.")
-    assert (await topic_admin.list_topics(cluster)).marked == ("bills", "orders")
+    assert (await topic_znodes.list_topics(cluster)).marked == ("bills", "orders")
 
 
 async def test_a_topic_that_may_not_be_read_is_marked(cluster: FakeSession) -> None:
     answer = await deletion(forbidding(cluster, paths.topic("orders")), ["orders"])
     assert (answer.exit, answer.lines) == (Exit.OK, ("Topic orders is marked for deletion.",))
-    assert (await topic_admin.list_topics(cluster)).marked == ("orders",)
+    assert (await topic_znodes.list_topics(cluster)).marked == ("orders",)
 
 
 async def test_a_topic_of_which_nothing_may_be_read_is_not_passed_over(cluster: FakeSession) -> None:
     blind = forbidding(cluster, paths.topic("orders"), tells_existence=False)
-    with pytest.raises(topic_admin.ZnodeUnreadable, match="/brokers/topics/orders: NO_AUTH"):
+    with pytest.raises(topic_znodes.ZnodeUnreadable, match="/brokers/topics/orders: NO_AUTH"):
         await deletion(blind, ["orders", "bills"])
-    assert (await topic_admin.list_topics(cluster)).marked == ()
+    assert (await topic_znodes.list_topics(cluster)).marked == ()
 
 
 async def test_an_unknown_outcome_is_no_success(cluster: FakeSession) -> None:
@@ -219,7 +220,7 @@ async def test_waiting_names_a_log_directory_that_has_failed(cluster: FakeSessio
 
 async def test_a_controller_that_drops_marks_is_noticed(cluster: FakeSession, zookeeper: FakeZooKeeper) -> None:
     async def drop_mark() -> None:
-        while not (await topic_admin.list_topics(cluster)).marked:
+        while not (await topic_znodes.list_topics(cluster)).marked:
             await asyncio.sleep(0)
         await apply(cluster, Delete(paths.delete_topic("orders")))
 

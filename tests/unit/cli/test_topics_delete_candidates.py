@@ -11,14 +11,15 @@ from typing import Any
 import orjson
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.adapters.candidates import TABLE, Candidate
-from lethe.adapters.deletion_admin import pause_deletions
-from lethe.adapters.topic_readers import Asked, Group, Offsets, Readers
-from lethe.cli import candidates_look, topics_delete_candidates
-from lethe.cli.answer import Answer, Exit, Refusal
-from lethe.cli.candidates_read import candidates_table
-from lethe.cli.paced_marking import Pace
+from lethe.admin import candidates_look, topic_znodes
+from lethe.admin.candidates import TABLE, Candidate
+from lethe.admin.candidates_read import candidates_table
+from lethe.admin.deletion_requests import pause_deletions
+from lethe.admin.paced_marking import Pace
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_usage import Asked, Group, Offsets, Readers
+from lethe.cli import topics_delete_candidates
+from lethe.cli.answer import Answer
 from lethe.cli.topics_create import Wanted as WantedTopic
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete_candidates import Wanted, candidates_deletion
@@ -79,7 +80,7 @@ async def cluster(session: FakeSession, told: ToldSizes) -> FakeSession:
 
 async def as_seen(session: FakeSession, name: str) -> Candidate:
     """A row about the topic as it is."""
-    (description,) = await topic_admin.describe(session, [name], ())
+    (description,) = await topic_znodes.describe(session, [name], ())
     return candidate(name, topic_id=description.topic_id)
 
 
@@ -119,7 +120,7 @@ def changed(wanted: Wanted, **changes: Any) -> Wanted:
 
 
 async def marked(session: FakeSession) -> tuple[str, ...]:
-    return (await topic_admin.list_topics(session)).marked
+    return (await topic_znodes.list_topics(session)).marked
 
 
 async def test_a_dry_run_shows_the_plan_and_changes_nothing(
@@ -187,7 +188,7 @@ async def test_what_is_agreed_to_is_deleted_little_by_little(cluster: FakeSessio
     assert (answer.exit, answer.lines) == (Exit.OK, ("3 of 3 topics deleted",))
     assert [row[:2] for row in answer.tables[0].rows] == [(name, "deleted") for name in NAMES]
     assert most <= 2
-    assert not {*NAMES} & {*(await topic_admin.list_topics(cluster)).names}
+    assert not {*NAMES} & {*(await topic_znodes.list_topics(cluster)).names}
 
 
 async def test_what_is_not_agreed_to_stays(cluster: FakeSession, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.topics_create import Wanted, creation
 from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.protocol.zookeeper import paths
@@ -69,7 +69,7 @@ async def test_what_does_not_exist_is_passed_over_where_that_is_allowed(cluster:
 async def test_a_marker_that_is_there_is_made_anew_so_that_controllers_notice(
     zookeeper: FakeZooKeeper, cluster: FakeSession
 ) -> None:
-    await topic_admin.mark_for_deletion(cluster, ["poison"])
+    await topic_znodes.mark_for_deletion(cluster, ["poison"])
     assert await _is_ordered(cluster, "poison") is False
     seen: list[WatchFired] = []
     async with zookeeper.open_session(seen.append) as controller:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.adapters.deletion_admin import pause_deletions
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.deletion_requests import pause_deletions
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.topics_create import Wanted, creation
 from lethe.cli.topics_describe import description
 from lethe.cli.topics_list import listing
@@ -25,7 +25,7 @@ async def cluster(session: FakeSession) -> FakeSession:
     await creation(session, Wanted("__consumer_offsets", assignment=((1,),)))
     await bring_online(session, "orders", {0: (1, 2), 1: (2,)})
     await bring_online(session, "bills", {0: (9, 3)})
-    await topic_admin.mark_for_deletion(session, ["bills"])
+    await topic_znodes.mark_for_deletion(session, ["bills"])
     return session
 
 
@@ -61,7 +61,7 @@ async def test_a_mark_without_a_topic_is_shown(cluster: FakeSession) -> None:
 
 
 async def test_describe_has_the_lines_of_kafkas_tool(cluster: FakeSession) -> None:
-    (topic,) = await topic_admin.describe(cluster, ["orders"], ())
+    (topic,) = await topic_znodes.describe(cluster, ["orders"], ())
     assert topic.topic_id is not None
     text = topic_id_to_text(topic.topic_id)
     answer = await description(cluster, ["orders"])

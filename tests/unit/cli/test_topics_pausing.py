@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.adapters import topic_admin
-from lethe.adapters.deletion_admin import deletions_paused, pause_deletions
-from lethe.cli.answer import Exit, Refusal
+from lethe.admin import topic_znodes
+from lethe.admin.deletion_requests import deletions_paused, pause_deletions
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.topics_create import Wanted, creation
 from lethe.cli.topics_delete import deletion
 from lethe.cli.topics_pause_deletions import pausing
@@ -23,7 +23,7 @@ async def test_pausing_and_resuming(session: FakeSession) -> None:
     znode = ControllerZnode(BrokerId(1001), 7, admin="http://localhost:1")
     await apply(session, Create(paths.CONTROLLER, encode_controller(znode), ephemeral=True))
     await creation(session, Wanted("orders", assignment=((1,),)))
-    await topic_admin.mark_for_deletion(session, ["orders"])
+    await topic_znodes.mark_for_deletion(session, ["orders"])
     paused = await pausing(session, "an audit", now_ms=1_700_000_000_000)
     assert paused.lines == (
         "Deletions are paused since 2023-11-14 22:13:20 UTC (an audit).",

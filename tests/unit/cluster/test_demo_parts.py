@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.demo import until_written
 from lethe.cluster.demo_ledger import JournalFollower, Ledger
 from lethe.cluster.demo_plan import DemoOptions, plan_topics
@@ -15,7 +16,6 @@ from lethe.cluster.demo_waits import Cause, WaitLog
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, Unreadable, encode
 from lethe.protocol.kafka.directory_names import DirectoryKind
-from lethe.protocol.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import BrokerId
 from lethe.survey.views import Directory, LogDirView, Source, Survey, ZooKeeperTree
 

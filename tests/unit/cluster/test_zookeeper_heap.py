@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lethe.cli.answer import Exit
+from lethe.admin.refusal import Exit
 
 _JAVA = """#!/bin/sh
 if [ "$1" = -version ]; then echo 'openjdk version "17.0.1"' >&2; else echo "$@" > "{given}"; exit 1; fi

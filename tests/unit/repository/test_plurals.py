@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from lethe.adapters.tool_writes import Outcome
+from lethe.admin.outcomes import Outcome
+from lethe.admin.rescue_ghosts import Caches, Haunting, ended_lines, found_lines
+from lethe.admin.rescue_look import Turns
 from lethe.cli.deletion_show import Detail, marking_lines
-from lethe.cli.rescue_ghosts import Caches, Haunting, ended_lines, found_lines
-from lethe.cli.rescue_look import Turns
 from lethe.cli.rescue_show import before, plan
 from lethe.controller.core.context import NOTHING_LEFT
 from lethe.controller.runtime.blockers import Blocked, Blocker, warning

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from lethe.admin.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.survey_records import ZNODES, survey_id
-from lethe.protocol.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (

@@ -1,0 +1,35 @@
+"""Who acts on what a command has written: Lethe's controller, Kafka's, or nobody yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.topic_znodes import active_controller
+from lethe.protocol.zookeeper.znodes import MalformedZnode
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """The active controller: its id (None: there is none), and whether it can be seen to be Lethe's."""
+
+    broker_id: int | None
+    is_lethe: bool
+
+    @property
+    def text(self) -> str:
+        if self.broker_id is None:
+            return "no controller is active"
+        whose = "Lethe's" if self.is_lethe else "not Lethe's, as far as can be seen"
+        return f"the active controller {self.broker_id} is {whose}"
+
+
+async def acting_controller(session: ZooKeeperSession) -> Acting:
+    """Who leads now. What cannot be understood is taken for somebody else's."""
+    try:
+        active = await active_controller(session)
+    except MalformedZnode:
+        return Acting(-1, False)
+    if active is None:
+        return Acting(None, False)
+    return Acting(int(active.znode.broker_id), active.znode.admin is not None)

@@ -1,0 +1,154 @@
+"""Whether a topic that the pipeline took for unused may be deleted now. Pure.
+
+The table is of the past. What is deleted has to be the incarnation that was seen, untouched since: the same id and time
+of creation, the same bytes in every replica, no record with a time after its last write, nobody who reads it. Every
+doubt leaves a topic out, with the reason, also that nobody could be asked about it; unless whoever decides has said
+beforehand that this is no obstacle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lethe.admin.candidates import Candidate
+from lethe.admin.candidates_look import Now
+from lethe.admin.topic_plans import TopicDescription
+from lethe.admin.topic_usage import Group, Readers
+from lethe.protocol.counting import counted
+from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob
+from lethe.protocol.vocabulary import INTERNAL_TOPICS, TopicPartition
+
+DAY_MS: Final = 86_400_000
+REMOTE_STORAGE: Final = "remote.storage.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A candidate that is not deleted."""
+
+    topic: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A candidate that may be deleted, and who would notice."""
+
+    candidate: Candidate
+    czxid: int
+    groups: tuple[Group, ...] | None = None
+    """Those that have offsets of it; None where not all could be asked."""
+    notes: tuple[str, ...] = ()
+
+
+def unwritten_since_ms(candidate: Candidate) -> int:
+    """The moment after which nothing was written, by the table's word."""
+    return candidate.taken_at_ms - candidate.unwritten_days * DAY_MS
+
+
+def judge(candidate: Candidate, now: Now | None, protected: Sequence[str]) -> Chosen | LeftOut:
+    """By what is known of every topic: znodes and sizes."""
+    problem = _name_problem(candidate.topic, protected)
+    if problem is None and now is None:
+        problem = "it does not exist any more"
+    if problem is None and now is not None:
+        problem = (
+            _incarnation_problem(candidate, now) or _state_problem(now.description) or _size_problem(candidate, now)
+        )
+    if problem is not None or now is None:
+        return LeftOut(candidate.topic, problem or "")
+    return Chosen(candidate, now.czxid)
+
+
+def judge_readers(
+    chosen: Chosen, partitions: Sequence[int], readers: Readers, *, allow_unasked: bool = False
+) -> Chosen | LeftOut:
+    """By what its readers and its offsets tell. What could not be asked is held against it, unless that is allowed."""
+    candidate = chosen.candidate
+    name = candidate.topic
+    groups = readers.groups.get(name, ())
+    if reading := [group for group in groups if group.members]:
+        members = ", ".join(reading[0].members[:3])
+        return LeftOut(name, f"consumer group {reading[0].name} reads it now: {members}")
+    wanted = [TopicPartition(name, number) for number in partitions]
+    known = [found for each in wanted if (found := readers.offsets.get(each)) is not None]
+    if any(found.since is not None for found in known):
+        return LeftOut(name, f"it has records with times after it was last written by the table ({candidate.evidence})")
+    if not allow_unasked and (doubt := _doubt(wanted, readers)) is not None:
+        return LeftOut(name, doubt)
+    notes = []
+    if known and candidate.is_empty:
+        written = sum(found.end for found in known)
+        if any(found.end > found.first for found in known):
+            return LeftOut(name, "it has records, and was empty when the survey was taken")
+        if written and candidate.evidence != "mtime":
+            return LeftOut(
+                name, "its records were deleted by retention, and sizes do not tell when it was last written"
+            )
+        if written or len(known) == len(wanted):
+            notes.append("its records were deleted by retention" if written else "never written")
+    if len(known) < len(wanted):
+        notes.append("its offsets could not be asked")
+    return Chosen(candidate, chosen.czxid, None if readers.unasked else groups, tuple(notes))
+
+
+def _doubt(wanted: Sequence[TopicPartition], readers: Readers) -> str | None:
+    """What nobody could be asked about."""
+    if readers.unasked:
+        return f"nobody could be asked who reads it: {readers.unasked[0]}"
+    for each in wanted:
+        if each not in readers.offsets:
+            return f"nobody could be asked for its offsets: {readers.unknown.get(each, f'of {each} nothing was told')}"
+    return None
+
+
+def _name_problem(name: str, protected: Sequence[str]) -> str | None:
+    if name in INTERNAL_TOPICS or name.startswith("__"):
+        return "it is internal"
+    if (pattern := matching_glob(name, KEPT_BY_CUSTOM)) is not None:
+        return f"names like {pattern} are of what works for clients, and never deleted here"
+    if (pattern := matching_glob(name, protected)) is not None:
+        return f"it is protected by {pattern}"
+    return None
+
+
+def _incarnation_problem(candidate: Candidate, now: Now) -> str | None:
+    if now.description.problem is not None:
+        return f"its znodes cannot be understood: {now.description.problem}"
+    if candidate.topic_id != now.description.topic_id:
+        return "it is another topic of that name, created since"
+    if now.created_at_ms is None and candidate.topic_id is None:
+        return "it has no id, and ZooKeeper does not say when it was created: it may be another topic of that name"
+    if now.created_at_ms not in (None, candidate.created_at_ms):
+        return "it is another topic of that name, created since"
+    return None
+
+
+def _state_problem(topic: TopicDescription) -> str | None:
+    if topic.is_marked:
+        return "it is marked for deletion already"
+    if topic.config.get(REMOTE_STORAGE) == "true":
+        return f"{REMOTE_STORAGE} is true, and what is kept elsewhere is in no survey"
+    for partition in topic.partitions:
+        where = f"partition {partition.partition}"
+        if partition.assignment.is_being_reassigned or partition.pending:
+            return f"{where} is being reassigned"
+        if partition.leader is None or partition.leader < 0:
+            return f"{where} has no leader"
+        if sorted(partition.isr) != sorted(partition.assignment.replicas):
+            return f"{where} has replicas that are not in sync"
+    return None
+
+
+def _size_problem(candidate: Candidate, now: Now) -> str | None:
+    if candidate.segment_bytes is None:
+        return "the table does not say how many bytes its segments have"
+    if now.segment_bytes is None:
+        return f"its size is not known now: {now.unseen}"
+    if len(now.description.partitions) != candidate.partitions:
+        return f"it had {counted(candidate.partitions, 'partition')} and has {len(now.description.partitions)} now"
+    if now.segment_bytes != candidate.segment_bytes:
+        return f"it had {counted(candidate.segment_bytes, 'byte')} and has {now.segment_bytes:,} now"
+    return None

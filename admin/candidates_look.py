@@ -1,0 +1,81 @@
+"""Candidates for deletion as they are at this moment: in ZooKeeper, and by the word of every broker with a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.topic_plans import TopicDescription
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.directory_names import DirectoryKind
+from lethe.protocol.vocabulary import Broker, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Exists, Present
+from lethe.survey.brokers import AskBroker, ask_all, broker_asker
+from lethe.survey.views import BrokerAnswers, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """A topic that exists. `segment_bytes` is None where the size of a replica is not known, and `unseen` says why."""
+
+    description: TopicDescription
+    czxid: int
+    created_at_ms: int | None
+    segment_bytes: int | None
+    unseen: str = ""
+
+
+async def look_now(
+    session: ZooKeeperSession, names: Sequence[str], ask: AskBroker | None = None
+) -> tuple[dict[str, Now], tuple[Broker, ...]]:
+    """Those of the topics that exist, by name, and the live brokers. Brokers are asked once each."""
+    there = await topic_znodes.list_topics(session)
+    stats = await session.read([Exists(paths.topic(name)) for name in names])
+    znodes = {name: stat for name, stat in zip(names, stats, strict=True) if isinstance(stat, Present)}
+    described = await topic_znodes.describe(session, [*znodes], there.marked)
+    brokers, _ = await topic_znodes.live_brokers(session)
+    asked = await ask_all(brokers, ask or broker_asker(topics=frozenset(names)))
+    answers = {int(answer.broker): answer for answer in asked}
+    found = {}
+    for topic in described:
+        size, unseen = _size(topic, answers)
+        stat = znodes[topic.name]
+        found[topic.name] = Now(topic, stat.stat.czxid, stat.created_at_ms or None, size, unseen)
+    return found, brokers
+
+
+def _size(topic: TopicDescription, answers: Mapping[int, BrokerAnswers]) -> tuple[int | None, str]:
+    """Bytes of all replicas, each of which has to be told of once and be in its place."""
+    told: dict[tuple[int, TopicPartition], list[int]] = {}
+    for broker, answer in answers.items():
+        for log_dir in answer.log_dirs or ():
+            for directory in log_dir.directories:
+                if directory.topic_partition is None or directory.topic_partition.topic != topic.name:
+                    continue
+                if directory.kind is not DirectoryKind.REPLICA:
+                    return None, f"broker {broker} moves {directory.topic_partition} to another log directory"
+                told.setdefault((broker, directory.topic_partition), []).append(directory.size_bytes)
+    total = 0
+    for description in topic.partitions:
+        where = TopicPartition(topic.name, description.partition)
+        for broker in description.assignment.replicas:
+            sizes = told.pop((broker, where), [])
+            if len(sizes) != 1:
+                return None, _why(answers, broker, where, len(sizes))
+            total += sizes[0]
+    for broker, where in told:
+        return None, f"broker {broker} has {where}, which is not assigned to it"
+    return total, ""
+
+
+def _why(answers: Mapping[int, BrokerAnswers], broker: int, where: TopicPartition, times: int) -> str:
+    if broker not in answers:
+        return f"broker {broker} is not there, and nobody else knows its replica of {where}"
+    if (unseen := answers[broker].unseen_at(Place.LOGS)) is not None:
+        return f"broker {broker} did not tell its log directories: {unseen.why}"
+    return (
+        f"broker {broker} has {where} {counted(times, 'time')}" if times else f"broker {broker} has no log of {where}"
+    )

@@ -1,0 +1,73 @@
+"""The table for `lethe topics delete --from-candidates`, read and judged before the cluster is asked anything."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from lethe.admin.candidates import Candidate, NoPyArrow, read_candidates, read_cluster_id
+from lethe.admin.candidates_judge import DAY_MS
+from lethe.admin.lake_rules import read_rules
+from lethe.admin.refusal import Exit, Refusal
+from lethe.protocol.clocks import CLOCKS_DIFFER_MS
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import time_to_text
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatesTable:
+    """What a table says: the candidates, what its lake protects, and which Kafka cluster it is of, where that is
+    known."""
+
+    candidates: tuple[Candidate, ...]
+    protected: tuple[str, ...] = ()
+    cluster_id: str | None = None
+
+
+async def candidates_table(path: Path, *, max_age_days: float, now_ms: int | None = None) -> CandidatesTable:
+    """Reads it. Raises Refusal where it cannot be read, is too old or of the future, and ValueError where it cannot be
+    understood, or was made by other rules than its lake has by now."""
+    candidates = await _read(path, read_candidates)
+    rules = await _read(path, read_rules)
+    _demand_fresh(path, candidates, max_age_days, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+    return CandidatesTable(candidates, () if rules is None else rules.protected, await _read(path, read_cluster_id))
+
+
+async def _read(path: Path, read: Callable[[Path], _T]) -> _T:
+    try:
+        return await asyncio.to_thread(read, path)
+    except NoPyArrow as problem:
+        raise Refusal(f"--from-candidates: {path} was not read: {problem}", Exit.USAGE) from problem
+    except OSError as problem:
+        raise Refusal(
+            f"--from-candidates: {path} cannot be read: {problem.strerror or problem}", Exit.USAGE
+        ) from problem
+    except ValueError as problem:
+        raise ValueError(f"--from-candidates: {problem}") from problem
+
+
+def _demand_fresh(path: Path, candidates: Sequence[Candidate], max_age_days: float, now_ms: int) -> None:
+    """Refuses a survey that is too old, and one of the future: it would never become too old."""
+    if not candidates:
+        return
+    newest = max(candidates, key=lambda candidate: candidate.taken_at_ms)
+    if newest.taken_at_ms - now_ms > CLOCKS_DIFFER_MS:
+        raise Refusal(
+            f"{path} rests on the survey {newest.survey_id}, taken at {time_to_text(newest.taken_at_ms)}, and "
+            f"here it is {time_to_text(now_ms)}: nobody can tell how old it is. See which clock is wrong, then take a "
+            "new survey and run the pipeline again"
+        )
+    oldest = min(candidates, key=lambda candidate: candidate.taken_at_ms)
+    age_days = (now_ms - oldest.taken_at_ms) / DAY_MS
+    if age_days > max_age_days:
+        raise Refusal(
+            f"{path} rests on the survey {oldest.survey_id}, which is "
+            f"{counted(round(age_days), 'day')} old: take a new one "
+            f"and run the pipeline again, or allow it with --max-age {int(age_days) + 1}"
+        )

@@ -1,0 +1,152 @@
+"""Asking a Lethe controller what marked topics wait for, over its HTTP port. What it says is read tolerantly: another
+release of the controller may say more, or less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.causes import CauseKind, named
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller
+from lethe.survey.evidence import Owing, Refused, Told, ToldPause, ToldReplica, ToldTopic
+
+EXPLAIN = "/explain"
+ALL = 1_000_000
+
+
+async def controller_says(
+    session: ZooKeeperSession,
+    topic: str | None,
+    url: str | None = None,
+    timeout_ms: int = 2_000,
+    *,
+    at_most: int | None = None,
+) -> Told:
+    """What the active controller says of the topic, or (None) of all marked ones or `at_most` of them; the problem says
+    why it says nothing. `url` None is the one that `/controller` gives."""
+    if url is not None:
+        return await asked(url, topic, timeout_ms, at_most)
+    (found,) = await session.read([GetData(paths.CONTROLLER)])
+    if not isinstance(found, Data):
+        return Told(problem="none is active")
+    try:
+        controller = decode_controller(found.data)
+    except MalformedZnode as malformed:
+        return Told(problem=str(malformed))
+    if controller.admin is None:
+        return Told(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
+    return await asked(controller.admin, topic, timeout_ms, at_most)
+
+
+async def asked(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> Told:
+    """What the controller at that URL says of the topic, or (None) of all marked ones or `at_most` of them. Never
+    raises for what it does: `problem` says it."""
+    import aiohttp
+
+    where = url.rstrip("/") + (
+        f"{EXPLAIN}?at_most={ALL if at_most is None else at_most}" if topic is None else f"{EXPLAIN}/{topic}"
+    )
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_ms / 1000)) as session,
+            session.get(where) as response,
+        ):
+            document = await response.json()
+            # 404 is said of a topic that is not marked, with what there is to say of it.
+            if response.status not in (200, 404):
+                error = document.get("error") if isinstance(document, Mapping) else None
+                return Told(problem=f"{where} answered {response.status}: {error}")
+            return told(document)
+    except TimeoutError:
+        return Told(problem=f"{url} did not answer within {timeout_ms} ms")
+    except (aiohttp.ClientError, ValueError, OSError) as error:
+        return Told(problem=f"{where} cannot be asked: {error}")
+
+
+def told(document: object) -> Told:
+    """What a document of `/explain` or `/explain/TOPIC` says."""
+    if not isinstance(document, Mapping):
+        return Told(problem="it answered something else than was asked")
+    topics = document.get("topics")
+    listed = topics if isinstance(topics, list) else []
+    found = [_topic(each) for each in listed if isinstance(each, Mapping) and "topic" in each]
+    enabled, refused = document.get("delete_topic_enable"), document.get("refused")
+    return Told(
+        {each.topic: each for each in found},
+        _number(document.get("epoch")),
+        enabled if isinstance(enabled, bool) else None,
+        Refused(_number(refused.get("at_ms")), _text(refused.get("why"))) if isinstance(refused, Mapping) else None,
+        _number(document.get("not_shown")) or 0,
+        _owed(document.get("owed")),
+        document.get("unproven"),
+        _pauses(document.get("pauses")),
+    )
+
+
+def _pauses(listed: object) -> tuple[ToldPause, ...]:
+    return tuple(
+        ToldPause(
+            named(_text(pause.get("cause")) or "") or CauseKind.UNKNOWN,
+            _number(pause.get("since_ms")),
+            _text(pause.get("reason")),
+            _text(pause.get("path")),
+        )
+        for pause in (listed if isinstance(listed, list) else [])
+        if isinstance(pause, Mapping)
+    )
+
+
+def _owed(listed: object) -> tuple[Owing, ...] | None:
+    if not isinstance(listed, list):
+        return None
+    rows = [row for row in listed if isinstance(row, Mapping)]
+    found = []
+    for row in rows:
+        broker, names = _number(row.get("broker")), row.get("topics")
+        topics = tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+        if broker is not None:
+            count = _number(row.get("topic_count")) or len(topics)
+            attempts, error = _number(row.get("attempts")) or 0, _text(row.get("last_error"))
+            found.append(Owing(broker, count, topics, _number(row.get("since_ms")), attempts, error))
+    return tuple(found)
+
+
+def _topic(each: Mapping[str, Any]) -> ToldTopic:
+    return ToldTopic(
+        str(each["topic"]),
+        _number(each.get("marked_since_ms")),
+        _text(each.get("phase")),
+        _text(each.get("held_by")),
+        _rows(each.get("replicas")),
+    )
+
+
+def _rows(listed: object) -> tuple[ToldReplica, ...]:
+    if not isinstance(listed, list):
+        return ()
+    return tuple(
+        ToldReplica(
+            named(_text(row.get("waiting_for")) or "") or CauseKind.UNKNOWN,
+            _number(row.get("partition")),
+            _number(row.get("broker")),
+            _text(row.get("state")),
+            _number(row.get("since_ms")),
+            _number(row.get("attempts")) or 0,
+            _text(row.get("last_error")),
+            _number(row.get("next_try_ms")),
+            _text(row.get("unblock")),
+        )
+        for row in listed
+        if isinstance(row, Mapping)
+    )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,300 @@
+"""How far the deletion of topics is, seen from outside: ZooKeeper, every broker's metadata cache, every broker's logs.
+
+Only the incarnation that was there when the deletion was asked for counts: a topic of the same name that was created
+since is told apart by its znode's czxid and its topic id. Brokers do not tell the ids of their logs, so once there is a
+new incarnation its logs say nothing about the old one's and are not counted.
+
+What could not be seen is part of the progress (`unseen`): a broker that answers with an error, refuses, is silent or is
+not registered, and a log directory that has failed. A topic of which something is unseen is not done, even where
+nothing of it is left as far as was seen.
+
+A directory that is renamed for removal is no log any more, so "stored" ends with the rename: what is seen here is that
+a topic is *deleted*, not that its bytes are *reclaimed*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.topic_znodes import live_brokers, optional_data
+from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
+from lethe.survey.brokers import AskAbout, Scope, ask_all
+from lethe.survey.views import BrokerAnswers, Failure, LogDirView, Place
+
+MAX_AT_ONCE: Final = 64
+"""Brokers that are asked at the same time: most answer at once, and the silent ones must not queue up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A topic whose deletion is watched. `czxid` names its znode's incarnation; None where only a mark was left."""
+
+    name: str
+    czxid: int | None
+    topic_id: TopicId | None
+    brokers: tuple[int, ...]
+    """Those that have a replica, sorted."""
+    partitions: tuple[int, ...]
+
+
+class UnseenPlace(NamedTuple):
+    """A cache, or log directories, of which nobody knows whether something of the topic is left there."""
+
+    broker: int | None
+    """None stands for all brokers."""
+    place: Place
+    failure: Failure
+    why: str
+
+    @property
+    def lasts(self) -> bool:
+        """True where waiting does not help."""
+        return self.failure.lasts
+
+
+class FailedLogDir(NamedTuple):
+    """A log directory that its broker can no longer use."""
+
+    broker: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What there still is of one topic."""
+
+    name: str
+    is_marked: bool
+    has_znode: bool
+    cached_by: tuple[int, ...] = ()
+    stored_by: tuple[int, ...] = ()
+    unseen: tuple[UnseenPlace, ...] = ()
+    absent: tuple[int, ...] = ()
+    """Brokers with replicas that are not registered: the controller waits for them."""
+    failed_log_dirs: tuple[FailedLogDir, ...] = ()
+    """Those of brokers with replicas. Whether one of the topic's lies there is not known: no broker tells."""
+    is_recreated: bool = False
+    """A new topic has the name. Brokers do not tell its logs from those of the old one."""
+
+    @property
+    def is_left(self) -> bool:
+        """Something of the topic was seen."""
+        return self.is_marked or self.has_znode or bool(self.cached_by) or bool(self.stored_by)
+
+    @property
+    def is_done(self) -> bool:
+        """Everything was seen, and nothing of the topic is left in ZooKeeper and at every broker."""
+        return not self.is_left and not self.unseen
+
+    @property
+    def is_blind(self) -> bool:
+        """Nothing of the topic is left as far as was seen, and something cannot be seen however long one waits."""
+        return bool(self.unseen) and not self.is_left and all(each.lasts for each in self.unseen)
+
+    @property
+    def is_given_up(self) -> bool:
+        """The mark is gone and the topic is not: a controller with delete.topic.enable=false drops marks."""
+        return self.has_znode and not self.is_marked
+
+    @property
+    def silent(self) -> tuple[int, ...]:
+        """Brokers that did not answer, so that neither their caches nor their logs were seen."""
+        failures = (Failure.SILENT, Failure.UNREACHABLE)
+        silent = (each.broker for each in self.unseen if each.failure in failures)
+        return tuple(dict.fromkeys(broker for broker in silent if broker is not None))
+
+    @property
+    def is_settled(self) -> bool:
+        """True where looking again tells nothing new."""
+        return self.is_done or self.is_given_up or self.is_blind
+
+    def is_unseen_at(self, place: Place) -> bool:
+        """True where that place of some broker was not seen."""
+        return any(each.place is place for each in self.unseen)
+
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """What it waits for, each in words; empty where it is done."""
+        parts = []
+        if self.has_znode:
+            parts += [f"broker {broker} to come back" for broker in self.absent]
+            parts += [
+                f"broker {failed.broker} whose log directory {failed.path} has failed (if a replica lies there, "
+                "repair it and restart the broker)"
+                for failed in self.failed_log_dirs
+            ]
+        if not parts and (self.has_znode or self.is_marked):
+            parts.append("the controller")
+        parts += [f"the metadata cache of broker {broker}" for broker in self.cached_by]
+        parts += [f"the logs of broker {broker}" for broker in self.stored_by]
+        return (*parts, *self._sight())
+
+    @property
+    def waits_for(self) -> str:
+        """`waits`, joined."""
+        return ", ".join(self.waits)
+
+    def _sight(self) -> Iterator[str]:
+        """What has to be seen first; not what the topic is said to wait for already."""
+        places: dict[tuple[int | None, str], list[str]] = {}
+        for each in self.unseen:
+            is_named = self.has_znode and (each.broker in self.absent or _names(self.failed_log_dirs, each))
+            if not is_named:
+                places.setdefault((each.broker, each.why), []).append(each.place.value)
+        for (broker, why), named in places.items():
+            whose = "any broker" if broker is None else f"broker {broker}"
+            yield f"a look at the {' and '.join(named)} of {whose} ({why})"
+
+
+def _names(failed: Iterable[FailedLogDir], unseen: UnseenPlace) -> bool:
+    return any((each.broker, _failed_words(each.path)) == (unseen.broker, unseen.why) for each in failed)
+
+
+def _failed_words(path: str) -> str:
+    return f"log directory {path} has failed"
+
+
+async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Target]:
+    """The topics as they are now, in the order of the names. Of one whose znode may not be read, `Exists` tells the
+    incarnation where ZooKeeper allows it. Raises ZnodeUnreadable where it does not."""
+    outcomes = await session.read(
+        [read for name in names for read in (GetData(paths.topic(name)), Exists(paths.topic(name)))]
+    )
+    found = []
+    for name, outcome, there in zip(names, outcomes[::2], outcomes[1::2], strict=True):
+        if not isinstance(outcome, Data):
+            if not isinstance(there, Present):
+                # Later ZooKeepers refuse `Exists`, too, where the znode may not be read: nothing is known then.
+                optional_data(outcome, paths.topic(name))
+            found.append(Target(name, there.stat.czxid if isinstance(there, Present) else None, None, (), ()))
+            continue
+        try:
+            znode = decode_topic(name, outcome.data)
+        except MalformedZnode:  # it can be deleted none the less; which brokers have replicas is unknown
+            found.append(Target(name, outcome.stat.czxid, None, (), ()))
+            continue
+        brokers = {broker for assignment in znode.assignments.values() for broker in assignment.replicas}
+        found.append(Target(name, outcome.stat.czxid, znode.topic_id, tuple(sorted(brokers)), tuple(znode.assignments)))
+    return found
+
+
+async def look(session: ZooKeeperSession, ask: AskAbout, wanted: Sequence[Target]) -> list[Progress]:
+    """What is left of each topic now, in the order of `wanted`. Brokers are asked at the same time.
+
+    Marks are read before topics: a controller removes the mark last, so "no mark, but a topic" is then never the
+    picture of a deletion that was just completed.
+    """
+    reads = [read for t in wanted for read in (Exists(paths.delete_topic(t.name)), Exists(paths.topic(t.name)))]
+    outcomes = await session.read(reads)
+    brokers, malformed = await live_brokers(session)
+    answers = await ask_all(brokers, ask(_scope(wanted)), at_once=MAX_AT_ONCE)
+    told = _Told(answers, tuple(broker for each in malformed if (broker := _number(each.path)) is not None))
+    progress = []
+    for target, mark, topic in zip(wanted, outcomes[::2], outcomes[1::2], strict=True):
+        czxid = topic.stat.czxid if isinstance(topic, Present) else None
+        is_recreated = czxid is not None and czxid != target.czxid
+        progress.append(
+            Progress(
+                target.name,
+                is_marked=isinstance(mark, Present),
+                has_znode=czxid is not None and not is_recreated,
+                cached_by=told.cached_by(target, is_recreated=is_recreated),
+                stored_by=() if is_recreated else told.stored_by(target),
+                unseen=tuple(told.unseen(target, is_recreated=is_recreated)),
+                absent=told.absent(target),
+                failed_log_dirs=told.failed_log_dirs(target),
+                is_recreated=is_recreated,
+            )
+        )
+    return progress
+
+
+def _scope(wanted: Sequence[Target]) -> Scope:
+    names = frozenset(target.name for target in wanted)
+    if all(target.partitions for target in wanted):
+        return Scope(names, {target.name: target.partitions for target in wanted})
+    return Scope(names)
+
+
+def _number(path: str) -> int | None:
+    return paths.broker_named(path.rpartition("/")[2])
+
+
+class _Told:
+    """What all brokers told in one look."""
+
+    def __init__(self, answers: Sequence[BrokerAnswers], malformed: Sequence[int]) -> None:
+        self._answers = answers
+        self._malformed = malformed
+        self._registered = {int(answer.broker) for answer in answers} | {*malformed}
+        self._stored = {int(answer.broker): _stored(answer.log_dirs or ()) for answer in answers}
+
+    def cached_by(self, target: Target, *, is_recreated: bool) -> tuple[int, ...]:
+        return tuple(int(answer.broker) for answer in self._answers if _caches(answer, target, is_recreated))
+
+    def stored_by(self, target: Target) -> tuple[int, ...]:
+        return tuple(broker for broker, topics in self._stored.items() if target.name in topics)
+
+    def absent(self, target: Target) -> tuple[int, ...]:
+        return tuple(broker for broker in target.brokers if broker not in self._registered)
+
+    def failed_log_dirs(self, target: Target) -> tuple[FailedLogDir, ...]:
+        return tuple(
+            FailedLogDir(int(answer.broker), view.path)
+            for answer in self._answers
+            if answer.broker in target.brokers
+            for view in answer.log_dirs or ()
+            if view.has_failed
+        )
+
+    def unseen(self, target: Target, *, is_recreated: bool) -> Iterator[UnseenPlace]:
+        """By broker. The logs of a topic that was created again are not looked at."""
+        if not self._registered:
+            yield UnseenPlace(None, Place.CACHE, Failure.ABSENT, "no broker is registered")
+            if not target.brokers and not is_recreated:
+                yield UnseenPlace(None, Place.LOGS, Failure.ABSENT, "no broker is registered")
+        places = (Place.CACHE,) if is_recreated else (Place.CACHE, Place.LOGS)
+        for broker in self._malformed:
+            for place in places:
+                yield UnseenPlace(broker, place, Failure.UNASKED, "its registration cannot be understood")
+        for answer in self._answers:
+            for place in places:
+                if (unseen := answer.unseen_at(place)) is not None:
+                    yield UnseenPlace(int(answer.broker), place, unseen.failure, unseen.why)
+            if not is_recreated and (not target.brokers or answer.broker in target.brokers):
+                yield from _unseen_log_dirs(answer)
+        if not is_recreated:
+            for broker in self.absent(target):
+                yield UnseenPlace(broker, Place.LOGS, Failure.ABSENT, "it is not registered")
+
+
+def _unseen_log_dirs(answer: BrokerAnswers) -> Iterator[UnseenPlace]:
+    for view in answer.log_dirs or ():
+        if view.has_failed:
+            yield UnseenPlace(int(answer.broker), Place.LOGS, Failure.FAILED_DISK, _failed_words(view.path))
+        elif view.problem is not None:
+            yield UnseenPlace(int(answer.broker), Place.LOGS, Failure.ERROR, f"{view.path}: {view.problem}")
+
+
+def _stored(log_dirs: Iterable[LogDirView]) -> frozenset[str]:
+    return frozenset(
+        directory.topic_partition.topic
+        for view in log_dirs
+        for directory in view.directories
+        if directory.topic_partition is not None
+    )
+
+
+def _caches(answer: BrokerAnswers, target: Target, is_recreated: bool) -> bool:
+    cached = (answer.cache or {}).get(target.name)
+    if cached is None:
+        return False
+    if cached.topic_id is None or target.topic_id is None:
+        return not is_recreated
+    return cached.topic_id == target.topic_id

@@ -1,0 +1,146 @@
+"""What holds deletions back and what forces them, as tools read and write it: the pause of all deletions, and the
+order to delete a topic whose own znode cannot be understood.
+
+Only Lethe's controller looks at either. The order is the data of the topic's marker. Controllers watch which markers
+there are and not what is in them, so that a marker that is there already is made anew, in one multi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.admin.topic_znodes import ZnodeUnreadable, demand_zookeeper_controller, ensure_roots, optional_data
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Create,
+    Delete,
+    GetChildren,
+    GetData,
+    MultiFailed,
+    Operation,
+    SetData,
+    ZkError,
+)
+from lethe.protocol.zookeeper.znodes import (
+    DeletionsPaused,
+    MalformedZnode,
+    decode_deletion_marker,
+    decode_deletions_paused,
+    decode_topic,
+    encode_deletion_marker,
+    encode_deletions_paused,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A topic as far as it can be seen: `problem` says why its znode cannot be understood, None where it can."""
+
+    name: str
+    problem: str | None
+    partitions: tuple[str, ...]
+    """What lies under its `/partitions`."""
+    is_marked: bool
+    is_ordered: bool
+    """Its marker says already that it is to be deleted even so."""
+
+
+async def deletions_paused(session: ZooKeeperSession) -> DeletionsPaused | None:
+    """The pause that there is; None where deletions are not paused."""
+    (outcome,) = await session.read([GetData(paths.DELETIONS_PAUSED)])
+    data = optional_data(outcome, paths.DELETIONS_PAUSED)
+    return None if data is None else decode_deletions_paused(data.data)
+
+
+async def pause_deletions(session: ZooKeeperSession, now_ms: int, reason: str) -> tuple[DeletionsPaused, Outcome]:
+    """Pauses them, and says how they are paused now. A pause that there is keeps its time, and takes a new reason."""
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, paths.LETHE)
+    path = paths.DELETIONS_PAUSED
+    wanted = DeletionsPaused(now_ms, reason)
+    for _ in range(MAX_ATTEMPTS):
+        (found,) = await session.read([GetData(path)])
+        data = optional_data(found, path)
+        operation: Operation = Create(path, encode_deletions_paused(wanted))
+        if data is not None:
+            before = decode_deletions_paused(data.data)
+            if not reason or before.reason == reason:
+                return before, Outcome(path, was_done=True)
+            wanted = DeletionsPaused(before.since_ms, reason)
+            operation = SetData(path, encode_deletions_paused(wanted), data.stat.version)
+        outcome = await session.multi([operation])
+        if is_conflict(outcome):
+            continue
+        answer = outcome_of(
+            path, outcome, act="pause deletions", done="deletions are paused", was_done=data is not None
+        )
+        return wanted, answer
+    return wanted, given_up(path, path)
+
+
+async def resume_deletions(session: ZooKeeperSession) -> tuple[DeletionsPaused | None, Outcome]:
+    """Ends the pause, and says what it was; None where there was none."""
+    path = paths.DELETIONS_PAUSED
+    before = await deletions_paused(session)
+    if before is None:
+        return None, Outcome(path, was_done=True)
+    outcome = await session.multi([Delete(path)])
+    if outcome == MultiFailed(0, ZkError.NO_NODE):
+        return before, Outcome(path)
+    return before, outcome_of(path, outcome, act="let deletions go on", done="deletions go on")
+
+
+async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> list[Unreadable]:
+    """The topics as far as they can be seen, in the order of the names; those that are not there are left out."""
+    reads = [
+        read
+        for name in names
+        for read in (
+            GetData(paths.topic(name)),
+            GetChildren(paths.topic_partitions(name)),
+            GetData(paths.delete_topic(name)),
+        )
+    ]
+    outcomes = await session.read(reads)
+    found = []
+    for name, topic, children, mark in zip(names, outcomes[::3], outcomes[1::3], outcomes[2::3], strict=True):
+        try:
+            data = optional_data(topic, paths.topic(name))
+            if data is None:
+                continue
+            decode_topic(name, data.data)
+            problem = None
+        except (MalformedZnode, ZnodeUnreadable) as error:
+            problem = str(error)
+        marker = optional_data(mark, paths.delete_topic(name))
+        below = children.names if isinstance(children, Children) else ()
+        ordered = marker is not None and decode_deletion_marker(marker.data)
+        found.append(Unreadable(name, problem, below, marker is not None, ordered))
+    return found
+
+
+async def order_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> list[Outcome]:
+    """Marks each topic with the order to delete it although it cannot be understood; what became of each."""
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, paths.DELETE_TOPICS)
+    return [await _order(session, name) for name in names]
+
+
+async def _order(session: ZooKeeperSession, name: str) -> Outcome:
+    path = paths.delete_topic(name)
+    create = Create(path, encode_deletion_marker(even_if_unreadable=True))
+    for _ in range(MAX_ATTEMPTS):
+        (found,) = await session.read([GetData(path)])
+        marker = optional_data(found, path)
+        if marker is not None and decode_deletion_marker(marker.data):
+            return Outcome(name, was_done=True)
+        outcome = await session.multi([create] if marker is None else [Delete(path, marker.stat.version), create])
+        if is_conflict(outcome):
+            continue
+        act, done = f"mark topic {name} for deletion", f"topic {name} is marked for deletion"
+        return outcome_of(name, outcome, act=act, done=done)
+    return given_up(name, f"the marker of topic {name}")

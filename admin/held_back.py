@@ -1,0 +1,57 @@
+"""What keeps Lethe's controller from deleting anything, for commands that order, resume or await deletions.
+
+Only the active controller can say whether it holds deletions back by itself. Where it cannot be asked, that is said,
+and the brokers' configuration is looked at from outside.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.acting_controller import Acting, acting_controller
+from lethe.admin.controllers import controller_says
+from lethe.protocol.causes import CauseKind
+from lethe.survey.causes import Cause, sentence, unblock
+from lethe.survey.evidence import Told
+from lethe.survey.examine import read_holds
+
+EVERY_TOPIC = "every marked topic"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """What was seen; `unasked` says why a controller that may hold deletions back was not heard, None where it was."""
+
+    causes: tuple[Cause, ...] = ()
+    unasked: str | None = None
+
+    def lines(self) -> tuple[str, ...]:
+        """`every marked topic waits for …: what helps`."""
+        now_ms = time.time_ns() // 1_000_000
+        said = (f"{sentence(each, EVERY_TOPIC, now_ms)}: {unblock(each, EVERY_TOPIC)}." for each in self.causes)
+        if self.unasked is None:
+            return tuple(said)
+        return (*said, f"Whether the controller itself holds deletions back is not known: {self.unasked}.")
+
+
+async def held_back(session: ZooKeeperSession) -> HeldBack:
+    """What holds every deletion back now, but for a pause that somebody has ordered."""
+    acting = await acting_controller(session)
+    told = Told(problem=acting.text)
+    if acting.is_lethe:
+        told = await controller_says(session, None, at_most=0)
+    if told.is_known:
+        pauses = (pause for pause in told.pauses if pause.kind is not CauseKind.RESUMPTION)
+        return HeldBack(tuple(Cause(p.kind, path=p.path, since_ms=p.since_ms, detail=p.reason) for p in pauses))
+    if acting.broker_id is not None and not acting.is_lethe:
+        return HeldBack()
+    return HeldBack(await _from_outside(session, acting), told.problem if acting.is_lethe else None)
+
+
+async def _from_outside(session: ZooKeeperSession, acting: Acting) -> tuple[Cause, ...]:
+    unreadable = (await read_holds(session, acting.broker_id)).unreadable
+    if unreadable is None:
+        return ()
+    return (Cause(CauseKind.CONFIGURATION_UNREAD, path=unreadable.path, detail=unreadable.why),)

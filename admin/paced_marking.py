@@ -1,0 +1,107 @@
+"""Marks topics for deletion little by little, so that the cluster is never busy with many of them at once.
+
+So many are under way at the same time, and so many are begun in any one second at most: time in which none could be
+begun gives no credit for later. Right before topics are marked they are looked at once more. A topic is settled when
+its znode is gone (or a new one stands in its place), when it was left out, or when its mark was refused or dropped.
+Ended in the middle, what was marked is deleted, and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Exists, Present
+
+Recheck = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+"""Looks at topics once more; those that are not to be deleted any more, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """At most `at_once` deletions under way, at most `per_s` begun in a second (None: any number).
+
+    Of a fraction its whole part is begun in that much less time: with 0.5 one in any two seconds, with 1.5 one in any
+    two thirds of a second.
+    """
+
+    at_once: int
+    per_s: float | None = None
+
+    @property
+    def burst(self) -> int:
+        """So many are begun in any `window_s` at most. Not to be asked where `per_s` is None."""
+        return max(1, int(self.per_s or 0))
+
+    @property
+    def window_s(self) -> float:
+        return 0.0 if self.per_s is None else self.burst / self.per_s
+
+
+@dataclass(slots=True)
+class PacedMarking:
+    """`czxids` are the incarnations that may be deleted, by topic, in the order of deletion."""
+
+    session: ZooKeeperSession
+    czxids: Mapping[str, int]
+    pace: Pace
+    recheck: Recheck
+    clock: Callable[[], float] = time.monotonic
+    deleted: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    under_way: dict[str, None] = field(default_factory=dict)
+    pending: list[str] = field(init=False)
+    _begun: deque[float] = field(default_factory=deque)
+    """When each was marked that counts for the rate now."""
+
+    def __post_init__(self) -> None:
+        self.pending = list(self.czxids)
+
+    async def step(self) -> int:
+        """Takes in what has gone, and marks as many more as may be; how many are settled."""
+        await self._look()
+        if batch := self.pending[: self._room()]:
+            del self.pending[: len(batch)]
+            await self._mark(batch)
+        return len(self.deleted) + len(self.left_out) + len(self.failed)
+
+    def _room(self) -> int:
+        room = self.pace.at_once - len(self.under_way)
+        if self.pace.per_s is not None:
+            now = self.clock()
+            while self._begun and now - self._begun[0] >= self.pace.window_s:
+                self._begun.popleft()
+            room = min(room, self.pace.burst - len(self._begun))
+        return max(room, 0)
+
+    async def _look(self) -> None:
+        if not self.under_way:
+            return
+        names = list(self.under_way)
+        marked = frozenset((await topic_znodes.list_topics(self.session)).marked)
+        for name, znode in zip(names, await self.session.read([Exists(paths.topic(n)) for n in names]), strict=True):
+            is_there = isinstance(znode, Present) and znode.stat.czxid == self.czxids[name]
+            if is_there and name in marked:
+                continue
+            del self.under_way[name]
+            if is_there:
+                self.failed[name] = "the controller dropped the mark: is its delete.topic.enable false?"
+            else:
+                self.deleted.append(name)
+
+    async def _mark(self, batch: Sequence[str]) -> None:
+        self.left_out.update(await self.recheck(batch))
+        able = [name for name in batch if name not in self.left_out]
+        if self.pace.per_s is not None:
+            self._begun.extend([self.clock()] * len(able))
+        for outcome in await topic_znodes.mark_for_deletion(self.session, able) if able else ():
+            if outcome.problem is None:
+                self.under_way[outcome.name] = None
+            else:
+                self.failed[outcome.name] = outcome.problem

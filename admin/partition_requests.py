@@ -1,0 +1,118 @@
+"""Requests about partitions that go through ZooKeeper: reassignments, and elections of preferred leaders.
+
+`/admin/reassign_partitions` is written on condition of what was read, so that no request of another tool is lost. It
+is one znode, acted on when it is created; only Lethe's controller also acts on what is added to it later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.admin.topic_znodes import (
+    demand_zookeeper_controller,
+    ensure_roots,
+    optional_data,
+)
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
+    Create,
+    Exists,
+    GetData,
+    MultiFailed,
+    Operation,
+    Present,
+    SetData,
+    ZkError,
+)
+from lethe.protocol.zookeeper.znodes import decode_reassignment, encode_preferred_replica_election, encode_reassignment
+
+MAX_REQUEST_BYTES: Final = 800_000
+"""ZooKeeper's servers and clients take a megabyte as they are shipped."""
+_ADMIN: Final = paths.parent_of(paths.REASSIGN_PARTITIONS)
+
+
+class RequestPending(Exception):
+    """There is a request already, and whoever leads does not look at what is added to it."""
+
+
+class RequestTooLarge(ValueError):
+    """More partitions than fit into one znode."""
+
+
+async def request_reassignment(
+    session: ZooKeeperSession, targets: Mapping[TopicPartition, tuple[int, ...]], *, may_merge: bool
+) -> Outcome:
+    """Asks for the reassignments. What is asked for already stays asked for, unless it is about the same partition;
+    `was_done` says that there was something.
+
+    Raises RequestPending where there is something and `may_merge` is False, RequestTooLarge, MalformedZnode where
+    what is there cannot be understood, NoCluster where a KRaft controller has the cluster.
+    """
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, _ADMIN)
+    path = paths.REASSIGN_PARTITIONS
+    for _ in range(MAX_ATTEMPTS):
+        (found,) = await session.read([GetData(path)])
+        data = optional_data(found, path)
+        operation: Operation
+        if data is None:
+            operation = Create(path, _fitting(encode_reassignment(targets), len(targets)))
+        else:
+            before = decode_reassignment(data.data)
+            if not may_merge:
+                raise RequestPending(f"{path} asks for the reassignment of {counted(len(before), 'partition')} already")
+            merged = {**before, **targets}
+            operation = SetData(path, _fitting(encode_reassignment(merged), len(merged)), data.stat.version)
+        outcome = await session.multi([operation])
+        if is_conflict(outcome):
+            continue
+        return outcome_of(path, outcome, act=f"write {path}", done=f"{path} was written", was_done=data is not None)
+    return given_up(path, path)
+
+
+async def request_election(session: ZooKeeperSession, partitions: Sequence[TopicPartition]) -> Outcome:
+    """Asks for the preferred replicas of these partitions to lead. `was_done`: another election is being asked for,
+    and nothing was written."""
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, _ADMIN)
+    path = paths.PREFERRED_REPLICA_ELECTION
+    outcome = await session.multi([Create(path, encode_preferred_replica_election(partitions))])
+    if outcome == MultiFailed(0, ZkError.NODE_EXISTS):
+        return Outcome(path, was_done=True)
+    return outcome_of(path, outcome, act=f"write {path}", done=f"{path} was written")
+
+
+async def election_is_pending(session: ZooKeeperSession) -> bool:
+    """True where a request for an election has not been taken yet."""
+    (outcome,) = await session.read([Exists(paths.PREFERRED_REPLICA_ELECTION)])
+    return isinstance(outcome, Present)
+
+
+def portions(partitions: Sequence[TopicPartition]) -> Iterator[list[TopicPartition]]:
+    """The partitions in order, in as few portions as fit into a znode each."""
+    portion: list[TopicPartition] = []
+    size = 0
+    for partition in partitions:
+        bytes_more = len(partition.topic) + 48
+        if portion and size + bytes_more > MAX_REQUEST_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(partition)
+        size += bytes_more
+    if portion:
+        yield portion
+
+
+def _fitting(data: bytes, partitions: int) -> bytes:
+    if len(data) > MAX_REQUEST_BYTES:
+        raise RequestTooLarge(
+            f"a request of {counted(partitions, 'partition')} is {counted(len(data), 'byte')}, and ZooKeeper "
+            f"takes {MAX_REQUEST_BYTES:,}: "
+            "move fewer partitions at a time"
+        )
+    return data

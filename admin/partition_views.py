@@ -1,0 +1,89 @@
+"""The cluster's partitions as ZooKeeper has them: assignments, leadership, what is asked for, who is there.
+
+The requests are read first and the topics after them: a request that is gone by then has left its mark on its topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.topic_znodes import (
+    Topics,
+    ZnodeUnreadable,
+    list_topics,
+    live_brokers,
+    optional_data,
+    read_states,
+    requested_reassignments,
+)
+from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import GetData
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionViews:
+    """Topics are in the order of their names, partitions in that of their numbers. A partition without a readable
+    state znode has no entry in `states`."""
+
+    brokers: Mapping[int, Broker]
+    """The registered ones, by id."""
+    there: Topics
+    assignments: Mapping[TopicPartition, ReplicaAssignment]
+    states: Mapping[TopicPartition, LeaderAndIsr]
+    requested: Mapping[TopicPartition, tuple[int, ...]]
+    """What `/admin/reassign_partitions` asks for."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Znodes that cannot be understood, by topic or path."""
+
+    @property
+    def by_topic(self) -> dict[str, list[int]]:
+        """The partitions of each topic that could be read."""
+        found: dict[str, list[int]] = {}
+        for topic, partition in self.assignments:
+            found.setdefault(topic, []).append(partition)
+        return found
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """The leader, also one that is not there; None where there is none."""
+        state = self.states.get(partition)
+        return None if state is None or state.leader < 0 else state.leader
+
+    def isr(self, partition: TopicPartition) -> tuple[int, ...]:
+        state = self.states.get(partition)
+        return () if state is None else state.isr
+
+    def has_live_leader(self, partition: TopicPartition) -> bool:
+        return self.leader(partition) in self.brokers
+
+
+async def view_partitions(session: ZooKeeperSession, names: Collection[str] | None = None) -> PartitionViews:
+    """All partitions, or those of the topics named that exist. Raises NoCluster where there is no cluster."""
+    problems: dict[str, str] = {}
+    try:
+        requested = await requested_reassignments(session)
+    except MalformedZnode as malformed:
+        requested = {}
+        problems[malformed.path] = malformed.reason
+    there = await list_topics(session)
+    brokers, unreadable = await live_brokers(session)
+    problems.update({malformed.path: malformed.reason for malformed in unreadable})
+    chosen = [name for name in there.names if names is None or name in names]
+    assignments: dict[TopicPartition, ReplicaAssignment] = {}
+    for name, outcome in zip(chosen, await session.read([GetData(paths.topic(name)) for name in chosen]), strict=True):
+        try:
+            data = optional_data(outcome, paths.topic(name))
+            znode = None if data is None else decode_topic(name, data.data)
+        except (MalformedZnode, ZnodeUnreadable) as malformed:
+            problems[name] = str(malformed)
+            continue
+        if znode is not None:
+            assignments.update({TopicPartition(name, p): found for p, found in znode.assignments.items()})
+    read = await read_states(session, list(assignments))
+    states = {partition: state for partition, state in read.items() if state is not None}
+    return PartitionViews(
+        {int(broker.id): broker for broker in brokers}, there, assignments, states, requested, problems
+    )

@@ -1,0 +1,297 @@
+"""A rescue that was agreed to: control is taken, what can be finished is finished, and control goes back.
+
+In the end the cluster is looked at twice: once more while the controller can still say what each topic waits for, and
+for who has control afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.controllers import asked
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.rescue_control import Guest, Interrupted, Means, free_id, in_control
+from lethe.admin.rescue_ghosts import Caches
+from lethe.admin.rescue_ghosts import is_over as caches_are_compared
+from lethe.admin.rescue_ghosts import progress as progress_of_caches
+from lethe.admin.rescue_ghosts import told as told_of_caches
+from lethe.admin.rescue_look import Look, Turns, look, turns_within
+from lethe.admin.rescue_plan import Progress, to_mark
+from lethe.admin.topic_znodes import active_controller, list_topics, mark_for_deletion
+from lethe.controller.core.context import NOTHING_LEFT, LeftBehind
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
+from lethe.survey.broker_settings import common_protocol
+from lethe.survey.evidence import Told
+
+POLL_S: Final = 0.25
+SUCCESSOR_LIMIT_S: Final = 15.0
+"""Kafka's brokers take a free `/controller` within milliseconds; after that long, there is none of them."""
+WATCH_MS: Final = 2_000
+"""So long it is looked whether who has control afterwards keeps it."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line says."""
+
+    connect: str
+    topics: tuple[str, ...] = ()
+    even_if_disabled: bool = False
+    dry_run: bool = False
+    timeout_ms: int = 300_000
+    patience_ms: int = 20_000
+    broker_timeout_ms: int = 2_000
+    controller_id: int | None = None
+    ibp: str | None = None
+    listener: str | None = None
+    digest: str | None = None
+    """`user:password` for ZooKeeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """For how long control was ours, and who had it before and after; None: nobody."""
+
+    ours: BrokerId
+    before: BrokerId | None
+    after: BrokerId | None
+    held_ms: int
+    turns: Turns
+    """What came afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class RescueResult:
+    """What was seen before and after, and how the rescue ended."""
+
+    first: Look
+    last: Look
+    control: Control
+    set_aside: Sequence[str]
+    """Znodes that cannot be understood, with the reasons."""
+    even_if_disabled: bool
+    interrupted: bool
+    timed_out: bool
+    left: LeftBehind = NOTHING_LEFT
+    caches: Caches = field(default_factory=Caches)
+    """What the controller of the rescue has found in metadata caches."""
+
+
+@dataclass(slots=True)
+class _Course:
+    """What is known so far; it survives an interruption."""
+
+    taken_from: BrokerId | None = None
+    taken_at_s: float | None = None
+    last: Look | None = None
+    set_aside: tuple[str, ...] = ()
+    caches: Caches = field(default_factory=Caches)
+    interrupted: bool = False
+    timed_out: bool = False
+    guest: Guest | None = None
+
+
+async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say) -> RescueResult:
+    """Does it. Raises Refusal where control cannot be had, or is lost."""
+    means = means_for(wish, seen)
+    topics = wish.topics or tuple(each.topic for each in seen.found)
+    chosen = chosen_topics(wish, seen)
+    course = _Course()
+
+    async def work(guest: Guest) -> None:
+        course.guest = guest
+        try:
+            await _work(session, wish, seen, guest, topics, chosen, course, say)
+        except Interrupted:
+            course.interrupted = True
+            course.caches = told_of_caches(await guest.context())
+            say("Interrupted: handing control back.")
+
+    await in_control(means, chosen, work)
+    ended_s = time.monotonic()
+    after = await _successor(session, means.controller_id, is_awaited=_has_kafka(seen))
+    turns = await turns_within(session, WATCH_MS)
+    last = course.last or await look(session, topics, wish.broker_timeout_ms)
+    caches = course.caches.after(seen.caches)
+    held_ms = 0 if course.taken_at_s is None else int((ended_s - course.taken_at_s) * 1000)
+    return RescueResult(
+        seen,
+        last,
+        Control(means.controller_id, course.taken_from, after, held_ms, turns),
+        set_aside=course.set_aside,
+        even_if_disabled=wish.even_if_disabled,
+        interrupted=course.interrupted,
+        timed_out=course.timed_out,
+        # What caches were seen to have is in `caches`.
+        left=NOTHING_LEFT if course.guest is None else course.guest.left_behind._replace(ghosts={}),
+        caches=caches.of(wish.topics) if wish.topics else caches,
+    )
+
+
+def chosen_topics(wish: Wish, seen: Look) -> frozenset[str] | None:
+    """Those that may be deleted; None: whatever is marked. Where a broker has deletion switched off, whoever marks
+    another topic meanwhile finds the marker dropped afterwards, as always there."""
+    if wish.topics:
+        return frozenset(wish.topics)
+    return frozenset(each.topic for each in seen.found) if seen.disabled_on else None
+
+
+def means_for(wish: Wish, seen: Look) -> Means:
+    """With what control of this cluster is to be taken. Raises Refusal where it could not be used."""
+    ibp = InterBrokerProtocol.parse(wish.ibp) if wish.ibp is not None else _protocol(seen)
+    listener = wish.listener or next((each.listener for each in seen.settings if each.listener), None) or "PLAINTEXT"
+    _demand_listener(seen, listener.upper())
+    number = guest_id(wish, seen)
+    if wish.controller_id is not None and number in seen.known_ids:
+        raise Refusal(f"--controller-id {number} is a broker's: choose one that no broker has", Exit.USAGE)
+    return Means(wish.connect, number, ibp, listener.upper(), digest=wish.digest)
+
+
+def guest_id(wish: Wish, seen: Look) -> BrokerId:
+    """The id that control is to be taken under: the one that was asked for, or one that no broker has."""
+    return free_id(seen.known_ids) if wish.controller_id is None else BrokerId(wish.controller_id)
+
+
+def _demand_listener(seen: Look, listener: str) -> None:
+    """Control of brokers that cannot be told anything would be of no use, and a nuisance."""
+    mute = [
+        broker.id
+        for broker in seen.evidence.survey.zookeeper.brokers
+        if not any(e.listener == listener and e.protocol is SecurityProtocol.PLAINTEXT for e in broker.endpoints)
+    ]
+    if mute:
+        raise Refusal(
+            f"brokers {', '.join(map(str, mute))} have no listener {listener} that speaks PLAINTEXT, and Lethe speaks "
+            "nothing else with them: name another one with --listener"
+        )
+
+
+def _protocol(seen: Look) -> InterBrokerProtocol:
+    """What all brokers understand. Where none of them says anything, what is in ZooKeeper need not be touched anew."""
+    named = common_protocol(seen.settings)
+    return LATEST if named is None else named
+
+
+def _has_kafka(seen: Look) -> bool:
+    """Somebody is there who takes control again: Kafka's brokers tell their configuration."""
+    return any(each.deletes_topics is not None for each in seen.settings)
+
+
+async def _work(
+    session: ZooKeeperSession,
+    wish: Wish,
+    seen: Look,
+    guest: Guest,
+    topics: Sequence[str],
+    chosen: frozenset[str] | None,
+    course: _Course,
+    say: Say,
+) -> None:
+    if seen.holder is not None:
+        say(f"Taking control, with {guest.grace_ms / 1000:g} s for who has it to notice.")
+    taken_from = await guest.elected()
+    course.taken_at_s = time.monotonic()
+    holder = seen.holder
+    course.taken_from = taken_from
+    say(
+        f"Control taken from controller {taken_from}."
+        if taken_from is not None
+        else f"Control taken{'' if holder is None else f', after controller {holder.znode.broker_id} had gone'}."
+    )
+    if wish.even_if_disabled:
+        await _mark(session, to_mark(seen.found))
+    progress, comparison = Progress(chosen, wish.patience_ms), _Comparison(guest, wish.patience_ms)
+    deadline_s = course.taken_at_s + wish.timeout_ms / 1000
+    while True:
+        guest.check()
+        told = await asked(guest.url, None, wish.broker_timeout_ms)
+        if told.is_known and progress.note(told, _now_ms()):
+            say(_said(progress, told, guest.unreached))
+        if told.is_known and await _is_over(session, progress, topics) and await comparison.is_over():
+            break
+        if time.monotonic() > deadline_s:
+            course.timed_out = True
+            break
+        await asyncio.sleep(POLL_S)
+    told = await asked(guest.url, None, wish.broker_timeout_ms)
+    course.caches = told_of_caches(await guest.context())
+    course.set_aside = tuple(f"{each.path}: {each.reason}" for each in guest.set_aside)
+    course.last = await look(session, topics, wish.broker_timeout_ms, told if told.is_known else None)
+
+
+class _Comparison:
+    """How the comparison of metadata caches goes on."""
+
+    def __init__(self, guest: Guest, patience_ms: int) -> None:
+        self._guest = guest
+        self._patience_ms = patience_ms
+        self._seen: object = None
+        self._since_ms = _now_ms()
+
+    async def is_over(self) -> bool:
+        """Every cache was compared, or nothing has changed for as long as patience lasts."""
+        context, now_ms = await self._guest.context(), _now_ms()
+        seen = progress_of_caches(context)
+        if seen != self._seen:
+            self._seen, self._since_ms = seen, now_ms
+        return caches_are_compared(context) or now_ms - self._since_ms >= self._patience_ms
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)
+
+
+async def _mark(session: ZooKeeperSession, unmarked: Sequence[str]) -> None:
+    """Topics whose markers were dropped: they can be marked now that nobody drops markers."""
+    for outcome in await mark_for_deletion(session, unmarked) if unmarked else ():
+        if outcome.problem is not None:
+            raise Refusal(f"{outcome.name} could not be marked for deletion: {outcome.problem}")
+
+
+async def _is_over(session: ZooKeeperSession, progress: Progress, topics: Sequence[str]) -> bool:
+    """Told and true: what has just been marked may not have come to the controller's notice."""
+    if not progress.is_over(_now_ms()):
+        return False
+    marked = frozenset((await list_topics(session)).marked)
+    return bool(progress.left) or not marked.intersection(topics)
+
+
+def _said(progress: Progress, told: Told, unreached: Mapping[int, CauseKind]) -> str:
+    left = len(progress.left) + told.not_shown
+    if not left:
+        return "Nothing waits any more."
+    waits: dict[str, int] = {}
+    for topic in progress.left:
+        for row in told.topics[topic].replicas:
+            if row.waiting_for is not CauseKind.DONE:
+                kind: CauseKind = row.waiting_for
+                if kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER) and row.broker is not None:
+                    # No answer can come from a broker that the question does not reach.
+                    kind = unreached.get(row.broker, kind)
+                what = kind.code.replace("_", " ")
+                where = "" if row.broker is None else f" (broker {row.broker})"
+                waits[what + where] = waits.get(what + where, 0) + 1
+    shown = ", ".join(f"{count} × {what}" for what, count in sorted(waits.items(), key=lambda item: -item[1])[:4])
+    return f"{counted(left, 'topic')} left: {shown or 'about to begin'}."
+
+
+async def _successor(session: ZooKeeperSession, ours: BrokerId, *, is_awaited: bool) -> BrokerId | None:
+    """Who has control afterwards; None where nobody has taken it."""
+    deadline = time.monotonic() + (SUCCESSOR_LIMIT_S if is_awaited else 0)
+    while True:
+        found = await active_controller(session)
+        if found is not None and found.znode.broker_id not in (ours, NO_BROKER):
+            return found.znode.broker_id
+        if time.monotonic() >= deadline:
+            return None
+        await asyncio.sleep(POLL_S)

@@ -1,0 +1,121 @@
+"""What altering a topic means in znodes: partitions added to the topic's znode, settings set and taken back.
+
+A topic's znode is changed in place, so that what we do not know in it, its id and a reassignment in it stay as they
+are; it is written on condition of the version that was read. Settings are written together with the notification
+from which brokers learn of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from lethe.admin.topic_config import topic_config_problem
+from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import INTERNAL_TOPICS
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.json_fields import dump, mapping, parse_object
+from lethe.protocol.zookeeper.operations import Create, Operation, SetData
+from lethe.protocol.zookeeper.znodes import ConfigChange, TopicZnode, encode_config, encode_config_change
+
+Replicas = tuple[int, ...]
+
+COMPACTION_LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+
+
+def expansion_problem(topic: str, znode: TopicZnode, partitions: int) -> str | None:
+    """Why the topic cannot be given that many partitions, in words that can be shown; None where it can."""
+    existing = len(znode.assignments)
+    if topic in INTERNAL_TOPICS:
+        return f"topic {topic} is internal to Kafka: its partitions are what its content is found by, none can be added"
+    if not existing or list(znode.assignments) != list(range(existing)):
+        return (
+            f"topic {topic} has the partitions {_numbers(znode.assignments)} instead of 0 to {max(existing - 1, 0)}: "
+            "Kafka adds none to such a topic"
+        )
+    if any(assignment.is_being_reassigned for assignment in znode.assignments.values()):
+        moving = _numbers(p for p, assignment in znode.assignments.items() if assignment.is_being_reassigned)
+        return (
+            f"partitions {moving} of topic {topic} are being reassigned, and none can be added meanwhile: "
+            "see `lethe partitions reassign --list`, and try again when they are done"
+        )
+    if partitions <= existing:
+        return (
+            f"topic {topic} has {counted(existing, 'partition')} already: "
+            f"their number can only grow, not become {partitions}"
+        )
+    return None
+
+
+def assignment_problem(
+    topic: str, znode: TopicZnode, assignment: tuple[Replicas, ...], live: Collection[int]
+) -> str | None:
+    """Why the replicas given for all partitions, of which the last ones are new, cannot be taken; None where they
+    can. `znode` has passed `expansion_problem`."""
+    for partition, (wanted, existing) in enumerate(zip(assignment, znode.assignments.values(), strict=False)):
+        if wanted != existing.replicas:
+            return (
+                f"--replica-assignment gives partition {partition} of topic {topic} the replicas {list(wanted)}, but "
+                f"it has {list(existing.replicas)}: it lists all partitions, and only new ones can be placed by it "
+                "(`lethe partitions reassign` moves the others)"
+            )
+    new = assignment[len(znode.assignments) :]
+    factor = len(znode.assignments[0].replicas)
+    for partition, wanted in enumerate(new, start=len(znode.assignments)):
+        if len(wanted) != factor:
+            return (
+                f"--replica-assignment gives partition {partition} of topic {topic} {counted(len(wanted), 'replica')}, "
+                f"but the topic's replication factor is {factor}"
+            )
+    absent = sorted({broker for wanted in new for broker in wanted}.difference(live))
+    if absent:
+        return f"--replica-assignment names brokers that are not registered: {absent}"
+    return None
+
+
+def with_partitions(topic: str, data: bytes | None, added: Mapping[int, Replicas]) -> bytes:
+    """The topic's data with partitions more, everything else in it untouched. Raises MalformedZnode."""
+    path = paths.topic(topic)
+    fields = parse_object(path, data)
+    listed = mapping(path, "'partitions'", fields.get("partitions"))
+    return dump({**fields, "partitions": {**listed, **{str(p): list(replicas) for p, replicas in added.items()}}})
+
+
+def changed_config(
+    topic: str, current: Mapping[str, str], settings: Mapping[str, str], deleted: Collection[str]
+) -> dict[str, str]:
+    """The topic's settings after the change, those that it had first. Raises ValueError where a broker would refuse
+    what is set, or where what is to be deleted is not set. Settings that we do not know stay as they are."""
+    missing = sorted(set(deleted).difference(current))
+    if missing:
+        raise ValueError(
+            f"topic {topic} does not override {', '.join(missing)}, so there is nothing to delete "
+            f"(it overrides {', '.join(sorted(current)) or 'nothing'})"
+        )
+    result = {**{name: value for name, value in current.items() if name not in deleted}, **settings}
+    checked = {**{name: result[name] for name in COMPACTION_LAGS if name in result}, **settings}
+    problem = topic_config_problem(checked)
+    if problem is not None:
+        raise ValueError(f"topic {topic}: {problem}")
+    return result
+
+
+def config_operations(topic: str, config: Mapping[str, str], version: int | None) -> tuple[Operation, ...]:
+    """The settings and the notification of their change, together. `version` is that of the settings' znode as it was
+    read, None where there was none."""
+    path = paths.config_topic(topic)
+    data = encode_config(config)
+    return (
+        Create(path, data) if version is None else SetData(path, data, version),
+        notification(topic),
+    )
+
+
+def notification(topic: str) -> Create:
+    """What makes brokers, and the controller, read the topic's settings again."""
+    return Create(paths.config_change(), encode_config_change(ConfigChange(f"topics/{topic}")), sequential=True)
+
+
+def _numbers(partitions: Iterable[int]) -> str:
+    found = list(partitions)
+    shown = ", ".join(map(str, found[:20]))
+    return f"{shown}, … ({len(found)})" if len(found) > 20 else shown or "none"

@@ -1,0 +1,285 @@
+"""Who would notice that a topic goes, and when it was last written: consumer groups and offsets, asked of the brokers.
+
+Through aiokafka, over listeners without encryption. Nothing is asked that could bring a topic
+into being: topics are named only in requests that create none. What cannot be asked is told as that, never as
+"nobody".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.group_coordinators import hidden_groups, read_coordinators
+from lethe.protocol.kafka.errors import error_name
+from lethe.protocol.vocabulary import Broker, TopicPartition
+
+REQUEST_MS: Final = 20_000
+LIMIT_MS: Final = 120_000
+"""For all groups, and for all offsets."""
+REBALANCE_PAUSE_S: Final = 2.0
+_REBALANCE_TRIES: Final = 3
+_STABLE: Final = "Stable"
+_AT_ONCE: Final = 16
+_CLIENT_ID: Final = "lethe-candidates"
+_NO_REPLICA: Final = -1
+_UNCOMMITTED: Final = 0
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group that has to do with a topic. `members` are those that subscribe to it or read it now; without
+    any, offsets are what is left of its reading."""
+
+    name: str
+    state: str
+    members: tuple[str, ...] = ()
+    """Client ids, sorted."""
+
+
+class Asked(NamedTuple):
+    """Whom to ask about a partition, and from which moment on records are of interest."""
+
+    leader: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Of one partition. `since` is the offset of the first record with a time from the moment that was asked for on;
+    None where there is none."""
+
+    first: int
+    end: int
+    since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """What brokers say of these topics, and what they do not.
+
+    A group that could not be asked may read any topic: `unasked` holds for all of them. A partition of which no offsets
+    are known stands in none of `offsets`, and `unknown` may say why.
+    """
+
+    groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, Offsets] = field(default_factory=dict)
+    unasked: tuple[str, ...] = ()
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """All that could not be asked, each reason once."""
+        return tuple(dict.fromkeys((*self.unasked, *self.unknown.values())))
+
+
+async def ask_readers(
+    session: ZooKeeperSession, brokers: Sequence[Broker], partitions: Mapping[TopicPartition, Asked]
+) -> Readers:
+    """Groups by topic, and offsets of the partitions. Raises nothing for what brokers do or do not do."""
+    ends = [end for end in (broker.plaintext_endpoint for broker in brokers) if end is not None]
+    if not ends:
+        return nobody_asked("no broker has a listener without encryption to be asked by", partitions)
+    try:
+        from aiokafka.admin import AIOKafkaAdminClient
+        from aiokafka.client import AIOKafkaClient
+    except ImportError:
+        return nobody_asked("aiokafka is not installed: pip install aiokafka", partitions)
+    about: dict[str, Any] = {
+        "bootstrap_servers": [f"{end.host}:{end.port}" for end in ends],
+        "client_id": _CLIENT_ID,
+        "request_timeout_ms": REQUEST_MS,
+    }
+    try:
+        admin, client = AIOKafkaAdminClient(**about), AIOKafkaClient(**about)
+    except Exception as error:  # noqa: BLE001 -- addresses that it does not take
+        return nobody_asked(_why(error), partitions)
+    coordinators = await read_coordinators(session, brokers)
+    hidden = await hidden_groups(coordinators, brokers)
+    topics = {partition.topic for partition in partitions}
+    groups, unasked = await read_groups(admin, topics, coordinators.brokers)
+    if (await read_coordinators(session, brokers)) != coordinators:
+        hidden = (*hidden, "consumer groups: they went to other brokers while these were asked")
+    offsets, unknown = await read_offsets(client, partitions)
+    return Readers(groups, offsets, (*hidden, *unasked), unknown)
+
+
+def nobody_asked(why: str, partitions: Iterable[TopicPartition]) -> Readers:
+    """Where nothing is known of any of the partitions."""
+    return Readers(unasked=(why,), unknown=dict.fromkeys(partitions, why))
+
+
+def _why(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+# --- consumer groups ----------------------------------------------------------------------------------------------
+
+
+async def read_groups(
+    admin: Any, topics: set[str], coordinators: Sequence[int]
+) -> tuple[dict[str, tuple[Group, ...]], tuple[str, ...]]:
+    """The groups of these brokers by topic, from an admin client that is not started yet and will be closed, and why
+    some could not be asked."""
+    found: dict[str, list[Group]] = {}
+    unasked: list[str] = []
+    try:
+        async with asyncio.timeout(LIMIT_MS / 1000):
+            await admin.start()
+            names = sorted({group[0] for group in await admin.list_consumer_groups([*coordinators])})
+            limit = asyncio.Semaphore(_AT_ONCE)
+            async with asyncio.TaskGroup() as tasks:
+                asked = [tasks.create_task(_asked_group(admin, name, limit), name=f"group-{name}") for name in names]
+            for name, task in zip(names, asked, strict=True):
+                answer = task.result()
+                if isinstance(answer, str):
+                    unasked.append(f"consumer group {name}: {answer}")
+                    continue
+                state, members, stored = answer
+                for topic in sorted(topics & {*stored, *(topic for read in members.values() for topic in read)}):
+                    reading = tuple(sorted(client for client, read in members.items() if topic in read))
+                    found.setdefault(topic, []).append(Group(name, state, reading))
+    except Exception as error:  # noqa: BLE001 -- a library's errors of every kind: the answer is the same
+        unasked.append(f"consumer groups: {_why(error)}")
+    finally:
+        await _closed(admin)
+    return {topic: tuple(groups) for topic, groups in found.items()}, tuple(unasked)
+
+
+async def _asked_group(
+    admin: Any, name: str, limit: asyncio.Semaphore
+) -> tuple[str, dict[str, set[str]], set[str]] | str:
+    """As `_group`, or why not: one group that cannot be asked keeps nobody from knowing of the others."""
+    for _ in range(_REBALANCE_TRIES):
+        try:
+            return await _group(admin, name, limit)
+        except _Rebalancing:
+            await asyncio.sleep(REBALANCE_PAUSE_S)
+        except _Refused as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001
+            return _why(error)
+    return "its members are joining it, and nobody knows what they read"
+
+
+class _Refused(Exception):
+    """A broker's word about a group."""
+
+
+class _Rebalancing(Exception):
+    """As long as a group is not stable, its coordinator does not tell what members subscribe to."""
+
+
+async def _group(admin: Any, name: str, limit: asyncio.Semaphore) -> tuple[str, dict[str, set[str]], set[str]]:
+    """Its state, the topics of each member, and those of which it has offsets."""
+    async with limit:
+        coordinator = await admin.find_coordinator(name)
+        stored = await admin.list_consumer_group_offsets(name, coordinator)
+        (answer,) = await admin.describe_consumer_groups([name], coordinator)
+    topics = {partition.topic for partition, offset in stored.items() if offset.offset >= 0}
+    state = ""
+    members: dict[str, set[str]] = {}
+    for described in answer.groups:
+        error, _, state, kind, _, joined, *_ = described
+        if error:
+            raise _Refused(f"it cannot be described: {error_name(error)}")
+        if joined and kind == "consumer" and state != _STABLE:
+            raise _Rebalancing
+        for _, client, host, metadata, assigned in joined:
+            read = _topics_of(metadata, assigned) if kind == "consumer" else set()
+            members.setdefault(f"{client} ({host.lstrip('/')})", set()).update(read)
+    return state, members, topics
+
+
+def _topics_of(metadata: bytes, assigned: bytes) -> set[str]:
+    from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
+
+    topics: set[str] = set()
+    if metadata:
+        topics.update(ConsumerProtocolMemberMetadata.decode(metadata).subscription)
+    if assigned:
+        topics.update(topic for topic, _ in ConsumerProtocolMemberAssignment.decode(assigned).assignment)
+    return topics
+
+
+# --- offsets ------------------------------------------------------------------------------------------------------
+
+
+async def read_offsets(
+    client: Any, partitions: Mapping[TopicPartition, Asked]
+) -> tuple[dict[TopicPartition, Offsets], dict[TopicPartition, str]]:
+    """Those of which their leader says all three, and why not of the others. The client is not started yet and will be
+    closed. A consumer would ask for metadata first, which may create topics."""
+    found: dict[TopicPartition, Offsets] = {}
+    unknown: dict[TopicPartition, str] = {}
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for partition, asked in partitions.items():
+        by_leader.setdefault(asked.leader, []).append(partition)
+    try:
+        async with asyncio.timeout(LIMIT_MS / 1000):
+            await client.bootstrap()
+            for leader, led in by_leader.items():
+                try:
+                    await _offsets_of(client, leader, led, partitions, found, unknown)
+                except Exception as error:  # noqa: BLE001 -- of this leader; others may answer
+                    why = f"broker {leader} gives no offsets: {_why(error)}"
+                    unknown |= dict.fromkeys((each for each in led if each not in unknown), why)
+    except Exception as error:  # noqa: BLE001
+        why = f"offsets: {_why(error)}"
+        unknown |= dict.fromkeys((each for each in partitions if each not in found and each not in unknown), why)
+    finally:
+        await _closed(client)
+    return found, unknown
+
+
+async def _offsets_of(
+    client: Any,
+    leader: int,
+    led: Sequence[TopicPartition],
+    partitions: Mapping[TopicPartition, Asked],
+    found: dict[TopicPartition, Offsets],
+    unknown: dict[TopicPartition, str],
+) -> None:
+    """Adds what one leader says of its partitions."""
+    first = await _listed(client, leader, dict.fromkeys(led, _EARLIEST))
+    end = await _listed(client, leader, dict.fromkeys(led, _LATEST))
+    since = await _listed(client, leader, {each: partitions[each].since_ms for each in led})
+    for each in led:
+        told = [answers.get(each, "it is not in the answer") for answers in (first, end, since)]
+        numbers = [one for one in told if isinstance(one, int)]
+        if len(numbers) == len(told):
+            found[each] = Offsets(numbers[0], numbers[1], numbers[2] if numbers[2] >= 0 else None)
+        else:
+            why = next(one for one in told if isinstance(one, str))
+            unknown[each] = f"broker {leader} gives no offset of {each}: {why}"
+
+
+async def _closed(client: Any) -> None:
+    """What closing says of a connection that failed is known already."""
+    with contextlib.suppress(Exception):
+        await client.close()
+
+
+async def _listed(client: Any, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | str]:
+    """ListOffsets: the offset of the first record at or after each time, -1 where there is none, or the error."""
+    from aiokafka.protocol.offset import OffsetRequest
+
+    topics: dict[str, list[tuple[int, int]]] = {}
+    for (topic, number), time in times.items():
+        topics.setdefault(topic, []).append((number, time))
+    answer = await client.send(leader, OffsetRequest(_NO_REPLICA, _UNCOMMITTED, list(topics.items())))
+    found: dict[TopicPartition, int | str] = {}
+    for topic, numbers in answer.topics:
+        for number, error, _time, offset in numbers:
+            found[TopicPartition(topic, number)] = error_name(error) if error else int(offset)
+    return found

@@ -1,0 +1,336 @@
+"""Topics as tools read and write them in ZooKeeper: listed, described, created, marked for deletion.
+
+No controller is asked. What cannot be read is reported with the topic that it belongs to and keeps no other topic from
+being shown. Writes are refused where a KRaft controller has taken the cluster over, because nobody would act on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.outcomes import Outcome, outcome_of
+from lethe.admin.topic_plans import (
+    PartitionDescription,
+    TopicDescription,
+    TopicPlan,
+    creation_operations,
+    creation_problem,
+    deletion_operation,
+    deletion_problem,
+)
+from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Exists,
+    GetChildren,
+    GetData,
+    MultiFailed,
+    MultiOutcome,
+    Present,
+    ReadFailed,
+    ReadOutcome,
+    Stat,
+    ZkError,
+    is_absent,
+)
+from lethe.protocol.zookeeper.znodes import (
+    ControllerZnode,
+    MalformedZnode,
+    TopicZnode,
+    decode_broker,
+    decode_config,
+    decode_controller,
+    decode_reassignment,
+    decode_state,
+    decode_topic,
+    is_controller_registration,
+)
+
+
+class NoCluster(Exception):
+    """There is no Kafka cluster in ZooKeeper mode at this place; the text says what was looked for."""
+
+
+class ZnodeUnreadable(Exception):
+    """ZooKeeper answered a read with an error that does not mean "there is none"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """All topics, and those among them (or already gone) that are marked for deletion; sorted."""
+
+    names: tuple[str, ...]
+    marked: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveController:
+    """Who is the active controller, and the Stat under which `/controller` says so."""
+
+    znode: ControllerZnode
+    stat: Stat
+
+    @property
+    def is_kraft(self) -> bool:
+        """True where a KRaft controller made the znode: persistent, or with a KRaft epoch."""
+        return self.stat.ephemeral_owner == 0 or self.znode.is_kraft
+
+
+async def list_topics(session: ZooKeeperSession) -> Topics:
+    """All topics and marks. Raises NoCluster where there is no cluster."""
+    ids, topics, marks = await session.read(
+        [Exists(paths.BROKER_IDS), GetChildren(paths.BROKER_TOPICS), GetChildren(paths.DELETE_TOPICS)]
+    )
+    if not isinstance(ids, Present):
+        raise NoCluster(
+            f"ZooKeeper has no {paths.BROKER_IDS} here: no broker has ever registered. Is the path after the hosts "
+            "(the chroot) the one of the brokers' zookeeper.connect?"
+        )
+    return Topics(_names(topics, paths.BROKER_TOPICS), _names(marks, paths.DELETE_TOPICS))
+
+
+async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], tuple[MalformedZnode, ...]]:
+    """The registered brokers by id, and the registrations that cannot be understood."""
+    (children,) = await session.read([GetChildren(paths.BROKER_IDS)])
+    named = (paths.broker_named(name) for name in _names(children, paths.BROKER_IDS))
+    ids = sorted(broker for broker in named if broker is not None)
+    brokers, malformed = [], []
+    for broker, outcome in zip(ids, await session.read([GetData(paths.broker_id(b)) for b in ids]), strict=True):
+        data = optional_data(outcome, paths.broker_id(broker))
+        if data is None:
+            continue  # it went away between the two reads
+        if is_controller_registration(data.data):
+            continue
+        try:
+            brokers.append(decode_broker(broker, data.stat.czxid, data.data))
+        except MalformedZnode as problem:
+            malformed.append(problem)
+    return tuple(brokers), tuple(malformed)
+
+
+async def active_controller(session: ZooKeeperSession) -> ActiveController | None:
+    """What `/controller` says; None where nobody is the controller. Raises MalformedZnode."""
+    (outcome,) = await session.read([GetData(paths.CONTROLLER)])
+    data = optional_data(outcome, paths.CONTROLLER)
+    return None if data is None else ActiveController(decode_controller(data.data), data.stat)
+
+
+async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iterable[str]) -> list[TopicDescription]:
+    """The topics as their znodes have them, in the order of the names; topics that have gone meanwhile are left out."""
+    to_be_deleted = set(marked)
+    reads = [read for name in names for read in (GetData(paths.topic(name)), GetData(paths.config_topic(name)))]
+    outcomes = await session.read(reads)
+    found = []
+    for name, topic, config in zip(names, outcomes[::2], outcomes[1::2], strict=True):
+        data = optional_data(topic, paths.topic(name))
+        if data is not None:
+            found.append(_found(name, data, optional_data(config, paths.config_topic(name))))
+    partitions = [(topic.name, p) for topic in found for p in topic.znode.assignments]
+    requested = await _requested(session) if partitions else {}
+    states = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
+    by_partition = dict(zip(partitions, states, strict=True))
+    return [topic.describe(by_partition, requested, is_marked=topic.name in to_be_deleted) for topic in found]
+
+
+async def read_states(
+    session: ZooKeeperSession, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, LeaderAndIsr | None]:
+    """Leadership of those partitions that have a state znode; None where it says nothing that can be understood."""
+    outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
+    found: dict[TopicPartition, LeaderAndIsr | None] = {}
+    for partition, outcome in zip(partitions, outcomes, strict=True):
+        if not is_absent(outcome):
+            try:
+                found[partition] = _state(*partition, outcome)
+            except MalformedZnode:
+                found[partition] = None
+    return found
+
+
+async def requested_reassignments(session: ZooKeeperSession) -> dict[TopicPartition, tuple[int, ...]]:
+    """What `/admin/reassign_partitions` asks for; nothing where there is none. Raises MalformedZnode."""
+    (outcome,) = await session.read([GetData(paths.REASSIGN_PARTITIONS)])
+    data = optional_data(outcome, paths.REASSIGN_PARTITIONS)
+    return {} if data is None else decode_reassignment(data.data)
+
+
+async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the topics of which partitions are being reassigned, or are asked to be. What cannot be understood is
+    left out."""
+    requested = {partition.topic for partition in await _requested(session)}
+    found = []
+    for name, outcome in zip(names, await session.read([GetData(paths.topic(name)) for name in names]), strict=True):
+        assignments = _assignments(name, outcome)
+        if name in requested or any(assignment.is_being_reassigned for assignment in assignments):
+            found.append(name)
+    return tuple(found)
+
+
+async def _requested(session: ZooKeeperSession) -> Mapping[TopicPartition, tuple[int, ...]]:
+    """What is asked for, as far as it can be understood."""
+    try:
+        return await requested_reassignments(session)
+    except MalformedZnode:
+        return {}
+
+
+def _assignments(name: str, outcome: ReadOutcome) -> Iterable[ReplicaAssignment]:
+    try:
+        data = optional_data(outcome, paths.topic(name))
+        return () if data is None else decode_topic(name, data.data).assignments.values()
+    except MalformedZnode:
+        return ()
+
+
+async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> list[Outcome]:
+    """Creates each topic that can be, pipelined, and says of each what became of it, in the order of the plans.
+
+    Raises NoCluster where there is no cluster or a KRaft controller has it.
+    """
+    there = await list_topics(session)
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, paths.BROKER_TOPICS, paths.config_topics())
+    known = list(there.names)
+    problems: list[str | None] = []
+    for plan in plans:
+        problems.append(creation_problem(plan, topics=known, marked=there.marked))
+        if problems[-1] is None:
+            known.append(plan.name)
+    able = [plan for plan, problem in zip(plans, problems, strict=True) if problem is None]
+    configs = await session.read([Exists(paths.config_topic(plan.name)) for plan in able])
+    multis = [
+        creation_operations(plan, config_exists=isinstance(config, Present))
+        for plan, config in zip(able, configs, strict=True)
+    ]
+    done = iter(await session.multis(multis) if multis else ())
+    return [
+        Outcome(plan.name, problem) if problem is not None else _created(plan.name, next(done))
+        for plan, problem in zip(plans, problems, strict=True)
+    ]
+
+
+async def mark_for_deletion(session: ZooKeeperSession, names: Sequence[str]) -> list[Outcome]:
+    """Asks for the deletion of each topic and says of each what became of it, in the order of the names.
+
+    A topic that somebody else marks at the same time counts as marked. Raises NoCluster where there is no cluster or
+    a KRaft controller has it.
+    """
+    there = await list_topics(session)
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, paths.DELETE_TOPICS)
+    before = [
+        Outcome(name, problem=deletion_problem(name, topics=there.names), was_done=name in there.marked)
+        for name in names
+    ]
+    able = [outcome.name for outcome in before if outcome.problem is None and not outcome.was_done]
+    multis = await session.multis([(deletion_operation(name),) for name in able]) if able else []
+    after = {name: _marked(name, outcome) for name, outcome in zip(able, multis, strict=True)}
+    return [after.get(outcome.name, outcome) for outcome in before]
+
+
+class _Found(NamedTuple):
+    """A topic's own znodes, before its partitions are read."""
+
+    name: str
+    znode: TopicZnode
+    config: dict[str, str]
+    problems: tuple[str, ...]
+
+    def describe(
+        self,
+        states: dict[tuple[str, int], ReadOutcome],
+        requested: Mapping[TopicPartition, tuple[int, ...]],
+        *,
+        is_marked: bool,
+    ) -> TopicDescription:
+        problems = list(self.problems)
+        partitions = []
+        for partition, assignment in self.znode.assignments.items():
+            state = None
+            try:
+                state = _state(self.name, partition, states[self.name, partition])
+            except MalformedZnode as problem:
+                problems.append(str(problem))
+            leader, epoch, isr = (None, -1, ()) if state is None else (state.leader, state.leader_epoch, state.isr)
+            asked = requested.get(TopicPartition(self.name, partition))
+            partitions.append(PartitionDescription(partition, leader, epoch, isr, assignment, asked))
+        problem_text = "; ".join(problems) or None
+        return TopicDescription(self.name, self.znode.topic_id, is_marked, self.config, tuple(partitions), problem_text)
+
+
+def _found(name: str, topic: Data, config: Data | None) -> _Found:
+    znode, overrides, problems = TopicZnode({}), dict[str, str](), []
+    try:
+        znode = decode_topic(name, topic.data)
+    except MalformedZnode as problem:
+        problems.append(str(problem))
+    try:
+        overrides = {} if config is None else decode_config(paths.config_topic(name), config.data)
+    except MalformedZnode as problem:
+        problems.append(str(problem))
+    return _Found(name, znode, overrides, tuple(problems))
+
+
+def _state(topic: str, partition: int, outcome: ReadOutcome) -> LeaderAndIsr | None:
+    data = optional_data(outcome, paths.partition_state(topic, partition))
+    return None if data is None else decode_state(topic, partition, data.data, data.stat.version)
+
+
+async def demand_zookeeper_controller(session: ZooKeeperSession) -> None:
+    """Raises NoCluster where a KRaft controller has the cluster."""
+    controller = await active_controller(session)
+    if controller is not None and controller.is_kraft:
+        raise NoCluster(
+            f"{paths.CONTROLLER} belongs to the KRaft controller {controller.znode.broker_id}: this cluster is being "
+            "migrated (or has been), and nobody would act on what is written to ZooKeeper"
+        )
+
+
+async def ensure_roots(session: ZooKeeperSession, *roots: str) -> None:
+    """Creates those of the persistent znodes that are missing."""
+    for root, outcome in zip(roots, await session.read([Exists(root) for root in roots]), strict=True):
+        if not isinstance(outcome, Present):
+            await session.ensure_path(root)
+
+
+def _created(name: str, outcome: MultiOutcome) -> Outcome:
+    if isinstance(outcome, MultiFailed) and outcome.error is ZkError.NODE_EXISTS:
+        return Outcome(name, f"topic {name} was created by somebody else at the same time")
+    return outcome_of(name, outcome, act=f"create topic {name}", done=f"topic {name} was created")
+
+
+def _marked(name: str, outcome: MultiOutcome) -> Outcome:
+    if isinstance(outcome, MultiFailed) and outcome.error is ZkError.NODE_EXISTS:
+        return Outcome(name, was_done=True)
+    act, done = f"mark topic {name} for deletion", f"topic {name} was marked for deletion"
+    return outcome_of(name, outcome, act=act, done=done)
+
+
+def _names(outcome: ReadOutcome, path: str) -> tuple[str, ...]:
+    match outcome:
+        case Children(names=names):
+            return names
+        case ReadFailed(error=ZkError.NO_NODE):
+            return ()
+        case _:
+            raise ZnodeUnreadable(f"ZooKeeper does not list the children of {path}: {_why(outcome)}")
+
+
+def optional_data(outcome: ReadOutcome, path: str) -> Data | None:
+    """The data that was read; None where there is no such znode. Raises ZnodeUnreadable for any other answer."""
+    match outcome:
+        case Data():
+            return outcome
+        case ReadFailed(error=ZkError.NO_NODE):
+            return None
+        case _:
+            raise ZnodeUnreadable(f"ZooKeeper does not give the data of {path}: {_why(outcome)}")
+
+
+def _why(outcome: ReadOutcome) -> str:
+    return outcome.error.name if isinstance(outcome, ReadFailed) else f"an unexpected {type(outcome).__name__}"

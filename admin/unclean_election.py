@@ -1,0 +1,103 @@
+"""Unclean leader election switched on for a topic, and back to exactly what was there.
+
+There is no request for one unclean election in ZooKeeper: it is what a topic's setting allows. So the setting is
+written, with the notification that makes the controller look, and afterwards the settings znode is put back as it
+was, to the byte. Where somebody else has changed it meanwhile, only this one setting is put back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.outcomes import CONFLICTS, MAX_ATTEMPTS, Outcome, is_conflict, outcome_of
+from lethe.admin.topic_changes import config_operations, notification
+from lethe.admin.topic_znodes import ensure_roots, optional_data
+from lethe.protocol.shell_words import operand, option
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
+    Data,
+    Delete,
+    GetData,
+    MultiDone,
+    MultiFailed,
+    MultiUnknown,
+    Operation,
+    SetData,
+)
+from lethe.protocol.zookeeper.znodes import decode_config
+
+SETTING: Final = "unclean.leader.election.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A topic's settings before: the znode (None: there was none), and what it said."""
+
+    topic: str
+    znode: Data | None
+    config: dict[str, str]
+
+    @property
+    def value(self) -> str | None:
+        """The setting, where the topic had it."""
+        return self.config.get(SETTING)
+
+    @property
+    def undo(self) -> str:
+        """The command that puts the setting back by hand."""
+        how = f"--delete-config {SETTING}" if self.value is None else option("--config", f"{SETTING}={self.value}")
+        return f"lethe topics alter {how} {operand(self.topic)}"
+
+
+async def settings_before(session: ZooKeeperSession, topic: str) -> Before:
+    """The topic's settings as they are. Raises MalformedZnode."""
+    path = paths.config_topic(topic)
+    (found,) = await session.read([GetData(path)])
+    data = optional_data(found, path)
+    return Before(topic, data, {} if data is None else decode_config(path, data.data))
+
+
+async def switch_on(session: ZooKeeperSession, before: Before) -> Outcome:
+    """Allows unclean elections for the topic, provided that its settings are still what they were before."""
+    await ensure_roots(session, paths.config_topics(), paths.CONFIG_CHANGES)
+    version = None if before.znode is None else before.znode.stat.version
+    outcome = await session.multi(config_operations(before.topic, {**before.config, SETTING: "true"}, version))
+    settings = f"the settings of topic {before.topic}"
+    if is_conflict(outcome):
+        return Outcome(before.topic, f"{settings} were changed by somebody else at the same time: try again")
+    return outcome_of(before.topic, outcome, act=f"change {settings}", done=f"{settings} were changed")
+
+
+async def put_back(session: ZooKeeperSession, before: Before) -> Outcome:
+    """Puts the settings back; done also where they are as before already."""
+    path = paths.config_topic(before.topic)
+    ours = {**before.config, SETTING: "true"}
+    for _ in range(MAX_ATTEMPTS):
+        (found,) = await session.read([GetData(path)])
+        now = optional_data(found, path)
+        if now is None or (before.znode is not None and now.data == before.znode.data):
+            return Outcome(before.topic, was_done=True)
+        current = decode_config(path, now.data)
+        operations: tuple[Operation, ...]
+        if current != ours:
+            # Somebody else has changed the settings since: what is theirs stays.
+            wanted = {name: value for name, value in current.items() if name != SETTING}
+            if before.value is not None:
+                wanted[SETTING] = before.value
+            if wanted == current:
+                return Outcome(before.topic, was_done=True)
+            operations = config_operations(before.topic, wanted, now.stat.version)
+        elif before.znode is None:
+            operations = (Delete(path, now.stat.version), notification(before.topic))
+        else:
+            operations = (SetData(path, before.znode.data, now.stat.version), notification(before.topic))
+        match await session.multi(operations):
+            case MultiDone():
+                return Outcome(before.topic)
+            case MultiFailed(error=error) if error not in CONFLICTS:
+                return Outcome(before.topic, f"ZooKeeper refused to write {path}: {error.name}")
+            case MultiFailed() | MultiUnknown():
+                continue  # looked at again: whether it was written shows
+    return Outcome(before.topic, f"{path} could not be written in {MAX_ATTEMPTS} attempts", is_unknown=True)

@@ -1,0 +1,36 @@
+"""What tools say became of their writes."""
+
+import pytest
+
+from lethe.admin.outcomes import CONFLICTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
+
+ACT, DONE = "create topic orders", "topic orders was created"
+
+
+def test_only_what_others_wrote_meanwhile_is_tried_again() -> None:
+    assert {error for error in ZkError if is_conflict(MultiFailed(0, error))} == set(CONFLICTS)
+    assert not is_conflict(MultiDone((), ()))
+    assert not is_conflict(MultiUnknown("the connection was lost"))
+
+
+@pytest.mark.parametrize(
+    "answer, outcome",
+    [
+        (MultiDone((), ()), Outcome("orders", was_done=True)),
+        (
+            MultiFailed(1, ZkError.NO_AUTH),
+            Outcome("orders", "ZooKeeper refused to create topic orders: NO_AUTH", was_done=False),
+        ),
+        (
+            MultiUnknown("the connection was lost"),
+            Outcome("orders", "whether topic orders was created is unknown: the connection was lost", is_unknown=True),
+        ),
+    ],
+)
+def test_each_answer_in_words(answer: MultiOutcome, outcome: Outcome) -> None:
+    assert outcome_of("orders", answer, act=ACT, done=DONE, was_done=True) == outcome
+
+
+def test_what_was_given_up_is_named() -> None:
+    assert given_up("orders", "topic orders").problem == "topic orders was changed by others again and again"
