@@ -69,10 +69,10 @@ class RegistrationFailed(Exception):
     """ZooKeeper refused what a process has to write; the message names the znode and the error."""
 
 
-async def ensure_roots(session: ZooKeeperSession) -> None:
-    """Create the persistent znodes that every Kafka broker expects, where they are missing."""
-    outcomes = await session.read([Exists(path) for path in paths.PERSISTENT_ROOTS])
-    for path, outcome in zip(paths.PERSISTENT_ROOTS, outcomes, strict=True):
+async def ensure_roots(session: ZooKeeperSession, roots: Sequence[str] = paths.PERSISTENT_ROOTS) -> None:
+    """Create those persistent znodes that are missing; by default those that every Kafka broker expects."""
+    outcomes = await session.read([Exists(path) for path in roots])
+    for path, outcome in zip(roots, outcomes, strict=True):
         if not isinstance(outcome, Present):
             await session.ensure_path(path)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import live_brokers, optional_data
@@ -24,11 +24,8 @@ from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
-from lethe.survey.brokers import AskAbout, Scope, ask_all
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, Scope, ask_all
 from lethe.survey.views import BrokerAnswers, Failure, LogDirView, Place
-
-MAX_AT_ONCE: Final = 64
-"""Brokers that are asked at the same time: most answer at once, and the silent ones must not queue up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +190,7 @@ async def look(session: ZooKeeperSession, ask: AskAbout, wanted: Sequence[Target
     reads = [read for t in wanted for read in (Exists(paths.delete_topic(t.name)), Exists(paths.topic(t.name)))]
     outcomes = await session.read(reads)
     brokers, malformed = await live_brokers(session)
-    answers = await ask_all(brokers, ask(_scope(wanted)), at_once=MAX_AT_ONCE)
+    answers = await ask_all(brokers, ask(_scope(wanted)), at_once=MAX_AT_ONCE_BRIEFLY)
     told = _Told(answers, tuple(broker for each in malformed if (broker := _number(each.path)) is not None))
     progress = []
     for target, mark, topic in zip(wanted, outcomes[::2], outcomes[1::2], strict=True):

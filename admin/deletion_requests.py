@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
-from lethe.admin.topic_znodes import ZnodeUnreadable, demand_zookeeper_controller, ensure_roots, optional_data
+from lethe.admin.topic_znodes import ZnodeUnreadable, demand_zookeeper_controller, optional_data
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -59,7 +60,7 @@ async def deletions_paused(session: ZooKeeperSession) -> DeletionsPaused | None:
 async def pause_deletions(session: ZooKeeperSession, now_ms: int, reason: str) -> tuple[DeletionsPaused, Outcome]:
     """Pauses them, and says how they are paused now. A pause that there is keeps its time, and takes a new reason."""
     await demand_zookeeper_controller(session)
-    await ensure_roots(session, paths.LETHE)
+    await ensure_roots(session, (paths.LETHE,))
     path = paths.DELETIONS_PAUSED
     wanted = DeletionsPaused(now_ms, reason)
     for _ in range(MAX_ATTEMPTS):
@@ -126,7 +127,7 @@ async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) ->
 async def order_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> list[Outcome]:
     """Marks each topic with the order to delete it although it cannot be understood; what became of each."""
     await demand_zookeeper_controller(session)
-    await ensure_roots(session, paths.DELETE_TOPICS)
+    await ensure_roots(session, (paths.DELETE_TOPICS,))
     return [await _order(session, name) for name in names]
 
 

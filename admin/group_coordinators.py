@@ -8,7 +8,6 @@ leads, and each leader what it believes and what we may do (Metadata from versio
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
@@ -20,6 +19,7 @@ from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerId
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all
 
 CLIENT_ID: Final = "lethe-candidates"
 FIRST_WITH_OPERATIONS: Final = 8
@@ -91,10 +91,8 @@ async def hidden_groups(
             return f"consumer groups of broker {broker.id}: {error}"
         return hiding_problem(broker.id, answer, coordinators.led_by(broker.id))
 
-    async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(one(there[broker]), name=f"groups-{broker}") for broker in coordinators.brokers]
-    told = [problem for task in asked if (problem := task.result()) is not None]
-    return (*coordinators.problems, *told)
+    asked = await ask_all([there[broker] for broker in coordinators.brokers], one, at_once=MAX_AT_ONCE_BRIEFLY)
+    return (*coordinators.problems, *(problem for problem in asked if problem is not None))
 
 
 def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int, int]) -> str | None:

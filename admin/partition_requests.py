@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
-from lethe.admin.topic_znodes import (
-    demand_zookeeper_controller,
-    ensure_roots,
-    optional_data,
-)
+from lethe.admin.topic_znodes import demand_zookeeper_controller, optional_data
 from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -54,7 +51,7 @@ async def request_reassignment(
     what is there cannot be understood, NoCluster where a KRaft controller has the cluster.
     """
     await demand_zookeeper_controller(session)
-    await ensure_roots(session, _ADMIN)
+    await ensure_roots(session, (_ADMIN,))
     path = paths.REASSIGN_PARTITIONS
     for _ in range(MAX_ATTEMPTS):
         (found,) = await session.read([GetData(path)])
@@ -79,7 +76,7 @@ async def request_election(session: ZooKeeperSession, partitions: Sequence[Topic
     """Asks for the preferred replicas of these partitions to lead. `was_done`: another election is being asked for,
     and nothing was written."""
     await demand_zookeeper_controller(session)
-    await ensure_roots(session, _ADMIN)
+    await ensure_roots(session, (_ADMIN,))
     path = paths.PREFERRED_REPLICA_ELECTION
     outcome = await session.multi([Create(path, encode_preferred_replica_election(partitions))])
     if outcome == MultiFailed(0, ZkError.NODE_EXISTS):

@@ -19,6 +19,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
 from lethe.survey.broker_settings import BrokerSettings, ask_settings
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all
 from lethe.survey.causes import Cause
 from lethe.survey.evidence import Evidence, Setting, Told
 from lethe.survey.examine import asker, examine, read_holds
@@ -139,15 +140,13 @@ async def look(
     tree = evidence.survey.zookeeper
     if not tree.brokers and not listed.names:
         raise NoCluster("ZooKeeper knows neither brokers nor topics here: is the chroot the one of zookeeper.connect?")
-    async with asyncio.TaskGroup() as tasks:
-        asked = [
-            tasks.create_task(ask_settings(b, timeout_ms, FIRST_ID), name=f"settings-{b.id}") for b in tree.brokers
-        ]
-    settings = tuple(each.result() for each in asked)
+    settings = await ask_all(
+        tree.brokers, lambda broker: ask_settings(broker, timeout_ms, FIRST_ID), at_once=MAX_AT_ONCE_BRIEFLY
+    )
     there = frozenset(listed.names)
     zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))
     turns = Turns(max(0, await _epoch(session) - epoch), int((time.monotonic() - began_s) * 1000))
-    seen = Look(evidence, (), await active_controller(session), settings, zombies, turns)
+    seen = Look(evidence, (), await active_controller(session), tuple(settings), zombies, turns)
     seen = replace(seen, evidence=_with_switch(seen))
     return replace(seen, found=explain_all(seen.evidence))
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.topic_changes import Replicas, config_operations, with_partitions
-from lethe.admin.topic_znodes import demand_zookeeper_controller, ensure_roots
+from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Data,
@@ -86,7 +87,7 @@ async def change_topics(
     cluster.
     """
     await demand_zookeeper_controller(session)
-    await ensure_roots(session, paths.config_topics(), paths.CONFIG_CHANGES)
+    await ensure_roots(session, (paths.config_topics(), paths.CONFIG_CHANGES))
     written: dict[str, Change] = {}
     ended: dict[str, Outcome] = {}
     pending = [change for change in changes if change.operations]

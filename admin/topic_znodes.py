@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import Outcome, outcome_of
 from lethe.admin.topic_plans import (
@@ -194,7 +195,7 @@ async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -
     """
     there = await list_topics(session)
     await demand_zookeeper_controller(session)
-    await ensure_roots(session, paths.BROKER_TOPICS, paths.config_topics())
+    await ensure_roots(session, (paths.BROKER_TOPICS, paths.config_topics()))
     known = list(there.names)
     problems: list[str | None] = []
     for plan in plans:
@@ -222,7 +223,7 @@ async def mark_for_deletion(session: ZooKeeperSession, names: Sequence[str]) -> 
     """
     there = await list_topics(session)
     await demand_zookeeper_controller(session)
-    await ensure_roots(session, paths.DELETE_TOPICS)
+    await ensure_roots(session, (paths.DELETE_TOPICS,))
     before = [
         Outcome(name, problem=deletion_problem(name, topics=there.names), was_done=name in there.marked)
         for name in names
@@ -289,13 +290,6 @@ async def demand_zookeeper_controller(session: ZooKeeperSession) -> None:
             f"{paths.CONTROLLER} belongs to the KRaft controller {controller.znode.broker_id}: this cluster is being "
             "migrated (or has been), and nobody would act on what is written to ZooKeeper"
         )
-
-
-async def ensure_roots(session: ZooKeeperSession, *roots: str) -> None:
-    """Creates those of the persistent znodes that are missing."""
-    for root, outcome in zip(roots, await session.read([Exists(root) for root in roots]), strict=True):
-        if not isinstance(outcome, Present):
-            await session.ensure_path(root)
 
 
 def _created(name: str, outcome: MultiOutcome) -> Outcome:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import CONFLICTS, MAX_ATTEMPTS, Outcome, is_conflict, outcome_of
 from lethe.admin.topic_changes import config_operations, notification
-from lethe.admin.topic_znodes import ensure_roots, optional_data
+from lethe.admin.topic_znodes import optional_data
 from lethe.protocol.shell_words import operand, option
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -61,7 +62,7 @@ async def settings_before(session: ZooKeeperSession, topic: str) -> Before:
 
 async def switch_on(session: ZooKeeperSession, before: Before) -> Outcome:
     """Allows unclean elections for the topic, provided that its settings are still what they were before."""
-    await ensure_roots(session, paths.config_topics(), paths.CONFIG_CHANGES)
+    await ensure_roots(session, (paths.config_topics(), paths.CONFIG_CHANGES))
     version = None if before.znode is None else before.znode.stat.version
     outcome = await session.multi(config_operations(before.topic, {**before.config, SETTING: "true"}, version))
     settings = f"the settings of topic {before.topic}"

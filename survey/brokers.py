@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
 from lethe.adapters.kafka.metadata import ask_metadata
@@ -39,6 +39,8 @@ from lethe.protocol.kafka.queries import (
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
 from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
 
+T = TypeVar("T")
+
 AskBroker = Callable[[Broker], Awaitable[BrokerAnswers]]
 """Asks one live broker; never raises for what a broker does or does not do."""
 
@@ -46,6 +48,8 @@ CLIENT_ID: Final = "lethe-survey"
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
 MAX_AT_ONCE: Final = 16
 """Brokers that are asked at the same time."""
+MAX_AT_ONCE_BRIEFLY: Final = 64
+"""The same where answers are small: most answer at once, and the silent ones must not queue up."""
 _REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -107,11 +111,13 @@ async def kept_connections(*, timeout_ms: int = 5_000) -> AsyncIterator[AskAbout
             await connection.close()
 
 
-async def ask_all(brokers: Collection[Broker], ask: AskBroker, *, at_once: int = MAX_AT_ONCE) -> list[BrokerAnswers]:
+async def ask_all(
+    brokers: Collection[Broker], ask: Callable[[Broker], Awaitable[T]], *, at_once: int = MAX_AT_ONCE
+) -> list[T]:
     """Return the answers of all brokers, in their order; `at_once` of them are asked at the same time."""
     limit = asyncio.Semaphore(at_once)
 
-    async def one(broker: Broker) -> BrokerAnswers:
+    async def one(broker: Broker) -> T:
         async with limit:
             return await ask(broker)
 

@@ -26,7 +26,7 @@ from lethe.protocol.zookeeper.znodes import (
     decode_deletion_marker,
     decode_deletions_paused,
 )
-from lethe.survey.brokers import AskAbout, Scope, ask_all, broker_asker
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, Scope, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir
 from lethe.survey.evidence import Evidence, Holds, Setting, Told, Unreadable
 from lethe.survey.views import LogDirView, Source, Survey, ZooKeeperTree
@@ -34,8 +34,6 @@ from lethe.survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
-MAX_AT_ONCE: Final = 64
-"""Brokers that are asked at the same time: most answer at once, and the silent ones must not queue up."""
 
 
 def asker(timeout_ms: int) -> AskAbout:
@@ -67,7 +65,7 @@ async def examine(
     ordered = await _ordered(session, marked, tree)
     tiered = await _tiered(session, marked)
     holds = await read_holds(session, None if tree.controller is None else tree.controller.broker_id)
-    answers = tuple(await ask_all(tree.brokers, ask(Scope(wanted)), at_once=MAX_AT_ONCE))
+    answers = tuple(await ask_all(tree.brokers, ask(Scope(wanted)), at_once=MAX_AT_ONCE_BRIEFLY))
     told_dirs = [view for each in answers for view in each.log_dirs or ()]
     views = await asyncio.to_thread(_disks, told_dirs, log_dirs or {}, tree.cluster_id, wanted)
     moved = ((await read_names(session)).moved_since(before)) & wanted

@@ -12,7 +12,7 @@ import asyncio
 import os.path
 import socket
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -26,7 +26,7 @@ from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import registered_at_ms
 from lethe.survey.broker_settings import BrokerSettings
 from lethe.survey.broker_settings import ask_settings as ask_broker_settings
-from lethe.survey.brokers import AskBroker, ask_all, broker_asker
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskBroker, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir
 from lethe.survey.leftovers import leftovers
 from lethe.survey.removal import Removal
@@ -50,7 +50,7 @@ _MAY_PASS: Final = frozenset(
 """What is found also where a broker has not yet done what its controller tells it."""
 
 
-AskSettings = Callable[[Broker], Coroutine[None, None, BrokerSettings]]
+AskSettings = Callable[[Broker], Awaitable[BrokerSettings]]
 """Asks one live broker for its configuration; never raises for what a broker does or does not do."""
 
 
@@ -122,13 +122,10 @@ async def _removals(
     """When the registered brokers remove directories that they have renamed. Only those that have some are asked."""
     having = {view.broker for view in views for each in view.directories if each.kind is DirectoryKind.DELETED}
     brokers = [broker for broker in tree.brokers if broker.id in having]
-    async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(ask(broker), name=f"survey-settings-{broker.id}") for broker in brokers]
+    asked = await ask_all(brokers, ask, at_once=MAX_AT_ONCE_BRIEFLY)
     found = await session.read([GetData(paths.broker_id(broker.id)) for broker in brokers]) if brokers else ()
     return {
-        broker.id: Removal(
-            settings.result().delete_delay_ms, registered_at_ms(read.data) if isinstance(read, Data) else None
-        )
+        broker.id: Removal(settings.delete_delay_ms, registered_at_ms(read.data) if isinstance(read, Data) else None)
         for broker, settings, read in zip(brokers, asked, found, strict=True)
     }
 
