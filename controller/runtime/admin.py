@@ -1,4 +1,4 @@
-"""What the controller shows over HTTP beside its metrics: health, readiness and its state as JSON. Read only."""
+"""Read-only HTTP pages of the controller: metrics, health, readiness, state and explanations as JSON."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from lethe.protocol.journal import JsonValue, partition_ranges
 from lethe.protocol.vocabulary import NO_BROKER
 
 STUCK_AFTER_S: Final = 300.0
-"""An event that takes longer than this means that something is wrong with the process."""
+"""An event that takes longer makes the process unhealthy."""
 MAX_TOPICS_SHOWN: Final = 1000
 _READY: Final = (Role.STANDING_BY, Role.ACTIVE)
 
 
 class AdminPages:
-    """The handlers, over one loop and its session."""
+    """HTTP handlers over one loop and its session."""
 
     def __init__(
         self,
@@ -63,15 +63,15 @@ class AdminPages:
         )
 
     def health(self) -> Health:
-        """Bad only where the process itself is broken; without ZooKeeper it is healthy, but not ready."""
+        """Unhealthy only where the process itself is broken. Without ZooKeeper it is healthy, but not ready."""
         handling_s = self._loop.handling_s
         if handling_s > STUCK_AFTER_S:
             return Health(False, (f"the event in progress has taken {handling_s:.0f} s",))
         return Health(True)
 
     def readiness(self) -> Health:
-        """Whether this controller leads brokers that obey it, or stands by. One that holds `/controller` and that no
-        registered broker has obeyed for some seconds is not ready."""
+        """Ready: standing by, or active and obeyed. An active controller is not ready once no registered broker has
+        obeyed it for some seconds."""
         context, view = self._loop.context, self._powers.look()
         details = {"role": context.role.value}
         if view.note is not None:
@@ -128,7 +128,7 @@ class AdminPages:
         return json_reply(document)
 
     def _not_active(self, context: Context) -> Reply:
-        """Who is asked in vain, and who is to be asked instead."""
+        """Return 409, with the controller to ask instead or the reason why there is none."""
         mine, active = context.config.controller_id, context.active_controller
         whom = "no controller is" if active in (NO_BROKER, mine) else f"controller {active} is: ask that one"
         if context.role is Role.LOADING:
@@ -140,7 +140,7 @@ class AdminPages:
         return json_reply({"error": f"controller {mine} is not active; {whom}"}, 409)
 
     async def _explain(self, request: Request) -> Reply:
-        """Why the marked topics are not gone yet; `?at_most=` so many of them."""
+        """Why marked topics are not gone yet; `?at_most=` limits their number."""
         asked = request.query.get("at_most", str(DEFAULT_TOPICS))
         if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
             return json_reply({"error": f"at_most must be a whole number, not {asked!r}"}, 400)
@@ -151,7 +151,7 @@ class AdminPages:
         return json_reply(explain_all(context, self._problems(), self._clock.now_ms(), int(asked)))
 
     async def _explain_topic(self, request: Request) -> Reply:
-        """Why one topic is not gone yet; 404 where it is not marked, with what is known of it all the same."""
+        """Why one topic is not gone yet; 404 where it is not marked, with what is known about it."""
         await self._loop.steps.between_steps()
         context, topic, now_ms = self._loop.context, request.parts["topic"], self._clock.now_ms()
         if context.role is not Role.ACTIVE:
@@ -163,7 +163,7 @@ class AdminPages:
         return json_reply(document)
 
     async def _waits(self, _: Request) -> Reply:
-        """What every topic that is marked for deletion waits for; of very many, the oldest."""
+        """What topics marked for deletion wait for: the held ones, then the oldest; at most `MAX_TOPICS_SHOWN`."""
         await self._loop.steps.between_steps()
         context = self._loop.context
         if context.role is not Role.ACTIVE:
@@ -203,7 +203,7 @@ def _wait(context: Context, wait: Wait) -> dict[str, object]:
 
 
 def _ghosts(context: Context) -> Iterator[dict[str, JsonValue]]:
-    """What metadata caches have and ZooKeeper has not, of very many the first."""
+    """Yield ghosts (topics that a metadata cache has and ZooKeeper has not), at most `MAX_TOPICS_SHOWN`."""
     found = ((broker, ghost) for broker, ghosts in context.caches.ghosts.items() for ghost in ghosts.values())
     for broker, ghost in islice(found, MAX_TOPICS_SHOWN):
         yield {

@@ -1,13 +1,12 @@
-"""The composition root of `lethe controller`: makes the parts, runs them in one task group, ends them in order.
+"""Composition root of `lethe controller`: creates the parts, runs them in one task group, stops them in order.
 
-Tasks: the loop that feeds the core, the keeper of the ZooKeeper session, one sender per broker, the HTTP server, and
-where it is configured the listener on which brokers ask. Where
-one of them ends with an exception that nobody has dealt with, all are ended and the process with them; the session ends
-too, so that another controller takes over.
+Tasks: the loop that feeds the core, the ZooKeeper session keeper, one sender per broker, the HTTP server, the board,
+and the listener where `listeners` is set. An unhandled exception in one of them stops all and ends the process. The
+ZooKeeper session ends with it, so another controller takes over.
 
-Asked to stop, the controller first waits for brokers that owe answers to tombstones (`lethe.stop.grace.ms`), then gives
-`/controller` up, so that its successor need not wait for the session to expire, and then closes the session. Asked
-again, it closes the session at once.
+On a stop request the controller waits for unanswered tombstones (`lethe.stop.grace.ms`). Then it deletes `/controller`,
+so that its successor need not wait for the session to expire, and closes the session. A second request closes the
+session at once.
 """
 
 from __future__ import annotations
@@ -65,43 +64,43 @@ from lethe.protocol.vocabulary import BrokerId, Endpoint
 logger = logging.getLogger(__name__)
 
 GC_THRESHOLDS: Final = (50_000, 20, 50)
-"""A step over a large cluster makes millions of small values and no cycles: with Python's default of 700 the collector
-takes a third of the time in looking for some."""
+"""A step over a large cluster makes millions of small values without cycles. With Python's default of 700 the collector
+takes a third of the time."""
 SWITCH_INTERVAL_S: Final = 0.001
-"""How long a thread that computes keeps the interpreter while another one wants it. The event loop wants it briefly and
-often, for each piece of a large request that a socket takes: with Python's default of 5 ms a step on its thread and the
-encoding on another one hold up what they are to hand over."""
+"""How long a computing thread keeps the GIL while another waits. The event loop needs the GIL briefly for each piece of
+a large request. Python's default of 5 ms delays it behind a step on one thread and the encoding on another."""
 _RELOADS: Final = (
     "the file is read at the start only, so nothing is reloaded and the controller goes on; restart it to read the "
     "file again. delete.topic.enable and unclean.leader.election.enable are followed in ZooKeeper without a restart."
 )
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 LISTENER_GRACE_MS: Final = 1_000
-"""How long a stopping controller waits for brokers to take the answers that they have been given."""
+"""How long a stopping controller waits until brokers have received their answers."""
 STEP_DOWN_LIMIT_S: Final = 5.0
-"""How long a stopping controller tries to give `/controller` up in good order; ending the session does it anyway."""
+"""How long a stopping controller tries to delete `/controller`; it is ephemeral, and ends with the session at the
+latest."""
 
 
 class ExitCode(enum.IntEnum):
-    """What `run` returns."""
+    """Result of `run`."""
 
     STOPPED = 0
-    """Somebody asked for it."""
+    """Stopped on request."""
     FAULT = 1
-    """It could not go on; the log says why."""
+    """Ended by an error, which is in the log."""
     CANNOT_START = 2
     LEFT_BEHIND = 4
-    """It was asked to stop, and brokers' metadata caches may still show deleted topics; the log names them."""
+    """Stopped on request, while metadata caches may still show deleted topics; the log names them."""
 
 
 def reachable_url(http: HttpServer) -> str:
-    """Where others find the server: one that listens everywhere is found under the machine's name."""
+    """Return the server's URL for other hosts; the machine's name replaces a wildcard address."""
     host = socket.gethostname() if http.host in _EVERYWHERE else http.host
     return HttpServer(host, http.port).url
 
 
 class ControllerApp:
-    """One controller. `run` once; everything else may be used while it runs."""
+    """One controller. Call `run` once; use everything else while it runs."""
 
     def __init__(
         self,
@@ -116,19 +115,19 @@ class ControllerApp:
         manager: ServiceManager | None = None,
         connect_to_ask: ConnectToAsk | None = None,
     ) -> None:
-        """`only_topics`: of the marked topics only these are deleted; None: all. `cache_look_rest`: see `CoreConfig`.
-        `holds_id`: it is a daemon, and the only one of its id. `manager` is told how it is. `connect_to_ask` opens the
-        connections on which metadata caches are read; None: Kafka's protocol over TCP."""
+        """`only_topics`: delete only these of the marked topics; None: all. `cache_look_rest`: see `CoreConfig`.
+        `holds_id`: run as a daemon that holds its id exclusively. `manager` receives health and readiness.
+        `connect_to_ask` opens the connections for reading metadata caches; None: Kafka's protocol over TCP."""
         self.started = asyncio.Event()
-        """Set when the HTTP server listens and the tasks run; a ZooKeeper session may still be missing."""
+        """Set when the HTTP server listens and the tasks run; the ZooKeeper session may still be missing."""
         self.http: HttpServer | None = None
         self.endpoints: tuple[Endpoint, ...] = ()
-        """Where brokers reach it, with real ports; empty for a guest."""
+        """Advertised endpoints with real ports; empty without `listeners`."""
         self._config = config
         self._only_topics = only_topics
         self._cache_look_rest = cache_look_rest
         self._connect_to_ask = connector(config) if connect_to_ask is None else connect_to_ask
-        # One that only lasts as long as a command leaves nothing in ZooKeeper, and ends when its terminal does.
+        # The controller of a command does not hold its id, and SIGHUP ends it.
         self._holds_id = holds_id
         self._open_session = open_session
         self._connect = connect
@@ -139,7 +138,7 @@ class ControllerApp:
         self._patience: asyncio.Timeout | None = None
         self._loop: ControllerLoop | None = None
         self.channel_problems: Callable[[], Mapping[BrokerId, ChannelProblem]] = dict
-        """The brokers whose channel does not get through at present, and why."""
+        """Brokers whose channel fails at present, and why."""
 
     @property
     def loop(self) -> ControllerLoop:
@@ -150,16 +149,17 @@ class ControllerApp:
 
     @property
     def is_stopping(self) -> bool:
-        """Somebody has asked it to stop: it gives control up, if it has not done so already."""
+        """True once a stop was requested, also after control was given up."""
         return self._stopping.is_set()
 
     @property
     def left_behind(self) -> LeftBehind:
-        """Deleted topics that brokers' caches may have shown when it gave control up because it was asked to stop."""
+        """Deleted topics that metadata caches may have shown when a stop request made the controller give up
+        control."""
         return NOTHING_LEFT if self._loop is None else self._loop.context.left_behind
 
     def stop(self, reason: str) -> None:
-        """Have `run` end in good order; called again, it no longer waits for that."""
+        """Stop `run` in order. A second call makes it stop at once."""
         if self._stopping.is_set() and self._patience is not None:
             logger.warning("%s once more: stopping at once, without waiting for brokers or ZooKeeper", reason)
             self._patience.reschedule(asyncio.get_running_loop().time())
@@ -167,7 +167,7 @@ class ControllerApp:
         self._stopping.set()
 
     async def run(self) -> int:
-        """Run until stopped; an ExitCode."""
+        """Run until stopped, and return an ExitCode."""
         for warning in self._config.warnings:
             logger.warning("%s", warning)
         journal = self._open_journal()
@@ -248,7 +248,7 @@ class ControllerApp:
             async with serve_http(
                 self._config.http.host, self._config.http.port, routes, names=self._config.http.allowed_hosts
             ) as self.http:
-                # Before anything can be elected: the port is known only now.
+                # Before the election: the port is known only now.
                 context.config = replace(context.config, admin=reachable_url(self.http))
                 if listener is not None:
                     await listener.start(tasks)
@@ -330,7 +330,7 @@ def application(
     holds_id: bool = True,
     manager: ServiceManager | None = None,
 ) -> ControllerApp:
-    """A controller over real ZooKeeper and real brokers. Raises ValueError for a contradictory one."""
+    """Return a controller over real ZooKeeper and brokers. Raises ValueError for a contradictory configuration."""
     zookeeper = config.zookeeper
     session_config = ZooKeeperConfig(
         parse_connect_string(zookeeper.connect),
@@ -353,7 +353,8 @@ def application(
 
 
 async def run(config: ControllerConfig) -> int:
-    """Run a controller until SIGTERM or SIGINT; an ExitCode. Tunes the process's collector and switching of threads."""
+    """Run a controller until SIGTERM or SIGINT, and return an ExitCode. Sets gc thresholds and the switch interval of
+    the process."""
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:

@@ -1,8 +1,13 @@
-"""What deletions wait for, in the log: a warning for each cause that blocks, and a line when it has ended.
+"""Logs what deletions wait for: a warning when a cause blocks, and a line when it has ended.
 
 A cause is a kind and a broker (`protocol.causes`), however many topics wait for it. It blocks once it has lasted for
-`LASTS_MS`: a healthy deletion waits for each answer, but not for so long. All marked topics are looked at in slices, so
-that the event loop goes on, and the next look begins after twenty times as long as the last one took.
+`LASTS_MS`; a healthy deletion waits for each answer, but for less time. The marked topics are examined in slices, so
+that the event loop continues. The pause before the next pass is twenty times as long as the pass, and at least
+`REST_S`.
+
+    900 topics wait for broker 3, which is down   one warning with three names and the remedy
+    the same causes at the next pass              nothing
+    broker 3 is back, 0 topics wait for it        one line: no topic has this cause any more
 """
 
 from __future__ import annotations
@@ -31,11 +36,11 @@ REST_S: Final = 5.0
 _ROWS_IN_A_SLICE: Final = 2_000
 _SHOWN_NAMES: Final = 3
 _NEVER: Final = (CauseKind.DONE, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.HALF_DELETED)
-"""Not told: they end by themselves, or say nothing that another cause does not."""
+"""Not logged: these end without help, or another cause of the topic says the same."""
 
 
 class Blocker(NamedTuple):
-    """One cause, whichever topics wait for it."""
+    """One cause, for all topics that wait for it."""
 
     kind: CauseKind
     broker: BrokerId | None
@@ -43,16 +48,16 @@ class Blocker(NamedTuple):
 
 @dataclass(slots=True)
 class Blocked:
-    """The topics that wait for one cause. `names` are the first of them; `topics` is how many there are."""
+    """The topics that wait for one cause: `topics` is their number, `names` the first of them."""
 
     topics: int = 0
     names: list[str] = field(default_factory=list)
     last_error: str | None = None
     path: str | None = None
-    """Of the znode that has to be repaired, where there is one."""
+    """Znode to repair, if the cause has one."""
 
     def add(self, wait: Wait) -> None:
-        """Count the topic of a row once; rows of one topic follow each other."""
+        """Count the topic of a row. The caller passes one row per topic and cause."""
         self.last_error = self.last_error or wait.last_error
         self.topics += 1
         if len(self.names) < _SHOWN_NAMES:
@@ -60,7 +65,7 @@ class Blocked:
 
 
 def collect(found: dict[Blocker, Blocked], rows: Iterable[Wait], now_ms: int) -> None:
-    """Add the rows of one topic, as far as they have lasted long enough."""
+    """Add the rows of one topic that have lasted for `LASTS_MS`."""
     mine: dict[Blocker, Wait] = {}
     for row in rows:
         if row.waiting_for not in _NEVER and now_ms - row.since_ms >= LASTS_MS:
@@ -70,8 +75,8 @@ def collect(found: dict[Blocker, Blocked], rows: Iterable[Wait], now_ms: int) ->
 
 
 def collect_owed(found: dict[Blocker, Blocked], context: Context) -> None:
-    """Add the registered brokers that owe tombstones. Nothing waits for these any more, and they may tell clients of
-    topics that are gone."""
+    """Add the registered brokers with unanswered tombstones of removed topics. No topic waits for these, but such a
+    broker may still show the topics to clients."""
     for broker, debtor in context.owed.items():
         if broker in context.brokers and debtor.topics:
             names = list(islice(debtor.topics, _SHOWN_NAMES))
@@ -80,14 +85,14 @@ def collect_owed(found: dict[Blocker, Blocked], context: Context) -> None:
 
 
 class BlockerLog:
-    """Remembers which causes were told."""
+    """Remembers the causes that were logged."""
 
     def __init__(self) -> None:
         self._told: dict[Blocker, str] = {}
-        """The sentence of each cause that blocks, as it was told."""
+        """Sentence of each blocking cause, as logged."""
 
     def tell(self, found: Mapping[Blocker, Blocked]) -> None:
-        """Log what blocks now and did not at the last call, and what no longer does."""
+        """Log the causes that are new since the last call, and those that have ended."""
         for blocker, blocked in found.items():
             if blocker not in self._told:
                 self._told[blocker] = _sentence(blocker, blocked)
@@ -96,7 +101,7 @@ class BlockerLog:
             logger.info("%s", _end(blocker, self._told.pop(blocker)))
 
     def forget(self) -> None:
-        """Another controller tells from now on."""
+        """Clear the memory: this controller is not active."""
         self._told.clear()
 
 
@@ -120,7 +125,7 @@ def _end(blocker: Blocker, told: str) -> str:
 
 
 async def log_blockers(context: Context, is_stepping: Callable[[], bool], clock: Clock) -> None:
-    """Look again and again, until cancelled."""
+    """Run passes until cancelled."""
     log = BlockerLog()
     while True:
         began_s = time.monotonic()
@@ -142,7 +147,7 @@ async def log_blockers(context: Context, is_stepping: Callable[[], bool], clock:
 
 
 def _slices(context: Context) -> Iterator[list[str]]:
-    """The marked topics, so many at a time that their replicas are few; a large topic is a slice of its own."""
+    """Yield the marked topics in slices of about `_ROWS_IN_A_SLICE` replicas; a larger topic ends its slice."""
     topics: list[str] = []
     rows = 0
     for topic in marked_topics(context) if context.is_leading else ():

@@ -1,5 +1,4 @@
-"""The metrics of what goes between the controller and brokers or clients: requests that it sends to brokers, requests
-of brokers, and clients that it passes on."""
+"""Metrics of requests to brokers, of requests from brokers, and of clients forwarded to brokers."""
 
 from __future__ import annotations
 

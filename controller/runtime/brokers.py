@@ -1,24 +1,29 @@
-"""The channels to the brokers: one sender task each, first in first out, one request in flight.
+"""Channels to the brokers: one sender task each, first in first out, one request in flight.
 
-What is queued for a broker incarnation is sent until it is answered, always with the same content, for as long as the
-channel is open: a broker registers before it listens, so a refused connection says nothing about it. Every failed
-attempt closes the connection and waits, 100 ms at first and then twice as long each time up to a cap; an answer ends
-that. A broker that never answers is hung up on after the request timeout, one that answers garbage or something else
-than what it was asked, at once. Closing the channel drops what is queued; nothing of it is answered any more.
+A queued request is sent until the broker answers it, always with the same content, as long as the channel is open. A
+broker registers before it listens, so a refused connection is no reason to stop. Every failed attempt closes the
+connection and waits: 100 ms at first, then twice as long each time, up to 5 s. An answer resets the wait.
 
-DescribeLogDirs is the exception. It is a question, and a broker that closes the connection on it must still get the
-orders behind it: after a few tries it counts as answered with an error.
+    attempt                               reason         next step
+    connection refused                    unreachable    wait, connect, send again
+    connection closed before the answer   lost           the same
+    no answer within the request timeout  timeout        the same
+    undecodable or unrelated answer       garbage        the same
 
-A request that goes to many brokers is encoded once; what differs is the broker epoch, which is put in place for each
-frame. A small one is encoded when the first of them is about to send it, a large one from the moment at which it is
-queued, on a thread: pings and other channels go on meanwhile, and while brokers are at work on one request the next one
-gets ready.
+Closing the channel drops its queue; no answer to these requests reaches the core.
 
-The queues have no limit, and that is a decision. A request cannot be dropped: later ones take it for granted. It cannot
-be refused: the core has already changed the state that it announces. What bounds a queue is that the broker's session
-ends, and with it the channel, when the broker no longer lives, and that bodies are shared, so that one stuck broker
-among many costs no copies. A broker that keeps its session and answers nothing shows as a growing backlog, in the
-metrics and, each time it doubles, in the log.
+DescribeLogDirs is the exception, since it is only a question. A broker that closes the connection on it must still get
+the requests queued behind it. After `MAX_UNANSWERED_QUESTIONS` such attempts it counts as answered with an error.
+
+A request to many brokers is encoded once, and only the broker epoch is set in each frame. A small request is encoded
+when its first receiver is about to send it. A large one is encoded on a thread, starting when it is queued, so that
+pings and other channels continue.
+
+The queues have no limit, by decision. A request cannot be dropped, because later ones depend on it. It cannot be
+refused, because the core has already changed the state that it announces. A queue ends with the broker's session, which
+closes the channel, and bodies are shared, so one stuck broker among many costs no copies. A broker that keeps its
+session without answering shows as a growing backlog in the metrics. The log has a warning each time the backlog
+doubles.
 """
 
 from __future__ import annotations
@@ -61,25 +66,25 @@ from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 logger = logging.getLogger(__name__)
 
 ESTIMATED_PARTITION_BYTES: Final = 64
-"""What a partition takes in a request that has not been encoded yet, about."""
+"""Estimated size of a partition in a request that is not encoded yet."""
 LARGE_BYTES: Final = 256 * 1024
-"""A request of some thousands of partitions, which takes ten milliseconds to encode."""
+"""Size of a request with some thousands of partitions, which takes ten milliseconds to encode."""
 FIRST_WARNING_BYTES: Final = 64 * 1024 * 1024
 MAX_PROBLEM_CHARS: Final = 300
 MAX_UNANSWERED_QUESTIONS: Final = 3
-"""How often a broker that was reached may leave DescribeLogDirs unanswered before that counts as an error."""
+"""Failed attempts of DescribeLogDirs at a reachable broker before it counts as an error."""
 DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
 
 
 class Wire(Protocol):
-    """One connection to a broker, as `adapters.kafka.client.KafkaConnection` is one."""
+    """One connection to a broker, such as `adapters.kafka.client.KafkaConnection`."""
 
     @property
     def is_open(self) -> bool:
-        """False where the broker's end is known to be closed."""
+        """False once the broker has closed its end."""
 
     async def send_body(self, body: EncodedBody, broker_epoch: BrokerEpoch) -> ChannelResponse:
-        """Send one request and return its answer. Raises ClientError and ProtocolError; then it is closed."""
+        """Send one request and return its answer. Raises ClientError and ProtocolError, after which it is closed."""
         ...
 
     async def close(self) -> None: ...
@@ -91,7 +96,7 @@ Connect = Callable[[Endpoint], Awaitable[Wire]]
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """How channels behave. Times in milliseconds; how long one attempt may take is the connection's business."""
+    """Settings of all channels, in milliseconds. The connection limits the time of one attempt."""
 
     ibp: InterBrokerProtocol
     back_off: BackOff = DEFAULT_BACK_OFF
@@ -99,7 +104,7 @@ class ChannelSettings:
 
 
 class SharedBody:
-    """A request and, once the first receiver sends it, its encoded form."""
+    """A request and, once encoded, its bytes, shared by all receivers."""
 
     __slots__ = ("__weakref__", "_encoded", "_under_way", "_version", "request")
 
@@ -111,7 +116,7 @@ class SharedBody:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the body; an estimate as long as it is not encoded."""
+        """Size of the body; an estimate until it is encoded."""
         if self._encoded is not None:
             return self._encoded.size_bytes
         return 100 + ESTIMATED_PARTITION_BYTES * sum(len(topic.partitions) for topic in self.request.topics or ())
@@ -121,28 +126,28 @@ class SharedBody:
         return self._version
 
     def begin(self, executor: Executor) -> None:
-        """Have it encoded on the executor, if it is large."""
+        """Start to encode a large body on the executor."""
         if self.size_bytes >= LARGE_BYTES:
             self._under_way = asyncio.get_running_loop().run_in_executor(
                 executor, encode_control_body, self.request, self._version
             )
-            # Where no channel lives to send it, nobody asks what became of it.
+            # If no channel remains, no caller retrieves the exception.
             self._under_way.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
     async def encoded(self) -> EncodedBody:
-        """Raises Unencodable where the version cannot carry the request."""
+        """Return the encoded body. Raises Unencodable where the version cannot carry the request."""
         if self._encoded is None:
             if self._under_way is None:
                 self._encoded = encode_control_body(self.request, self._version)
             else:
-                # One channel that is closed meanwhile does not cancel it for the others.
+                # A closed channel must not cancel the encoding for the others.
                 self._encoded = await asyncio.shield(self._under_way)
                 self._under_way = None
         return self._encoded
 
 
 class ChannelProblem(NamedTuple):
-    """Why a broker's channel does not get through at present."""
+    """Why the requests of a channel fail at present."""
 
     reason: str
     """`unreachable`, `lost`, `timeout` or `garbage`."""
@@ -156,12 +161,12 @@ class _Waiting:
     send: Send
     body: SharedBody
     size_bytes: int
-    """What it was counted with in the backlog."""
+    """Its share of the backlog."""
     since_s: float
 
 
 class _Channel:
-    """One broker incarnation."""
+    """Channel to one broker incarnation."""
 
     def __init__(
         self,
@@ -187,7 +192,7 @@ class _Channel:
         self._warn_bytes = FIRST_WARNING_BYTES
 
     def put(self, send: Send, body: SharedBody) -> None:
-        """Queue a request behind the others."""
+        """Append a request to the queue."""
         waiting = _Waiting(send, body, body.size_bytes, time.monotonic())
         self._waiting.append(waiting)
         self.counts.queue_size += 1
@@ -204,20 +209,20 @@ class _Channel:
             )
 
     def problem(self) -> ChannelProblem | None:
-        """What went wrong last, as long as nothing has been answered since."""
+        """Return the latest failure; None once a request was answered since."""
         if self._problem is None:
             return None
         return ChannelProblem(*self._problem, self._failures, int((time.monotonic() - self._failing_since_s) * 1000))
 
     def view(self) -> ChannelView:
-        """What metrics show of it."""
+        """Return the values for metrics."""
         oldest = self._in_flight or (self._waiting[0] if self._waiting else None)
         age_s = 0.0 if oldest is None else time.monotonic() - oldest.since_s
         failing_s = 0.0 if self._problem is None else time.monotonic() - self._failing_since_s
         return ChannelView(self.effect.broker, self.counts, age_s, failing_s)
 
     async def run(self) -> None:
-        """Send what is queued until cancelled. Raises Unencodable, which is a fault of the controller."""
+        """Send queued requests until cancelled. Raises Unencodable, a fault of the controller."""
         try:
             while True:
                 await self._filled.wait()
@@ -236,7 +241,7 @@ class _Channel:
         return current
 
     async def _answer_to(self, current: _Waiting) -> Answer:
-        """Try until it is answered. Nothing is kept of the request then: large ones take tens of megabytes."""
+        """Send until answered. The request is released then, since large ones take tens of megabytes."""
         self._in_flight = current
         response = await self._until_answered(current.send, await current.body.encoded())
         self._in_flight = None
@@ -314,7 +319,7 @@ def _answer(send: Send, response: ChannelResponse) -> Answer:
 
 
 class Channels:
-    """All channels of a controller. Their tasks live in the task group of the composition root."""
+    """All channels of a controller. Their tasks belong to the task group of the composition root."""
 
     def __init__(
         self,
@@ -338,23 +343,23 @@ class Channels:
         return len(self._channels)
 
     def views(self) -> Iterator[ChannelView]:
-        """What metrics show of each open channel, in the order in which they were opened."""
+        """Yield the values for metrics of each open channel, in the order of opening."""
         return (channel.view() for channel in self._channels.values())
 
     def problems(self) -> dict[BrokerId, ChannelProblem]:
-        """The channels that do not get through at present, and why."""
+        """Return the channels whose requests fail at present, and why."""
         found = ((broker, channel.problem()) for broker, channel in self._channels.items())
         return {broker: problem for broker, problem in found if problem is not None}
 
     def open(self, effect: OpenChannel) -> None:
-        """Start a sender; one that is open for that broker is closed first."""
+        """Start a channel, after closing an earlier one to the same broker."""
         self.close(effect.broker)
         channel = _Channel(effect, self._settings, self._connect, self._deliver)
         self._channels[effect.broker] = channel
         channel.task = self._tasks.create_task(self._run(channel), name=f"channel-broker-{effect.broker}")
 
     def close(self, broker: BrokerId) -> None:
-        """Stop the broker's sender and drop what it has queued; nothing where there is none."""
+        """Stop the broker's channel, if any, and drop its queue."""
         channel = self._channels.pop(broker, None)
         if channel is not None and channel.task is not None:
             channel.task.cancel()
@@ -369,7 +374,7 @@ class Channels:
             self.close(broker)
 
     def send(self, effect: Send) -> None:
-        """Queue a request. One for a broker or incarnation without a channel is dropped and logged, as in Kafka."""
+        """Queue a request. Without a channel to the broker's incarnation it is dropped and logged, as in Kafka."""
         channel = self._channels.get(effect.broker)
         if channel is None or channel.effect.broker_epoch != effect.broker_epoch:
             logger.warning(
@@ -389,5 +394,5 @@ class Channels:
     async def _run(self, channel: _Channel) -> None:
         try:
             await channel.run()
-        except Exception as error:  # noqa: BLE001 — the loop has the table that decides what a fault leads to
+        except Exception as error:  # noqa: BLE001 — the loop handles faults (`faults`)
             self._fault(error, f"sending to broker {channel.effect.broker}")

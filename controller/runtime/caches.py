@@ -1,7 +1,7 @@
-"""Reads the metadata caches of brokers for the core: one at a time, off the event loop, each within a limit of time.
+"""Reads the metadata caches of brokers for the core: one at a time, on a thread, with a time limit.
 
-The answer of a large cluster takes megabytes and a second to decode. So the whole exchange runs on a thread with an
-event loop of its own: pings, channels and steps go on meanwhile. Nothing is kept between two reads.
+In a large cluster the answer has megabytes and takes a second to decode. So the whole exchange runs on a thread with
+its own event loop, and pings, channels and steps continue. No state is kept between reads.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ConnectToAsk = Callable[[Endpoint], Awaitable[KafkaConnection]]
 """Opens a connection; raises ConnectionFailed."""
 
 READ_LIMIT_MS: Final = 60_000
-"""From the attempt to connect to the decoded answer."""
+"""From connecting to the decoded answer."""
 
 
 class CacheReader:
-    """Performs `ReadCache`, one after the other. Used on one event loop; `end` when no answer is wanted any more."""
+    """Performs `ReadCache` effects in order. Use it on one event loop, and call `end` once no result is needed."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class CacheReader:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="controller-caches")
         self._lock = threading.Lock()
         self._cancel: Callable[[], object] | None = None
-        """Cancels the read that is under way."""
+        """Cancels the read in progress."""
         self._has_ended = False
 
     def read(self, effect: ReadCache) -> None:
-        """Begin to read; `CacheRead` is posted in every case, unless `end` comes before."""
+        """Start a read. `CacheRead` is posted in every case, unless `end` is called first."""
         asyncio.get_running_loop().run_in_executor(self._thread, self._run, effect).add_done_callback(self._done)
 
     def end(self) -> None:
-        """Give up what is under way; nothing is posted any more."""
+        """Cancel the read in progress; nothing is posted any more."""
         with self._lock:
             self._has_ended = True
             if self._cancel is not None:
@@ -73,7 +73,7 @@ class CacheReader:
     # --- on the thread --------------------------------------------------------------------------------------------
 
     def _run(self, effect: ReadCache) -> CacheRead | None:
-        """None where `end` was called."""
+        """Return the result of the read; None where `end` was called."""
         with asyncio.Runner() as runner:
             loop = runner.get_loop()
             reading = loop.create_task(self._read(effect))

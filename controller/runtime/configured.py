@@ -1,4 +1,4 @@
-"""Parts of a controller, made from its configuration: settings of the core, connections to brokers, the listener."""
+"""Parts of a controller that are made from its configuration: core settings, connections to brokers, listener."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
 
 def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) -> CoreConfig:
-    """What of the configuration concerns the core; `endpoints` is where brokers reach it, with real ports."""
+    """Return the core's settings. `endpoints` are the controller's advertised endpoints, with real ports."""
     return CoreConfig(
         controller_id=config.controller_id,
         ibp=config.inter_broker_protocol,
@@ -36,7 +36,8 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
 
 
 def connector(config: ControllerConfig) -> Callable[[Endpoint], Awaitable[KafkaConnection]]:
-    """How connections to brokers are opened; raises ConnectionFailed, also for what is not PLAINTEXT."""
+    """Return a function that opens connections to brokers. It raises ConnectionFailed, also for other protocols than
+    PLAINTEXT."""
 
     async def connect(endpoint: Endpoint) -> KafkaConnection:
         if endpoint.protocol is not SecurityProtocol.PLAINTEXT:
@@ -59,7 +60,7 @@ def connector(config: ControllerConfig) -> Callable[[Endpoint], Awaitable[KafkaC
 def listener_for(
     config: ControllerConfig, post: Callable[[External], None], metrics: ControllerMetrics
 ) -> BrokerListener | None:
-    """The listener on which brokers ask, not listening yet; None for a guest."""
+    """Return the listener for brokers and clients, not yet bound; None where `listeners` is not set."""
     if not config.listeners:
         return None
     relay = relay_for(

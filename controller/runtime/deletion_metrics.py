@@ -1,5 +1,8 @@
-"""The metrics of deletions. What they are about is counted as it changes, so that a look costs the same whatever there
-is to count; none has the name of a topic among its labels but the one series that names the oldest."""
+"""Metrics of deletions.
+
+Their values are counted where they change, so a scrape takes the same time for any number of topics. Only `OLDEST_INFO`
+has a topic as a label; it has at most one series.
+"""
 
 from __future__ import annotations
 

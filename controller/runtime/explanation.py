@@ -1,17 +1,17 @@
-"""Why marked topics are not gone yet, as the JSON document of `/explain` and `/explain/TOPIC`. Pure.
+"""JSON document of `/explain` and `/explain/TOPIC`: why marked topics are not gone yet. Pure.
 
-    {"version": 1,                      raised when a key changes its meaning or goes; keys may be added
+    {"version": 1,                      raised when a key is removed or changes its meaning; keys may be added
      "controller": 1000, "epoch": 7, "at_ms": ...,
      "delete_topic_enable": true,
-     "paused": null                     or the first of:
-     "pauses": [...]                    what has to end before deletions go on:
+     "paused": null                     or the first of `pauses`
+     "pauses": [...]                    each has to end before deletions continue:
                                         {"cause": "RESUMPTION", "meaning": "...", "since_ms": ..., "reason": "...",
                                          "path": "/lethe/deletions_paused", "unblock": "..."}
-     "owed": [...],                     brokers that have not answered the tombstones of topics whose znodes are gone
-     "unproven": {...},                 deleted topics that caches may still show, as `left_behind` writes them
-     "topics": [...], "not_shown": 0}   marked topics that are left out; those that are held come first, then the oldest
+     "owed": [...],                     brokers that have not answered tombstones of topics whose znodes are removed
+     "unproven": {...},                 deleted topics that caches may still show; format: `left_behind`
+     "topics": [...], "not_shown": 0}   topics: held ones first, then the oldest; not_shown: number left out
 
-    a broker that owes; of a topic that is gone, its document names the brokers that owe its tombstone
+    an entry of `owed`
     {"broker": 3, "topic_count": 12, "topics": ["orders", ...], "since_ms": ..., "attempts": 1,
      "last_error": "...", "next_try_ms": null, "unblock": "..."}
 
@@ -20,9 +20,9 @@
      "phase": "held"                    or "queued", "started", "acknowledged" (every replica is deleted)
      "held_by": null                    or a `held_code` of `protocol.causes`: PAUSED, CONFIGURATION, REASSIGNMENT, ...
      "replicas": [...], "replicas_not_shown": 0,
-     "causes": [...]}                   the same in groups, without what is done
+     "causes": [...]}                   the same in groups, without finished ones
 
-    a replica; without `partition` it is about a broker's metadata cache, without `broker` too about the topic
+    a replica; without `partition` a broker's metadata cache, without `partition` and `broker` the topic
     {"partition": 0, "broker": 3, "state": "DELETION_STARTED", "since_ms": ...,
      "waiting_for": "ANSWER",           a name of `protocol.causes.CauseKind`
      "attempts": 1, "last_error": null, "last_error_ms": null, "next_try_ms": null, "unblock": "..."}
@@ -31,9 +31,9 @@
     {"cause": "ANSWER", "meaning": "...", "broker": 3, "partitions": "0-3,7", "replicas": 5, "since_ms": ...,
      "attempts": 1, "last_error": null, "next_try_ms": null, "unblock": "..."}
 
-Times are milliseconds since 1970. The core knows when it asked a broker and that it has had no answer; what the channel
-met on the way is added here, as the last error of what waits for an answer. The documents are bounded, so that asking
-costs the controller no more than some hundredths of a second.
+Times are milliseconds since 1970. The core supplies the time of the request; `last_error` of a row that waits for an
+answer also has the channel's errors, which are added here. The documents are bounded, so that a request takes the
+controller at most some hundredths of a second.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 VERSION: Final = 1
 DEFAULT_TOPICS: Final = 100
 MAX_ROWS: Final = 2_000
-"""Replicas in one document; also what is looked at to make one of several topics."""
+"""Replicas in one document; with several topics, also the limit on replicas examined."""
 
 MAX_OWED_NAMES: Final = 100
 _ANSWERS: Final = (
@@ -75,7 +75,7 @@ Problems = Mapping[BrokerId, ChannelProblem]
 def explain_all(
     context: Context, problems: Problems, now_ms: int, at_most: int = DEFAULT_TOPICS
 ) -> dict[str, JsonValue]:
-    """The document of all marked topics, or of as many as it may hold."""
+    """Return the document of all marked topics, up to `at_most` topics and `MAX_ROWS` replicas."""
     marked = marked_topics(context)
     shown: list[JsonValue] = []
     room = MAX_ROWS
@@ -95,12 +95,12 @@ def explain_all(
 
 
 def _first(left: LeftBehind) -> LeftBehind:
-    """With so many names of each broker as a document may have."""
+    """Limit the names of each broker to `MAX_OWED_NAMES`."""
     return LeftBehind(*({broker: names[:MAX_OWED_NAMES] for broker, names in by_broker.items()} for by_broker in left))
 
 
 def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue] | None:
-    """The document of one topic; None where it is not marked. `owed` is about an earlier topic of that name."""
+    """Return the document of one topic; None where it is not marked. `owed` is about an earlier topic of that name."""
     if topic not in context.deletions and topic not in context.marks:
         return None
     return {
@@ -112,8 +112,8 @@ def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int)
 
 
 def not_marked(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue]:
-    """What there is to say of a topic that is not marked: whether there is one, whether its marker was refused, and who
-    owes the tombstone of one that was deleted under this name."""
+    """Return the document of a topic without marker: whether it exists, whether its marker was refused, and which
+    brokers owe the tombstone of an earlier topic of that name."""
     refused = context.refused_marks.get(topic)
     return {
         **_head(context, now_ms),
@@ -126,8 +126,8 @@ def not_marked(context: Context, topic: str, problems: Problems, now_ms: int) ->
 
 
 def _owed(context: Context, problems: Problems, now_ms: int, topic: str | None = None) -> list[JsonValue]:
-    """Registered brokers that owe tombstones, or that of this topic. One that is not registered serves no clients that
-    find brokers through others, and is told first when it returns."""
+    """Return the registered brokers that owe tombstones, or the tombstone of `topic`. Unregistered brokers are left
+    out: clients find brokers through others, and a returning broker gets the tombstones first."""
     found: list[JsonValue] = []
     for broker, debtor in context.owed.items():
         if broker not in context.brokers or (topic is not None and topic not in debtor.topics):
@@ -176,7 +176,7 @@ def _head(context: Context, now_ms: int) -> dict[str, JsonValue]:
 
 
 def pause_document(pause: Pause) -> dict[str, JsonValue]:
-    """Why deletions are paused, and what would end that."""
+    """Return why deletions are paused, and what ends that."""
     return {
         "cause": pause.held_by.name,
         "meaning": causes.sentence(pause.held_by, "", path=pause.path),
@@ -200,7 +200,7 @@ def _size(context: Context, topic: str) -> int:
 def _topic(context: Context, topic: str, problems: Problems, now_ms: int) -> JsonValue:
     deletion, mark = context.deletions.get(topic), context.marks.get(topic)
     rows = [_sharpened(wait, problems, now_ms) for wait in all_rows(context, topic)]
-    # What still has to happen comes first: where there is no room for all, it is what matters.
+    # Finished rows go last, so that a full document drops those.
     rows.sort(key=lambda row: row.waiting_for is CauseKind.DONE)
     return {
         "topic": topic,
@@ -221,7 +221,7 @@ def _phase(deletion: Deletion) -> str:
 
 
 def _sharpened(wait: Wait, problems: Problems, now_ms: int) -> Wait:
-    """What the broker itself answered last, and what its channel has met since: both are why it is waited for."""
+    """Add the broker's latest answer and the channel's later errors to `last_error`."""
     if wait.waiting_for not in _ANSWERS or wait.broker is None:
         return wait
     said = []
@@ -242,7 +242,7 @@ def _seconds(at_ms: int, now_ms: int) -> int:
 
 
 def _half_deleted(context: Context, topic: str) -> list[Wait]:
-    """Something to know, and nothing to wait for."""
+    """Return a row per partition without leadership. It is information; the deletion does not wait for it."""
     deletion = context.deletions.get(topic)
     if deletion is None:
         return []
@@ -280,7 +280,7 @@ def _unblock(context: Context, wait: Wait) -> str | None:
 
 
 def _groups(rows: Sequence[Wait]) -> list[list[Wait]]:
-    """What waits for the same of the same broker with the same error."""
+    """Group the rows by cause, broker and error, without finished ones."""
     found: dict[tuple[CauseKind, BrokerId | None, str | None], list[Wait]] = {}
     for row in rows:
         if row.waiting_for is not CauseKind.DONE:
@@ -308,12 +308,12 @@ def _cause(context: Context, group: list[Wait]) -> JsonValue:
 
 
 def meaning(context: Context, wait: Wait, ranges: str = "") -> str:
-    """The cause's sentence without the topic, and without the times and errors that stand beside it."""
+    """Return the cause's sentence, without the topic, times and errors."""
     partitions = f"partitions {ranges}" if ranges else ""
     path = path_of(context, wait.waiting_for)
     return causes.sentence(wait.waiting_for, wait.topic, broker=wait.broker, partitions=partitions, path=path)
 
 
 def path_of(context: Context, kind: CauseKind) -> str | None:
-    """The znode that is to be repaired; None where the cause is about none, or does not name it."""
+    """Return the znode to repair; None where the cause has none."""
     return next((pause.path for pause in pauses(context) if pause.held_by is kind), None)

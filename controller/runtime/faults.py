@@ -16,9 +16,9 @@ from lethe.adapters.zookeeper.interface import SessionLost
 
 
 class FaultResponse(enum.Enum):
-    AWAIT_SESSION_LOST = "the session is over; the event that says so follows"
+    AWAIT_SESSION_LOST = "the session is over; its SessionLost event follows"
     RESIGN = "resign, renew the session, stand again later"
-    STOP = "end the process, loudly: whoever supervises it starts another"
+    STOP = "log, and end the process: its supervisor starts another"
 
 
 FAULTS: Final[tuple[tuple[type[Exception], FaultResponse], ...]] = (

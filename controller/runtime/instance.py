@@ -1,13 +1,13 @@
-"""One process for each controller id: a controller holds an ephemeral znode for as long as its session lives.
+"""Makes `/lethe/instances/<broker.id>`, an ephemeral znode that allows one process per controller id.
 
-Two processes under one `broker.id` cannot be told apart: brokers, `/controller`, metrics and the journal know a
-controller by its id only. So each process makes `/lethe/instances/<broker.id>` before it stands for election. Where
-the id is taken it waits as long as the session of a process that was killed can last, and then refuses to go on:
+Brokers, `/controller`, metrics and the journal identify a controller by its id only, so two processes with one
+`broker.id` cannot be told apart. Each process creates the znode before it stands for election. Where the id is taken,
+it waits 1.5 session timeouts plus `PATIENCE_AFTER_S`, so that the session of a killed process can expire:
 
-    who has the id                                    what happens
-    nobody                                            it is ours
-    an earlier session of this process                it is ours
-    a process that goes within that time              it is ours then
+    holder of the id                                  result
+    no process                                        the id is held
+    an earlier session of this process                the id is held
+    a process whose session ends within that time     the id is held then
     a controller that stays                           ControllerIdTaken
     a broker in /brokers/ids that stays               ControllerIdTaken
 """
@@ -35,32 +35,32 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 0.25
 PATIENCE_AFTER_S = 1.0
-"""How much longer than a session can last a killed process is waited for."""
+"""Added to the longest time that the session of a killed process can last."""
 KEPT_SESSIONS: Final = 16
-"""Earlier sessions of this process whose znode may still be there."""
+"""Earlier sessions of this process whose znode may still exist."""
 _SHOWN: Final = 200
 
 
 class ControllerIdTaken(Exception):
-    """Another process runs under this controller's id: says which, and what to do."""
+    """Another process uses this controller's id. The message names it and says what to do."""
 
 
 class Instance:
-    """Holds the id `controller`, in one session after the other."""
+    """Holds the controller's id, in one session after the other."""
 
     def __init__(self, controller: BrokerId, admin: Callable[[], str | None] = lambda: None) -> None:
-        """`admin` gives the address of this process's pages, which others link to."""
+        """`admin` returns the URL of this process's pages; other controllers link to it."""
         self._controller = controller
         self._admin = admin
         self._earlier: list[int] = []
 
     async def prepare(self, session: ZooKeeperSession) -> None:
-        """Make the roots that a controller watches, and hold its id. Raises ControllerIdTaken, SessionLost,
+        """Create the parent znodes that a controller watches, and its own znode. Raises ControllerIdTaken, SessionLost,
         RegistrationFailed."""
         await ensure_roots(session)
         await session.ensure_path(paths.INSTANCES)
         path = paths.instance(self._controller)
-        making: list[Operation] = [Create(path, None, ephemeral=True), SetData(path, _who_we_are(self._admin()), 0)]
+        making: list[Operation] = [Create(path, None, ephemeral=True), SetData(path, _own_record(self._admin()), 0)]
         patience_s = max(0.0, 1.5 * session.negotiated_timeout_ms / 1000 + PATIENCE_AFTER_S)
         until_s = time.monotonic() + patience_s
         told = False
@@ -97,7 +97,7 @@ class Instance:
 
 
 def _where(data: bytes | None) -> str:
-    """For people; nothing where the znode does not say it as we do."""
+    """Return host and pid of the process for a message; empty where the znode has another format."""
     try:
         said = orjson.loads(data or b"")
         return f" ({said['host']}, process {said['pid']})"[:_SHOWN]
@@ -105,12 +105,12 @@ def _where(data: bytes | None) -> str:
         return ""
 
 
-def _who_we_are(admin: str | None) -> bytes:
+def _own_record(admin: str | None) -> bytes:
     return orjson.dumps({"host": socket.gethostname(), "pid": os.getpid(), "admin": admin})
 
 
 def admin_in(data: bytes | None) -> str | None:
-    """The address of the pages of the process that wrote this; None where it does not say one."""
+    """Return the URL of the pages from the data of an instance znode; None where there is no valid one."""
     try:
         admin = orjson.loads(data or b"")["admin"]
     except (orjson.JSONDecodeError, TypeError, KeyError):

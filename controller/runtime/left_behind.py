@@ -1,4 +1,4 @@
-"""What a controller that stops says of deleted topics that brokers' metadata caches may still show. Pure."""
+"""Messages of a stopping controller about deleted topics that metadata caches may still show. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_NAMES: Final = 20
 
 
 def waiting_words(left: LeftBehind, grace_ms: int) -> str:
-    """What is waited for, in one line."""
+    """Return one line that names the brokers whose confirmation the controller awaits."""
     brokers = sorted({*left.gone, *left.marked})
     topics = {name for names in (*left.gone.values(), *left.marked.values()) for name in names}
     return (
@@ -24,7 +24,7 @@ def waiting_words(left: LeftBehind, grace_ms: int) -> str:
 
 
 def left_words(left: LeftBehind) -> Iterator[str]:
-    """A line per broker and kind: which topics, and what to do; none where nothing is left."""
+    """Yield one line per broker and kind: the topics, and what to do."""
     for broker, names in left.gone.items():
         yield (
             f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}, gone from "
@@ -60,7 +60,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def as_json(left: LeftBehind) -> dict[str, JsonValue]:
-    """The same for scripts."""
+    """Return the same as JSON, for scripts."""
     return {
         "gone": _listed(left.gone),
         "marked": _listed(left.marked),
@@ -74,7 +74,8 @@ def _listed(by_broker: Mapping[BrokerId, Sequence[str]]) -> list[JsonValue]:
 
 
 def from_json(document: object) -> LeftBehind:
-    """What `as_json` wrote, read tolerantly: another release may write more, or less."""
+    """Parse what `as_json` wrote. Unknown and missing keys are accepted, since another release may have written
+    them."""
     found = document if isinstance(document, Mapping) else {}
     return LeftBehind(*(_read(found.get(field)) for field in LeftBehind._fields))
 

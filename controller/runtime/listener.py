@@ -1,24 +1,26 @@
-"""Where brokers ask the controller, over Kafka's protocol, and where clients come that take it for a broker.
+"""Kafka listener of the controller: answers brokers' requests to their controller, and forwards clients to brokers.
 
-Theory of operation. A request becomes an event in the one queue, and the core's `Reply` to it becomes the answer. There
-is one truth: whether this process leads, and what it answers, only the core says, also while it stands by. Every
-request is answered, and by one of three:
+Theory of operation. A request of a broker becomes an event in the queue, and the core's `Reply` becomes the answer.
+Only the core decides what is answered and whether this process leads, also while it stands by. Every request is
+answered, by the first of these:
 
-* the core, as a rule;
-* this file, once control is lost: what has no answer by then gets that of a process that does not lead, and then every
-  connection is closed. Brokers keep to the controller that they once recorded; an error that names it as the wrong one,
-  or a closed connection, is what makes them look for the next. They are never told anything about a single partition by
-  then: a verdict of a controller that is none any more would leave an ISR as it is for good;
-* this file, where the core is so busy that the request has waited for too long.
+    when                                        answer
+    the core has replied                        its `Reply`
+    control is lost before the reply            NOT_CONTROLLER, or STALE_CONTROLLER_EPOCH to a ControlledShutdown
+    no reply within `max_wait_ms`               REQUEST_TIMED_OUT
 
-To clients the controller is a broker like the others: it is told among the live ones. What they ask is passed on to a
-broker that is one (`adapters.kafka.relay`), and they are told that broker's versions. Four requests go to every broker,
-for what each has itself: they are answered as by a broker that has nothing, since passed on they would show another
-broker's twice, or be refused. Who does not lead, or knows no broker, closes the connections of clients: they have other
+When control is lost, all connections are closed as well. A broker stays with the controller that it has recorded until
+it gets one of these errors or loses its connection. Answers after that moment never hold errors of single partitions:
+from a former controller, they could leave an ISR unchanged for good.
+
+To clients the controller looks like a broker. Their requests are forwarded to a live broker (`adapters.kafka.relay`),
+whose versions they are given. Exceptions are four requests that clients send to every broker about its own state.
+The controller answers them as a broker without data does: a forwarded one would report another broker's data twice, or
+be refused. Where the controller does not lead or has no live broker, it closes clients' connections; clients have other
 addresses.
 
-No more than `MAX_AT_ONCE` requests are with the core; further ones wait with their connections, each of which has one
-request in progress, so that a flood of them neither fills the queue nor holds up for long what else is in it.
+At most `MAX_AT_ONCE` requests wait for the core. Further ones wait with their connections, which have one request in
+progress each, so a flood of requests delays the other events only briefly.
 """
 
 from __future__ import annotations
@@ -84,20 +86,20 @@ OWN: Final[Mapping[ApiKey, VersionRange]] = {
         ApiKey.ALLOCATE_PRODUCER_IDS,
     )
 }
-"""What a controller answers."""
+"""Requests that the controller answers."""
 EMPTY: Final[Mapping[ApiKey, VersionRange]] = {
     api: SPOKEN[api] for api in (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LIST_TRANSACTIONS)
 }
-"""What clients ask every broker, for what it has itself."""
+"""Requests that clients send to every broker about its own state."""
 EMPTY_OF_OURS: Final[Mapping[ApiKey, VersionRange]] = {api: SPOKEN[api] for api in (ApiKey.DESCRIBE_CONFIGS,)}
-"""The same where it is about the controller itself; about others any broker knows."""
+"""The same, where the request is about the controller itself; others are forwarded."""
 NO_LOGS: Final = "(a controller, which keeps no logs)"
-"""The one log directory of the controller: clients take an answer without any for a refusal."""
+"""The controller's one log directory: clients treat an answer without directories as a refusal."""
 MAX_AT_ONCE: Final = 100
 
 
 class ListenerMetrics(Protocol):
-    """What is measured of brokers' requests."""
+    """Measures brokers' requests."""
 
     def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None: ...
 
@@ -108,7 +110,7 @@ class _Unanswered(NamedTuple):
 
 
 class BrokerListener:
-    """The controller's listeners. `listen`, then `start`; `stop` ends them."""
+    """The controller's listeners. Call `listen`, then `start`; `stop` ends them."""
 
     def __init__(
         self,
@@ -137,7 +139,7 @@ class BrokerListener:
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def listen(self, endpoints: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        """Bind them all; what brokers are to be told, with the real ports where 0 was given. Raises ListenFailed."""
+        """Bind all endpoints, and return the advertised ones with real ports in place of 0. Raises ListenFailed."""
         bound = []
         for endpoint in endpoints:
             address = await self._server.listen(endpoint.host, endpoint.port, endpoint.listener)
@@ -145,30 +147,30 @@ class BrokerListener:
         return with_ports(advertised, bound)
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Returns when requests are taken."""
+        """Serve requests in a task; return once they are accepted."""
         self._task = tasks.create_task(self._server.serve(), name="controller-listener")
         await self._server.started()
 
     async def stop(self, grace_ms: int) -> None:
-        """Take no more; what is in progress is answered, within the grace time."""
+        """Accept no more requests; those in progress are answered within the grace time."""
         self._server.stop(grace_ms)
         if self._task is not None:
             await asyncio.wait((self._task,))
 
     def view(self) -> ListenerView:
-        """What metrics tell of it."""
+        """Return the values for metrics."""
         return ListenerView(self._server.connection_count, self._relay.open_count, self._relay.counts)
 
     # --- answering ------------------------------------------------------------------------------------------------
 
     def reply(self, effect: Reply) -> None:
-        """The core's answer. Nothing where the request has one already, because it waited for too long."""
+        """Pass the core's answer on. It is dropped where the request was answered with a timeout."""
         waiting = self._unanswered.get(effect.key)
         if waiting is not None and not waiting.answer.done():
             waiting.answer.set_result(effect.response)
 
     def control_lost(self, reason: str) -> None:
-        """We lead no longer, or cannot know: refuse what has no answer, and have brokers look for the controller."""
+        """Refuse pending requests and close all connections, so that brokers look for the new controller."""
         for request, answer in self._unanswered.values():
             if not answer.done():
                 answer.set_result(refused(request))
@@ -176,7 +178,7 @@ class BrokerListener:
         self._server.close_connections(reason)
 
     def show_brokers(self, brokers: tuple[Broker, ...]) -> None:
-        """Who is live now, for clients to be passed on to."""
+        """Set the live brokers to which clients are forwarded."""
         self._relay.show(brokers)
 
     async def _handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
@@ -207,7 +209,7 @@ class BrokerListener:
 
 
 def _empty_answer(request: Request) -> Response | None:
-    """What a broker says that has nothing of what is asked for; None for other requests."""
+    """Return the answer of a broker without data; None for other requests."""
     match request:
         case ListGroupsRequest():
             return ListGroupsResponse(ErrorCode.NONE)
@@ -225,7 +227,7 @@ def _empty_answer(request: Request) -> Response | None:
 
 
 def _is_about(controller: str, request: Request) -> bool:
-    """Whether it asks for the configuration of the controller, which Kafka's clients ask each broker for itself."""
+    """Return True where the request is about the configuration of the controller itself."""
     return isinstance(request, DescribeConfigsRequest) and any(
         each.resource_type in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE) and each.resource_name == controller
         for each in request.resources
@@ -233,7 +235,7 @@ def _is_about(controller: str, request: Request) -> bool:
 
 
 def relay_for(client_id: str, *, connect_timeout_ms: int, max_answer_bytes: int) -> Relay:
-    """What clients of the listener are passed on by."""
+    """Return the relay that forwards clients of the listener."""
     return Relay(
         OWN,
         {**EMPTY, **EMPTY_OF_OURS},
@@ -258,7 +260,7 @@ def _timed_out(request: ControllerRequest) -> ControllerResponse:
 
 
 def _errors(response: ControllerResponse) -> Mapping[str, int]:
-    """How often each error is in the answer, as Kafka counts: the one of the request, and those of its partitions."""
+    """Count the errors in the answer as Kafka does: that of the request, and those of its partitions."""
     counts = Counter([error_name(response.error)])
     if isinstance(response, AlterPartitionResponse):
         counts.update(error_name(row.error) for topic in response.topics for row in topic.partitions)

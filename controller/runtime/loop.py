@@ -1,14 +1,18 @@
 """The event loop of a controller: one queue, one consumer, one event at a time.
 
-An event is taken from the queue and given to the core; the effects are performed in order; as long as the core waits
-for the result of a read or write, that result is the next event, and nothing from the queue comes in between. Brokers
-are never waited for: their answers come back through the queue. A long step runs on a thread (`steps` says why).
+The consumer takes an event, passes it to the core, and performs the effects in order. While the core waits for the
+result of a read, write or probe, that result is the next event. Queued events wait until then. The loop never waits for
+brokers: their answers come through the queue. A long step runs on a thread (`steps`).
 
-What may interrupt the course of an event is the loss of the session: the queue is emptied, what was in it is recorded
-as preempted, and `SessionLost` is next. What was outstanding in the old session is never fed.
+    taken from the queue        steps of its course
+    BrokersChanged              BrokersChanged, ZnodesRead, ZnodesRead, ZnodesWritten
+    an answer of broker 3       StopReplicaAnswered
 
-An exception is a fault, whoever raised it; `faults` has the table. A fault never ends the consumer silently: it is
-recorded, and either the controller has resigned afterwards or the process ends.
+Only the loss of the session interrupts a course: the queued events are dropped and recorded as preempted, and
+`SessionLost` is next. Results of the old session are never passed to the core.
+
+An exception is a fault, whatever raised it (`faults`). A fault never ends the consumer silently: it is recorded, and
+then the controller resigns or the process ends.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 _ABANDONED: Final = "abandoned: the session was lost"
 IDLE_RESET_MS: Final = 300_000
-"""The queue-time sample is cleared after so long without an event, as in Kafka: it should not show last week's rush."""
+"""The queue-time sample is cleared after this time without an event, as in Kafka, so that it shows no old peaks."""
 
 AfterFault = Callable[[Context, str, int], list[Effect]]
 
@@ -61,7 +65,7 @@ class _Fault(NamedTuple):
 
 
 class ControllerLoop:
-    """Feeds one core. `run` is a task of the composition root; everything else may be called on the same event loop."""
+    """Feeds one core. `run` is a task of the composition root; call everything else on the same event loop."""
 
     def __init__(
         self,
@@ -77,7 +81,7 @@ class ControllerLoop:
         idle_reset_ms: int = IDLE_RESET_MS,
     ) -> None:
         self.context = context
-        """The controller's memory; read it between steps only."""
+        """The controller's memory; read it only between steps."""
         self.queue = EventQueue() if queue is None else queue
         self.handling: Queued | None = None
         """The event in progress."""
@@ -95,21 +99,21 @@ class ControllerLoop:
 
     @property
     def handling_s(self) -> float:
-        """How long the event in progress has taken; 0 where there is none."""
+        """Age of the event in progress; 0 where there is none."""
         return 0.0 if self.handling is None else time.monotonic() - self._began_s
 
     # --- putting --------------------------------------------------------------------------------------------------
 
     def post(self, event: External) -> None:
-        """Queue what a watch, a timer, the session or a person reports."""
+        """Queue an event of a watch, a timer, the session or an operator."""
         self.queue.post(event)
 
     async def deliver(self, answer: Answer) -> None:
-        """Queue a broker's answer; waits while too many are waiting."""
+        """Queue a broker's answer; wait while too many are queued."""
         await self.queue.deliver(answer)
 
     def session_lost(self, event: SessionLost) -> None:
-        """Drop what waits and handle the loss next."""
+        """Drop the queued events; the loss is next."""
         preempted = self.queue.overtake(event)
         if preempted:
             counts: dict[str, int] = {}
@@ -119,7 +123,7 @@ class ControllerLoop:
             self._record(_event_fact(self._subject, type(event).__name__, "preempted others", preempted=dict(counts)))
 
     def fault(self, error: Exception, where: str) -> None:
-        """Something that works for the controller broke; it is dealt with after the event in progress."""
+        """Report an exception in another task. It is handled after the event in progress."""
         self._faults.append(_Fault(error, where))
         self.queue.wake()
 
@@ -130,7 +134,7 @@ class ControllerLoop:
     # --- consuming ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Handle events until cancelled. Raises FaultWhileResigning or MemoryError: then the process has to end."""
+        """Handle events until cancelled. Raises FaultWhileResigning or MemoryError; then the process has to end."""
         try:
             while True:
                 queued = await self._next()
@@ -175,15 +179,15 @@ class ControllerLoop:
             self._changed = asyncio.Event()
 
     async def _course_of(self, event: External) -> str:
-        """All the steps that an event leads to; how it ended."""
+        """Run all steps of the event's course, and return the outcome for the journal."""
         if self.context.awaiting_result and not isinstance(event, SessionLost):
             raise RuntimeError(f"{type(event).__name__} came while a result was awaited")
         following: Event = event
         while True:
             effects = await self.steps.step(self.context, following, self._clock.now_ms())
             if self.queue.overtaken.is_set():
-                # The session was lost during the step, and the next one may be open: nothing crosses over to it. The
-                # rest keeps channels and timers as the core believes them.
+                # The session was lost during the step, and the next one may be open already. Nothing of the old one
+                # may enter it. The other effects keep channels and timers in line with the core's memory.
                 effects = [
                     effect
                     for effect in effects
@@ -220,7 +224,7 @@ class ControllerLoop:
         )
         try:
             self._performer.drop_everything()
-            # The session's own events stay: without them the core would wait for a session that it believes in.
+            # Session events stay: the core needs them to learn that its session is over.
             self.queue.clear(keep_sessions=True)
             reason = f"fault while handling {where}: {what}"
             self._performer.perform(self._after_fault(self.context, reason, self._clock.now_ms()))

@@ -1,9 +1,11 @@
-"""Every metric of the controller, declared once: the collector reads its help from here, the docs page is made of it.
+"""Declares every metric of the controller, once, for the collector and for the page in `docs/`.
 
-Gauges that Kafka's controller has carry the names under which the usual configuration of the Prometheus JMX exporter
-shows Kafka's, so that dashboards and alerts made for Kafka keep working: domain, type and name joined with `_` in lower
-case, attributes behind it, key properties as labels. What Kafka does not measure begins with `lethe_` and is in base
-units.
+Gauges of Kafka's controller have the names that the usual configuration of the Prometheus JMX exporter gives them, so
+that dashboards and alerts made for Kafka work. The name is domain, type, name and attribute in lower case, joined with
+`_`; key properties are labels. Metrics that Kafka lacks begin with `lethe_` and use base units.
+
+    kafka.controller:type=KafkaController,name=OfflinePartitionsCount
+    kafka_controller_kafkacontroller_offlinepartitionscount
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ CONTROLLER_GAUGES: Final = {
         "configuration does not say whether topics may be deleted. `lethe explain --all` says which",
     ),
 }
-"""Field of `controller.core.gauges.Gauges` to its metric; all are 0 where this controller is not the active one."""
+"""Field of `controller.core.gauges.Gauges` to its metric; all are 0 while this controller is not active."""
 
 CURRENT_CONTROLLER: Final = Metric(
     "kafka_server_metadataloader_currentcontrollerid",
@@ -188,7 +190,7 @@ _STATE_TIMERS: Final = {
     ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE: "UncleanLeaderElectionEnableRateAndTimeMs",
     ControllerState.CONTROLLER_SHUTDOWN: "ControllerShutdownRateAndTimeMs",
 }
-"""Kafka's timer of each state; idle and UpdateMetadata answers have none."""
+"""Kafka's timer per state; idle and UpdateMetadata answers have none."""
 
 STATE_TIMERS: Final = {
     state: Metric(

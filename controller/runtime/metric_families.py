@@ -1,4 +1,4 @@
-"""Families of samples in the form that prometheus_client writes, from a declaration and what was counted."""
+"""Build prometheus_client families from metric declarations and counts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ V = TypeVar("V")
 
 
 def labelled(label: str, values: Mapping[str, V]) -> list[tuple[Labels, V]]:
-    """One label, whose values are the keys."""
+    """Return one row per key; the key is the value of `label`."""
     return [({label: key}, value) for key, value in values.items()]
 
 
 def _family(metric: Metric) -> Family:
-    # A counter under one of Kafka's names, which do not end in _total, has to be untyped: the text format adds that.
+    # The text format appends _total to counters. Kafka's names have no such suffix, so these counters are untyped.
     kind = metric.kind.value
     if metric.kind is MetricKind.COUNTER and not metric.name.endswith("_total"):
         kind = "unknown"

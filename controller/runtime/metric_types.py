@@ -1,4 +1,4 @@
-"""What there is to say of a metric: its name, what kind of number it is, and what it means to whoever reads it."""
+"""Declaration of a metric: name, kind, help text, labels and Kafka's MBean."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class MetricKind(enum.Enum):
     GAUGE = "gauge"
     COUNTER = "counter"
     SUMMARY = "summary"
-    """Kafka's histograms and timers: `_count`, `_sum` and a series per quantile, of the latest 1,028 values."""
+    """Kafka's histograms and timers: `_count`, `_sum` and one series per quantile of the latest 1,028 values."""
     HISTOGRAM = "histogram"
 
 
 class Metric(NamedTuple):
-    """One metric family. `mbean` is Kafka's name for it, None for what is ours alone."""
+    """One metric family. `mbean` is Kafka's name; it is None where Kafka has no such metric."""
 
     name: str
     kind: MetricKind

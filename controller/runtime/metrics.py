@@ -1,11 +1,12 @@
-"""What the controller's runtime counts, and how Prometheus reads it.
+"""Counts of the controller's runtime, and the collector that Prometheus scrapes.
 
-Nothing is copied when an event ends: at each scrape the collector reads the core's gauges from its memory, the counts
-of channels and session from where they are kept, and its own samples of events. So a scrape sees the present, and a
-broker's series go with its channel. While a long step runs, the gauges are those of the scrape before. Nothing is
-walked over at a scrape: what is counted over topics or partitions is counted where it changes
-(`controller.core.mutation`), so that a scrape takes as long with a hundred thousand partitions as with ten. The event
-loop gathers the numbers, and another thread writes them down.
+Values are read at each scrape where they are kept: gauges from the core's memory, counts from channels and session,
+event samples from here. So a scrape is up to date, and a broker's series end with its channel. While a long step runs,
+the gauges are those of the previous scrape.
+
+A scrape never iterates over topics or partitions, whose counts are updated where they change
+(`controller.core.mutation`). It takes as long with 100,000 partitions as with ten. The event loop gathers the numbers,
+and a thread formats them.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from lethe.controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Samp
 from lethe.protocol.journal import Fact, FactType
 
 _TENURES: Final = ("elected", "resigned")
-"""What facts of an election say when a tenure begins and ends."""
+"""Values of `what` in election facts when a tenure begins and ends."""
 
 
 @dataclass(slots=True)
 class ChannelCounts:
-    """What one channel measures; the channel writes, a scrape reads."""
+    """Counts of one channel, which writes them; a scrape reads them."""
 
     queue_size: int = 0
     backlog_bytes: int = 0
@@ -44,7 +45,7 @@ class ChannelCounts:
     latency: dict[str, Buckets] = field(default_factory=dict)
     """API to seconds."""
     retries: dict[str, int] = field(default_factory=dict)
-    """Reason to how often."""
+    """Reason to count."""
 
     def note_latency(self, api: str, seconds: float) -> None:
         self.latency.setdefault(api, Buckets()).add(seconds)
@@ -60,11 +61,11 @@ class ChannelView(NamedTuple):
     counts: ChannelCounts
     oldest_s: float
     failing_s: float
-    """How long nothing has got through; 0: the last attempt was answered."""
+    """How long all attempts have failed; 0: the last one was answered."""
 
 
 class Tenure(NamedTuple):
-    """What the controller is at the time of a scrape."""
+    """Role and elections of the controller at the time of a scrape."""
 
     role: str
     roles: tuple[str, ...]
@@ -81,7 +82,7 @@ class QueueView(NamedTuple):
 
     size: int
     waiting: Mapping[str, int]
-    """Events that wait, by name; none is left out that has ever been there."""
+    """Queued events by name; names that were queued before stay, with 0."""
     oldest_s: float
     in_progress_s: float
 
@@ -113,13 +114,13 @@ class ListenerView(NamedTuple):
 
     connections: int
     relayed: int
-    """Of them, those that are passed on to a broker."""
+    """Those of them that are forwarded to a broker."""
     counts: RelayCounts
 
 
 @dataclass(slots=True)
 class Sources:
-    """Where a scrape reads what others keep. What is not given is left out."""
+    """Where a scrape reads values; a source that is None has no series."""
 
     gauges: Callable[[], Gauges] | None = None
     oldest: Callable[[], OldestView | None] | None = None
@@ -135,7 +136,7 @@ class Sources:
 
 
 class ControllerMetrics:
-    """Counts what the runtime does; `text` is what `/metrics` answers."""
+    """Counts the runtime's events; `text` is the answer of `/metrics`."""
 
     def __init__(self) -> None:
         self.sources = Sources()
@@ -166,7 +167,7 @@ class ControllerMetrics:
         self._queued.setdefault(event, Buckets()).add(queued_s)
 
     def event_ended(self, event: str, state: ControllerState, handled_s: float, outcome: str) -> None:
-        """The course of an event is over, however it ended."""
+        """The course of an event is over, with any outcome."""
         self.state = ControllerState.IDLE
         if state in self.state_times_ms:
             self.state_times_ms[state].add(handled_s * 1000)
@@ -175,15 +176,15 @@ class ControllerMetrics:
             self._faults[event] = self._faults.get(event, 0) + 1
 
     def queue_went_idle(self) -> None:
-        """No event has come for five minutes."""
+        """Clear the queue-time sample: no event came for five minutes."""
         self.queue_time_ms.clear()
 
     def loop_closed(self) -> None:
-        """The metrics of the queue go with it."""
+        """Remove the queue's metrics."""
         self._is_open = False
 
     def note_zookeeper(self, operation: str, seconds: float, operations: Mapping[str, int]) -> None:
-        """A read or write of the core was answered; it was so many operations of each kind."""
+        """Count a read or write of the core that was answered; `operations` is their number by type."""
         self._zookeeper_ms.add(seconds * 1000)
         self._zookeeper.setdefault(operation, Buckets()).add(seconds)
         for kind, count in operations.items():
@@ -212,15 +213,15 @@ class ControllerMetrics:
     # --- showing --------------------------------------------------------------------------------------------------
 
     def text(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return written(self.gathered())
 
     async def text_written_aside(self) -> bytes:
-        """The same, of this moment; written on another thread, since that takes longest and changes nothing."""
+        """Return the same; a thread formats it, which is the slowest part."""
         return await asyncio.to_thread(written, self.gathered())
 
     def gathered(self) -> list[Family]:
-        """All of it as of now. Not changed by what happens later."""
+        """Return a snapshot of all metrics."""
         return [*self._families(), *self._process.collect()]
 
     def _families(self) -> Iterator[Family]:
@@ -286,7 +287,7 @@ class ControllerMetrics:
 
 
 class _Gathered(Collector):
-    """What prometheus_client writes."""
+    """Collector of families that are gathered already."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
@@ -296,7 +297,7 @@ class _Gathered(Collector):
 
 
 def written(families: Iterable[Family]) -> bytes:
-    """The families in Prometheus' text format."""
+    """Return the families in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Gathered(families))
     return generate_latest(registry)

@@ -1,12 +1,11 @@
-"""Does what the core decided, in the order in which it decided it.
+"""Performs the core's effects, in the order of the core.
 
-`perform` takes the effects of one step and returns at once: requests to brokers are queued on their channels, timers
-set, facts recorded. A read or write of ZooKeeper or a probe of brokers, of which there is at most one per step, is
-begun by `result`, which waits for its outcome. No channel gets to run in between, so the write leaves before any
-request of the same step.
+`perform` takes the effects of one step and returns without waiting: it queues requests on the brokers' channels, sets
+timers and records facts. A step has at most one read, write or probe; `result` sends it and waits for its outcome. No
+channel task runs between `perform` and `result`, so a write leaves before the requests of its step.
 
-A result belongs to the session in which it was asked for. Where that session is gone, `result` gives None, whatever the
-answer was: the event that the session is lost follows, and is all that counts.
+A result belongs to the session in which it was requested. If that session is lost, `result` returns None, and the
+queued `SessionLost` follows.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from lethe.protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed
 
 
 class ChannelSet(Protocol):
-    """The channels to the brokers."""
+    """Channels to the brokers."""
 
     def open(self, effect: OpenChannel) -> None: ...
     def close(self, broker: BrokerId) -> None: ...
@@ -51,7 +50,7 @@ class ChannelSet(Protocol):
 
 
 class SessionHolder(Protocol):
-    """The present ZooKeeper session."""
+    """Holder of the current ZooKeeper session."""
 
     @property
     def session(self) -> ZooKeeperSession | None: ...
@@ -59,7 +58,7 @@ class SessionHolder(Protocol):
 
 
 class RequestAnswers(Protocol):
-    """Where brokers wait for answers to what they ask."""
+    """The listener, where brokers wait for answers."""
 
     def reply(self, effect: Reply) -> None: ...
     def control_lost(self, reason: str) -> None: ...
@@ -74,7 +73,7 @@ def _cannot_read(effect: ReadCache) -> None:
 
 
 class Performer:
-    """Performs effects for one loop."""
+    """Performs the effects of one loop."""
 
     def __init__(
         self,
@@ -101,7 +100,7 @@ class Performer:
         self._session: ZooKeeperSession | None = None
 
     def perform(self, effects: Sequence[Effect]) -> None:
-        """Perform all of them but wait for none."""
+        """Perform all effects without waiting."""
         for effect in effects:
             match effect:
                 case Send():
@@ -130,7 +129,7 @@ class Performer:
                     assert_never(effect)
 
     def _reply(self, effect: Reply) -> None:
-        """Give the answer, unless the session that it rests on may be over by now."""
+        """Pass the answer on, unless the session may have expired."""
         if self._answers is None:
             raise LookupError(f"request {effect.key} is answered, and nobody listens for requests")
         session = self._sessions.session
@@ -148,7 +147,7 @@ class Performer:
             self._answers.show_brokers(brokers)
 
     async def result(self) -> Result | None:
-        """The outcome of the read or write that `perform` was given last; None where its session is gone."""
+        """Perform the last read, write or probe, and return its result; None if its session is lost."""
         asked, session = self._asked, self._session
         self._asked = self._session = None
         if asked is None:
@@ -179,7 +178,8 @@ class Performer:
         return None if session.lost.is_set() or self._sessions.session is not session else result
 
     def drop_everything(self) -> None:
-        """After a fault: no channel, no timer, no outstanding question survives."""
+        """After a fault or at the end: close all channels, clear all timers, forget the pending read, write or
+        probe."""
         self._lose_control("a fault")
         self._asked = self._session = None
         self._timers.clear()
@@ -187,7 +187,8 @@ class Performer:
 
 
 def _measured(kind: str, operations: Sequence[Operation | Read], took_s: float) -> tuple[str, float, Mapping[str, int]]:
-    """What metrics say of reading or writing: the operation, or `reads` and `writes` where it is several at once."""
+    """Return the metric's label, the time, and the number of operations by type. The label is the type; for several
+    types, `reads` or `writes`."""
     counts = {each.__name__: count for each, count in Counter(map(type, operations)).items()}
     return (next(iter(counts)) if len(counts) == 1 else f"{kind}s"), took_s, counts
 

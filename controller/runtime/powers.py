@@ -1,7 +1,7 @@
-"""Whether brokers obey this controller, for readiness, metrics, board and `/explain`: one look for all of them.
+"""Cached view of which brokers obey this controller, for readiness, metrics, board and `/state`.
 
-The core derives it from what brokers answered; why a silent one is silent is known to its channel and added here. While
-a long step changes the core's memory on its own thread, the look before is shown again.
+The core derives the view from the brokers' answers. The errors of the channels to silent brokers are added here. While
+a long step changes the core's memory on its thread, `look` returns the view from before the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Problems = Mapping[BrokerId, ChannelProblem]
 
 
 class PowerWatch:
-    """Looks at one controller's power."""
+    """Computes and caches the `PowerView` of one controller."""
 
     def __init__(
         self, context: Context, is_stepping: Callable[[], bool], clock: Clock, problems: Callable[[], Problems]
@@ -34,7 +34,7 @@ class PowerWatch:
         self._latest = PowerView()
 
     def look(self) -> PowerView:
-        """The power as of now, or as of the last look between two steps."""
+        """Return the view as of now; during a long step, the latest one from before it."""
         if not self._is_stepping():
             self._latest = self._view()
         return self._latest
@@ -60,7 +60,7 @@ class PowerWatch:
 
 
 def power_json(view: PowerView) -> list[dict[str, JsonValue]]:
-    """The brokers that do not obey, as `/explain` and `/state` have them."""
+    """Return the brokers that do not obey, as `/state` shows them."""
     return [
         {
             "broker": each.broker,

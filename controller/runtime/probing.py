@@ -1,7 +1,10 @@
-"""Probes of brokers, each over a connection of its own, all at once and within seconds.
+"""Probes brokers, all at once, each over its own connection.
 
-A broker that has not answered within the limit is told as silent. As soon as one has answered, the others have a short
-time left: a broker that is gone and still registered must not delay a failover by the whole limit.
+Once one broker has answered, the others have a short time left: a registered broker whose process is gone must not
+delay a failover by the whole limit. A refused connection is no answer.
+
+    broker 1 answers after 40 ms, broker 2 after 300 ms, broker 3 never
+    -> outcomes after 540 ms; broker 3: "no answer in time"
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ from lethe.protocol.kafka.versions import InterBrokerProtocol, control_versions
 from lethe.protocol.vocabulary import NO_EPOCH
 
 LIMIT_MS: Final = 3_000
-"""For a probe, connecting included."""
+"""For all probes, connecting included."""
 AFTER_FIRST_MS: Final = 500
-"""For all others, once a broker has answered."""
+"""For the remaining probes, once a broker has answered."""
 
 
 class Prober:
-    """Probes brokers in the request version that the inter-broker protocol selects, as real orders go out."""
+    """Sends probes in the version that the inter-broker protocol selects for StopReplica."""
 
     def __init__(
         self, connect: Connect, ibp: InterBrokerProtocol, limit_ms: int = LIMIT_MS, after_first_ms: int = AFTER_FIRST_MS
@@ -39,7 +42,7 @@ class Prober:
         self._after_first_ms = after_first_ms
 
     async def probe(self, effect: ProbeBrokers) -> tuple[ProbeOutcome, ...]:
-        """One outcome per target, in order."""
+        """Return one outcome per target, in order."""
         body = encode_control_body(effect.request, self._version)
         async with asyncio.TaskGroup() as tasks:
             probes = [

@@ -1,15 +1,20 @@
-"""The one queue of a controller: what happened outside and has not been handled yet.
+"""The event queue of a controller: external events that are not handled yet.
 
-First in, first out, with one exception: `overtake` drops everything that waits and puts one event in its place, because
-after a lost session none of it means anything any more. Nothing that arrives is refused, and yet the queue is bounded:
+First in, first out, with one exception: `overtake` replaces all queued events by one, since a lost session makes the
+others meaningless. No event is refused, yet the queue is bounded:
 
-* A watch or a timer that is already waiting is not queued a second time. The one that waits has not read anything yet,
-  so when its turn comes it will see what the second one reports. There are as many as there are watched znodes;
-  all topics whose znodes have changed wait as one event.
-* Answers of brokers are bounded by making their channels wait: a channel has one request in flight, and does not send
-  the next one before its answer has found room here.
-* Requests of brokers are bounded by the listener that posts them, and answered by it where they are dropped here.
-* Sessions and requests of people come one at a time.
+* A watch or timer event that is already queued is not queued again: its read is still to come and sees both
+  changes. So at most one waits per watched znode and timer. The changed topics of all queued `TopicsModified` are
+  merged into one event.
+* Answers of brokers: at most `MAX_ANSWERS`. A channel has one request in flight, and `deliver` blocks it while there
+  is no room.
+* Requests of brokers: the listener limits them, and answers those that are dropped here.
+* Session events and requests of operators come one at a time.
+
+    queued                          arrives                 queued then
+    TopicsChanged                   TopicsChanged           TopicsChanged
+    TopicsModified(a), an answer    TopicsModified(b)       TopicsModified(a, b), the answer
+    any events                      SessionLost             SessionLost
 """
 
 from __future__ import annotations
@@ -46,7 +51,7 @@ from lethe.controller.core.events import (
 )
 
 MAX_ANSWERS: Final = 1_000
-"""Answers that may wait; the channels of further ones wait themselves."""
+"""Answers that may be queued; the channels of further ones wait."""
 
 _MERGED: Final = (
     ControllerChanged,
@@ -74,39 +79,39 @@ class Queued(NamedTuple):
 
 
 class EventQueue:
-    """One consumer takes; anything that runs on the same event loop puts."""
+    """Single-consumer queue. All callers run on one event loop."""
 
     def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
         self._waiting: deque[Queued] = deque()
         self._merged: dict[External, None] = {}
         self._modified: dict[str, None] = {}
-        """The topics of the one TopicsModified that waits."""
+        """The topics of the queued TopicsModified."""
         self._by_event: dict[str, int] = {}
         self._room = asyncio.Semaphore(max_answers)
         self._filled = asyncio.Event()
         self.overtaken = asyncio.Event()
-        """Set by `overtake` until the event that overtook is taken."""
+        """Set from `overtake` until its event is taken."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     @property
     def by_event(self) -> Mapping[str, int]:
-        """How many wait, by the name of the event; 0 for those that have waited before."""
+        """Number of queued events by name; names that were queued before stay, with 0."""
         return self._by_event
 
     @property
     def oldest_s(self) -> float:
-        """How long the oldest has waited; 0 where none waits."""
+        """Age of the oldest queued event; 0 where the queue is empty."""
         return time.monotonic() - self._waiting[0].since_s if self._waiting else 0.0
 
     @property
     def events(self) -> list[External]:
-        """What waits, the oldest first."""
+        """The queued events, oldest first."""
         return [queued.event for queued in self._waiting]
 
     def post(self, event: External) -> None:
-        """Queue what a watch, a timer, the session or a person reports."""
+        """Queue an event of a watch, a timer, the session, the listener or an operator."""
         if isinstance(event, TopicsModified):
             is_waiting = bool(self._modified)
             self._modified.update(dict.fromkeys(event.topics))
@@ -119,19 +124,19 @@ class EventQueue:
         self._put(event)
 
     async def deliver(self, answer: Answer) -> None:
-        """Queue a broker's answer; waits while too many are waiting. Cancelled, it has not queued it."""
+        """Queue a broker's answer; wait while `MAX_ANSWERS` are queued. If cancelled, the answer is not queued."""
         await self._room.acquire()
         self._put(answer)
 
     def overtake(self, event: External) -> list[Queued]:
-        """Put the event in place of everything that waits, and return that."""
+        """Replace all queued events by `event`, and return them."""
         preempted = self.clear()
         self._put(event)
         self.overtaken.set()
         return preempted
 
     def clear(self, *, keep_sessions: bool = False) -> list[Queued]:
-        """Drop everything that waits, and return it; `keep_sessions` leaves what tells of sessions in place."""
+        """Drop all queued events, and return them; with `keep_sessions`, session events stay."""
         kept = [q for q in self._waiting if keep_sessions and isinstance(q.event, _SESSIONS)]
         dropped = [q for q in self._waiting if not (keep_sessions and isinstance(q.event, _SESSIONS))]
         self._waiting = deque(kept)
@@ -147,11 +152,11 @@ class EventQueue:
         return dropped
 
     def wake(self) -> None:
-        """Have `take` return None once, so that the consumer looks after something else."""
+        """Make `take` return None once, so that the consumer handles faults."""
         self._filled.set()
 
     async def take(self) -> Queued | None:
-        """The event that waited longest; waits for one, or for `wake`. Cancelled, it has taken nothing."""
+        """Wait for an event or `wake`, and return the oldest event or None. If cancelled, no event is taken."""
         await self._filled.wait()
         if not self._waiting:
             self._filled.clear()

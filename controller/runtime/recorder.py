@@ -1,10 +1,11 @@
-"""Where facts go: to the journal whole, to the metrics and the board as counts, to the log as a line where a person
-wants to see it.
+"""Sends each fact to the journal, the metrics, the board and the log.
 
-The log is for people, so what comes in masses (requests, transitions, answers that were expected, the phases of each
-deletion) is there at level DEBUG only; `blockers` tells what deletions wait for. Refusals are warnings, but a cluster
-that is half down makes thousands of the same: those of one kind are logged a few times and then counted, and the count
-is logged once a minute at most.
+The journal gets every fact whole; metrics and board count it; the log gets a line, at the level in `LEVELS`. Frequent
+types (requests, transitions, expected answers, deletion phases) are at level DEBUG. `blockers` logs what deletions wait
+for.
+
+Refusals are warnings, and a half-down cluster causes thousands of the same. The log has the first 20 of one kind per
+minute; the next line of that kind after the minute is preceded by the number of the others.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LEVELS: Final[Mapping[FactType, int]] = {
     FactType.BYTES_FREED: logging.INFO,
     FactType.GAP: logging.WARNING,
 }
-"""Level of each type's log lines."""
+"""Log level by type."""
 
 _BURST: Final = 20
 _BURST_S: Final = 60.0
@@ -50,16 +51,16 @@ class FactCounter(Protocol):
 
 
 class Recorder:
-    """Takes every fact of the controller."""
+    """Records every fact of the controller."""
 
     def __init__(self, journal: FactJournal | None, *counters: FactCounter) -> None:
         self._journal = journal
         self._counters = counters
         self._bursts: dict[str, tuple[float, int]] = {}
-        """What was refused to (when this burst began, how many so far)."""
+        """Kind of refusal to (start of its minute, refusals since then)."""
 
     def record(self, fact: Fact) -> None:
-        """Journal, count and perhaps log it; never raises for what a fact holds."""
+        """Journal, count and perhaps log the fact. No content of a fact makes it raise."""
         if self._journal is not None:
             self._journal.record(fact)
         for counter in self._counters:

@@ -1,8 +1,7 @@
-"""Numbers that metrics are made of: a distribution as Kafka shows it, and one as Prometheus likes it.
+"""Distributions for metrics: `Sample` as Kafka shows them, `Buckets` as Prometheus histograms.
 
-Kafka's metrics library shows count, extremes and quantiles of a sample of what was measured; Prometheus wants counts
-per bucket, which can be added over processes and time. The first kind keeps dashboards made for Kafka working, the
-second is for everything that Kafka does not measure.
+Kafka's metrics library shows count and quantiles of a sample; dashboards made for Kafka need these. Prometheus
+histograms can be added over processes and time, so metrics that Kafka does not have use them.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Sequence
 from typing import Final
 
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
-"""Those that Kafka's metrics library shows."""
+"""The quantiles that Kafka's metrics library shows."""
 SAMPLE_SIZE: Final = 1028
-"""Kafka's, too; here it is the latest ones, so that no randomness is needed."""
+"""Kafka's sample size. Here the sample is the latest values, which needs no randomness."""
 
 SECONDS_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 LONG_SECONDS_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
@@ -28,7 +27,7 @@ def _words(bounds: tuple[float, ...]) -> tuple[str, ...]:
 
 
 class Sample:
-    """Count, sum, extremes and quantiles of what was measured."""
+    """Count, sum, minimum, maximum and quantiles of values."""
 
     __slots__ = ("_latest", "_quantiles", "count", "max", "min", "total")
 
@@ -52,7 +51,8 @@ class Sample:
         self.__init__()  # type: ignore[misc]
 
     def quantiles(self) -> list[tuple[float, float]]:
-        """(quantile, value) for each of QUANTILES, of the latest values; 0 where there are none."""
+        """Return (quantile, value) for each of QUANTILES over the latest values; the value is 0 where there are
+        none."""
         if self._quantiles is None:
             ordered = sorted(self._latest) or [0.0]
             last = len(ordered) - 1
@@ -61,7 +61,7 @@ class Sample:
 
 
 class Buckets:
-    """A Prometheus histogram: how many values were at most so large."""
+    """A Prometheus histogram: counts of values by upper bound."""
 
     __slots__ = ("_bounds", "_counts", "_words", "total")
 
@@ -80,7 +80,8 @@ class Buckets:
         return sum(self._counts)
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """(upper bound, values up to it) for each bucket, as Prometheus' text format wants them; the last is +Inf."""
+        """Return (upper bound, number of values up to it) for each bucket in Prometheus' text format; the last is
+        +Inf."""
         rows: list[tuple[str, float]] = []
         running = 0
         for bound, count in zip(self._words, self._counts, strict=True):

@@ -1,11 +1,11 @@
-"""One ZooKeeper session after the other, for as long as the process lives.
+"""Keeps one ZooKeeper session after the other, for as long as the process lives.
 
-The keeper opens a session, tells the core (`SessionEstablished`), and waits until the session is lost or is to be
-given up; then it tells the core that it is gone (`SessionLost`, which overtakes everything that waits) before it opens
-the next one. Where ZooKeeper is not there it keeps trying, waits longer each time, and says so every now and then.
+The keeper opens a session, posts `SessionEstablished`, and waits until the session is lost or `renew` is called. Then
+it puts `SessionLost` ahead of all queued events, and opens the next session. While ZooKeeper is unavailable it retries
+with growing pauses, and logs a warning from time to time.
 
-A session that breaks soon after it was opened counts as a failed attempt: otherwise a server that accepts and hangs up
-would be asked hundreds of times a second.
+A session that is lost within `settled_after_ms` counts as a failed attempt. Otherwise a server that accepts and hangs
+up would get hundreds of connections per second.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
 
 @dataclass(slots=True)
 class SessionCounts:
-    """What metrics show of the sessions."""
+    """Counts for metrics."""
 
     opened: int = 0
     lost: int = 0
@@ -43,7 +43,7 @@ class SessionCounts:
 
 
 class SessionKeeper:
-    """Holds the present session. `run` is a task of the composition root."""
+    """Holds the current session. `run` is a task of the composition root."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class SessionKeeper:
     ) -> None:
         self.counts = SessionCounts()
         self.session: ZooKeeperSession | None = None
-        """The session that may be used now; None between two sessions."""
+        """The usable session; None between two sessions."""
         self.problem: str | None = "no session has been opened yet"
-        """Why there is no session, in words that can be shown."""
+        """Why there is no session, as text for users."""
         self._open_session = open_session
         self._post = post
         self._overtake = overtake
@@ -74,13 +74,13 @@ class SessionKeeper:
         self._renewal: asyncio.Future[str] | None = None
 
     def renew(self, reason: str) -> None:
-        """Give the present session up and open another one; nothing where there is none. Its loss is told at once."""
+        """Give up the current session, if any, and open another. `SessionLost` is queued before this returns."""
         if self.session is not None and self._renewal is not None and not self._renewal.done():
             self._end(reason)
             self._renewal.set_result(reason)
 
     async def run(self) -> None:
-        """Open sessions until cancelled; then the present one is closed. Raises ControllerIdTaken."""
+        """Open sessions until cancelled, then close the current one. Raises ControllerIdTaken."""
         while True:
             await asyncio.sleep(self._back_off.wait_ms(self._attempts) / 1000)
             try:
@@ -90,7 +90,7 @@ class SessionKeeper:
             except (ZooKeeperUnavailable, SessionIsLost, RegistrationFailed, WriteRefused, OSError) as error:
                 self._note_failure(str(error))
             except Exception:
-                # Whatever it is, a controller without ZooKeeper can only try again.
+                # A controller without ZooKeeper can only retry, whatever the error is.
                 logger.exception("opening a ZooKeeper session failed in an unexpected way")
                 self._note_failure("an unexpected error; the log has it")
 
@@ -125,7 +125,7 @@ class SessionKeeper:
         self._overtake(SessionLost(reason))
 
     async def _until_over(self, session: ZooKeeperSession, renewal: asyncio.Future[str]) -> str:
-        """Why the session is over."""
+        """Wait until the session ends and return the reason."""
         async with asyncio.TaskGroup() as group:
             lost = group.create_task(session.lost.wait(), name="zookeeper-session-lost")
             await asyncio.wait((lost, renewal), return_when=asyncio.FIRST_COMPLETED)

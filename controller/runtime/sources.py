@@ -1,7 +1,7 @@
-"""Where a scrape reads what others keep: the core's memory, the queue, the channels, the session, the journal.
+"""Connects the metrics to the parts that hold the values: core, queue, channels, session, journal.
 
-A scrape is served on the event loop. A long step changes the core's memory on a thread of its own meanwhile: then what
-was read at the last scrape is shown again, so that neither waits for the other.
+A scrape runs on the event loop. While a long step changes the core's memory on its thread, the scrape shows the values
+of the previous one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lethe.controller.runtime.sessions import SessionKeeper
 V = TypeVar("V")
 
 REASONS: Final[Mapping[str, str]] = MappingProxyType({UNPROVEN: "UNPROVEN", NOT_LISTED: "NOT_LISTED"})
-"""Names for what is a sentence elsewhere; other reasons are names of errors already."""
+"""Short names for reasons that are sentences elsewhere; other reasons are names of errors."""
 
 
 def sources(
@@ -47,7 +47,7 @@ def sources(
     listener: BrokerListener | None,
     powers: PowerWatch | None = None,
 ) -> Sources:
-    """The sources of one controller's metrics."""
+    """Return the sources of one controller's metrics."""
     roles = tuple(role.value for role in Role)
 
     def between_steps(read: Callable[[], V], first: V) -> Callable[[], V]:
@@ -96,7 +96,7 @@ def _view(counts: JournalCounts) -> JournalView:
 
 
 def oldest_view(context: Context, now_ms: int) -> OldestView | None:
-    """The oldest marked topic as metrics show it; None where none is marked, or this controller is not active."""
+    """Return the oldest marked topic; None where no topic is marked or this controller is not active."""
     found = oldest(context) if context.is_leading else None
     if found is None:
         return None
@@ -105,5 +105,5 @@ def oldest_view(context: Context, now_ms: int) -> OldestView | None:
 
 
 def retries_by_name(context: Context) -> dict[tuple[RetryOf, str], int]:
-    """Retries by what failed and the name of the reason."""
+    """Return the number of retries by part and name of the reason."""
     return {(part, REASONS.get(why, why)): count for (part, why), count in context.deletion_retries.items()}

@@ -1,15 +1,18 @@
-"""Where the core's steps run: short ones on the event loop, long ones on a thread of their own.
+"""Runs the core's steps: short ones on the event loop, long ones on a thread.
 
-A step over 100,000 partitions takes seconds. On the event loop it would keep ZooKeeper's pings waiting, the session
-would expire, and the next controller would fall into the same trap; so a step that may be long runs on a thread, while
-the event loop pings, sends what brokers have been queued, and answers scrapes. It is still one step at a time, and the
-loop waits for it: the core sees no concurrency. Who wants to read its memory meanwhile has to wait for the end of the
-step, or make do with what was read before.
+A step over 100,000 partitions takes seconds. On the event loop it would delay ZooKeeper's pings until the session
+expires, and the next controller would fail in the same way. So a step that may be long runs on a thread. Meanwhile the
+event loop pings, sends queued requests and answers scrapes. Steps never overlap, so the core sees no concurrency.
+Readers of its memory wait for the end of the step, or show what they read before it.
 
-Python's cyclic garbage collector pauses during such a step: what a step makes is kept or goes when nobody refers to it
-any more, and looking for cycles among millions of small values takes a fifth of the time. For the same reason what is
-there after a step of some length is frozen: set apart from what the collector looks at, until `tidy` has it looked at
-once, when nothing else is to be done.
+    cluster               event                          runs on
+    5,000 partitions      any                            thread
+    100 partitions        BrokersChanged                 event loop
+    100 partitions        ZnodesRead of 300 znodes       thread
+
+The cyclic garbage collector is disabled during a long step: reference counting frees what a step discards, and a search
+for cycles among millions of small values takes a fifth of the time. After a step of `FREEZE_AFTER_S`, all objects are
+frozen (`gc.freeze`), which excludes them from collections until `tidy`.
 """
 
 from __future__ import annotations
@@ -32,11 +35,11 @@ MANY_PARTITIONS: Final = 2_000
 MANY_OUTCOMES: Final = 100
 MUCH_DATA_BYTES: Final = 32 * 1024
 FREEZE_AFTER_S: Final = 0.1
-"""A step that has taken longer has made so much that the collector would be seconds over it."""
+"""After a longer step the next collection would take seconds."""
 
 
 def may_be_long(context: Context, event: Event) -> bool:
-    """True where the step may take more than some milliseconds: a large cluster, or much that was read or written."""
+    """Return True where the step may take more than some milliseconds: a large cluster, or many or large outcomes."""
     if context.partitions_with_leadership >= MANY_PARTITIONS:
         return True
     match event:
@@ -60,17 +63,17 @@ class Stepper:
 
     @property
     def is_stepping(self) -> bool:
-        """A step is changing the memory on its thread at this moment: it must not be read."""
+        """True while a step changes the memory on its thread: nothing else may read it."""
         return not self._idle.is_set()
 
     async def between_steps(self) -> None:
-        """Wait until the memory may be read; it may until the next await."""
-        # The loop is woken before those who wait here, and may have begun the next step by now.
+        """Wait until the memory may be read, which holds until the caller's next await."""
+        # The controller loop wakes first and may have started the next step.
         while self.is_stepping:
             await self._idle.wait()
 
     async def step(self, context: Context, event: Event, now_ms: int) -> list[Effect]:
-        """The effects of the step, or what it raises. Cancelled, a step on the thread runs to its end all the same."""
+        """Return the step's effects, or raise its exception. Cancelling does not stop a step on the thread."""
         if not may_be_long(context, event):
             return self._step(context, event, now_ms)
         self._idle.clear()
@@ -89,12 +92,12 @@ class Stepper:
             gc.enable()
 
     def tidy(self) -> None:
-        """Look for garbage among what was frozen, once; for when nothing is going on. Takes up to a second."""
+        """Collect garbage among the frozen objects. Takes up to a second, so call it while the controller is idle."""
         if gc.get_freeze_count() and not self.is_stepping:
             gc.unfreeze()
             gc.collect()
             gc.freeze()
 
     def close(self) -> None:
-        """Take no more steps; one that runs is not waited for."""
+        """Run no more steps, without waiting for one that runs."""
         self._executor.shutdown(wait=False, cancel_futures=True)

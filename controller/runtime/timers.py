@@ -1,4 +1,4 @@
-"""The core's timers on the event loop's clock."""
+"""The core's timers, on the asyncio event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lethe.controller.core.events import TimerFired
 
 
 class Timers:
-    """Feeds `TimerFired` when a timer is due. A timer equal to one that is set replaces it."""
+    """Posts `TimerFired` when a timer is due. Setting an equal timer replaces the earlier one."""
 
     def __init__(self, clock: Clock, post: Callable[[TimerFired], None]) -> None:
         self._clock = clock
@@ -22,13 +22,13 @@ class Timers:
         return len(self._set)
 
     def set(self, timer: Timer, at_ms: int) -> None:
-        """Fire at that time; at once where it has passed."""
+        """Fire at `at_ms`, or at once where that time has passed."""
         self._cancel(timer)
         delay_s = max(0, at_ms - self._clock.now_ms()) / 1000
         self._set[timer] = asyncio.get_running_loop().call_later(delay_s, self._fire, timer, at_ms)
 
     def clear(self) -> None:
-        """None of them fires any more."""
+        """Cancel all timers."""
         for timer in list(self._set):
             self._cancel(timer)
 
@@ -39,7 +39,7 @@ class Timers:
 
     def _fire(self, timer: Timer, at_ms: int) -> None:
         if self._clock.now_ms() < at_ms:
-            # Some event loops count in whole milliseconds from when they last woke; the core takes no early timer.
+            # Some event loops round to whole milliseconds. The core expects no timer before its time.
             self.set(timer, at_ms)
             return
         del self._set[timer]

@@ -1,4 +1,4 @@
-"""The board of one controller, put together: what the composition root makes and runs."""
+"""The board of one controller: its memory, view, feed and pages, put together."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ _MASSES: Final = frozenset({FactType.TRANSITION, FactType.REQUEST, FactType.ACK,
 _SCHEMES: Final = ("http://", "https://")
 _LOOK_AGAIN_MS: Final = 5_000
 _LOOK_LIMIT_S: Final = 0.2
-"""The board does not wait longer for ZooKeeper than this: it shows what it knows."""
+"""Time limit for ZooKeeper; after it the board shows what it has."""
 
 
 class BoardMemory:
-    """What every fact is given to, from before there is a loop."""
+    """Receives every fact, from before the loop exists."""
 
     def __init__(self, controller_id: int, clock: Clock) -> None:
         self.state = BoardState(controller_id)
         self.active_controller: Callable[[], int] = lambda: NO_BROKER
-        """Who is active, as far as the core knows."""
+        """Returns the id of the active controller, as the core has it."""
         self._clock = clock
 
     def note_fact(self, fact: Fact) -> None:
-        """Facts come between steps, on the event loop; what comes in masses is of no interest but as a change."""
+        """Record a fact, between steps on the event loop. Of frequent types only their number counts."""
         if fact.type in _MASSES:
             self.state.changes += 1
             return
         now_ms = self._clock.now_ms()
         self.state.note(fact, now_ms)
         if fact.type is FactType.EVENT:
-            # Who else is active is stated in no fact, but whatever changes it is an event.
+            # No fact names another active controller, but only events change it.
             self.state.note_active(self.active_controller(), now_ms)
 
 
 class Board:
-    """Its routes, and the task that feeds those who watch."""
+    """The board's routes, and the task that feeds its readers."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Board:
         return self._pages.routes()
 
     async def run(self) -> None:
-        """Until cancelled; then every stream ends."""
+        """Feed readers until cancelled; then every stream ends."""
         await self.feed.run()
 
     async def _find_leader(self) -> None:
@@ -87,18 +87,18 @@ class Board:
 
 
 class LeaderAddress:
-    """Where the active controller is to be looked at."""
+    """URL of the active controller's pages."""
 
     def __init__(self, own_id: int) -> None:
         self.url: str | None = None
-        """None where it is this one, or not known."""
+        """None where this controller is active, or the URL is unknown."""
         self._own_id = own_id
         self._looked_for: int = NO_BROKER
         self._look_again_ms = 0
 
     async def find(self, active: int, session: ZooKeeperSession, now_ms: int) -> None:
-        """Ask for it where it is due: at once for another controller, and now and then for the same one, which may be
-        another process by now, at another address."""
+        """Read the URL where it is due: at once for another controller, every `_LOOK_AGAIN_MS` for the same one, whose
+        process and address may change."""
         if active == self._looked_for and now_ms < self._look_again_ms:
             return
         url = None
@@ -107,14 +107,13 @@ class LeaderAddress:
                 async with asyncio.timeout(_LOOK_LIMIT_S):
                     url = await admin_of(active, session)
             except (SessionLost, TimeoutError):
-                # Asked again at the next look.
+                # The next look retries.
                 return
         self.url, self._looked_for, self._look_again_ms = url, active, now_ms + _LOOK_AGAIN_MS
 
 
 async def admin_of(controller: int, session: ZooKeeperSession) -> str | None:
-    """The HTTP address that the active controller has written down, if it is that one, and one of Lethe's. Raises
-    SessionLost."""
+    """Return the URL in `/controller`; None where another controller holds it or it has no URL. Raises SessionLost."""
     (found,) = await session.read([GetData(paths.CONTROLLER)])
     try:
         known = znodes.decode_controller(found.data) if isinstance(found, Data) else None

@@ -1,16 +1,16 @@
-"""The board's document, and what changed between two of them. Pure.
+"""The board's document, and the difference of two documents. Pure.
 
-    {"version": 1, "at_ms": ...,                      when it was looked at, on the controller's clock
-     "values": {"controller": {...}, "queue": {...}}, small, sent whole when anything in it has changed
+    {"version": 1, "at_ms": ...,                      time of the document, on the controller's clock
+     "values": {"controller": {...}, "queue": {...}}, small; each is sent whole when it has changed
      "lists": {"held": L, "queued": L, "started": L, "acknowledged": L, "removing": L, "done": L,
                "groups": L, "brokers": L, "tenures": L, "history": L}}
 
-    L, a bounded list: `count` is how many there are, of which the first are in it
+    L, a bounded list: `count` rows exist, and the first of them are in it
     {"count": 1000, "order": ["orders", ...], "rows": {"orders": {...}}}
 
-A delta has the same form and holds only what has changed: a `count`, an `order`, those rows that are new or different.
-A row that is no longer in the order is gone. The first message of a stream is a delta from nothing, so a reader needs
-one way to take both in. What is in the rows: docs/board.md.
+A delta has the same form and holds only changes: a `count`, an `order`, new and different rows. A row that is not in
+the order is removed. The first message of a stream is a delta from the empty document, so a reader parses one format.
+docs/board.md describes the rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Row = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The first rows of a list by their keys, in its order, and how many there are of them in all."""
+    """The first rows of a list by key, in order, and the number of all."""
 
     count: int = 0
     rows: Mapping[str, Row] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What the board shows at one moment."""
+    """The board's contents at one moment."""
 
     values: Mapping[str, JsonValue] = field(default_factory=dict)
     lists: Mapping[str, Rows] = field(default_factory=dict)
@@ -45,7 +45,7 @@ NOTHING: Final = Document()
 
 
 def delta(before: Document, after: Document) -> dict[str, JsonValue] | None:
-    """What has to be told to who has seen `before`; None where that is nothing."""
+    """Return the changes since `before`; None where there are none."""
     values: dict[str, JsonValue] = {
         name: value for name, value in after.values.items() if before.values.get(name) != value
     }

@@ -1,12 +1,18 @@
-"""Server-sent events of the board: one look for all who watch, at most four times a second, and none where nobody does.
+"""Server-sent events of the board: one look for all readers, at most four per second, none without readers.
 
-Whoever connects is told the whole document, then deltas, encoded once for all. A reconnecting browser sends the id of
-the last event that it has seen (`Last-Event-ID`); it is told the whole document again all the same, since what it holds
-may be of another process or tenure, and a bounded snapshot costs less than keeping what everybody might have missed.
+A new reader gets the whole document (`snapshot`), then deltas, which are encoded once for all. A browser that
+reconnects sends `Last-Event-ID`, and gets a snapshot too: its document may be of another process or tenure. A bounded
+snapshot costs less than a history of deltas.
 
-Nothing waits for a reader: what is not taken yet is kept for it up to a limit, and who exceeds that is told to load the
-page again (`dropped`) instead. A reader beyond the limit of readers is told so (`refused`). While nothing changes, a
-comment keeps proxies from closing the connection, and a `beat` tells the page that silence means calm.
+    event       sent
+    snapshot    first
+    delta       when the document has changed
+    beat        after 5 s without a delta, with a comment that keeps proxies from closing the connection
+    dropped     last, to a reader that is too slow: the page loads again
+    refused     instead of a snapshot, beyond `MAX_WATCHERS` readers
+    closing     last, when the controller stops
+
+The feed never waits for a reader: each reader has a bounded buffer.
 """
 
 from __future__ import annotations
@@ -35,7 +41,7 @@ MAX_PENDING: Final = 64
 
 
 def message(event: str, document: dict[str, JsonValue], identity: str = "", retry_ms: int | None = None) -> bytes:
-    """One server-sent event. JSON has no line breaks of its own, so one `data` line holds it."""
+    """Return one server-sent event. JSON has no line breaks, so one `data` line holds it."""
     head = f"event: {event}\n" + (f"id: {identity}\n" if identity else "")
     if retry_ms is not None:
         head = f"retry: {retry_ms}\n{head}"
@@ -43,7 +49,7 @@ def message(event: str, document: dict[str, JsonValue], identity: str = "", retr
 
 
 class Watcher:
-    """One reader of the stream and what it has not taken yet."""
+    """One reader of the stream, and its buffer."""
 
     def __init__(self) -> None:
         self._pending: deque[bytes] = deque()
@@ -53,11 +59,11 @@ class Watcher:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more is put for it."""
+        """True once the last message is in the buffer."""
         return self._is_last
 
     def put(self, piece: bytes) -> None:
-        """Keep it until it is taken; a reader who is too slow gets a word of that in place of all that waits."""
+        """Append a message. If the buffer is full, `dropped` replaces it and ends the stream."""
         if self._is_last:
             return
         if len(self._pending) >= MAX_PENDING or self._bytes + len(piece) > MAX_PENDING_BYTES:
@@ -69,14 +75,14 @@ class Watcher:
         self._filled.set()
 
     def end(self, piece: bytes) -> None:
-        """The last thing that it is told."""
+        """Append the last message."""
         if not self._is_last:
             self._is_last = True
             self._pending.append(piece)
             self._filled.set()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """What is put, as it is put, until the end."""
+        """Yield messages as they arrive, until the last."""
         while True:
             while self._pending:
                 piece = self._pending.popleft()
@@ -89,7 +95,7 @@ class Watcher:
 
 
 class BoardFeed:
-    """`run` is a task of the composition root; `stream` is what a request gets."""
+    """`run` is a task of the composition root; `stream` serves one request."""
 
     def __init__(
         self,
@@ -101,7 +107,7 @@ class BoardFeed:
         beat_s: float = BEAT_S,
         max_watchers: int = MAX_WATCHERS,
     ) -> None:
-        """`before` is awaited before each look: what has to be found out first."""
+        """`before` is awaited before each look."""
         self._look = look
         self._clock = clock
         self._before = before
@@ -120,7 +126,7 @@ class BoardFeed:
         return len(self._watchers)
 
     async def run(self) -> None:
-        """Tell those who watch what has changed, until cancelled; then every stream ends."""
+        """Send changes to the readers until cancelled; then every stream ends."""
         loop = asyncio.get_running_loop()
         spoke_at_s = loop.time()
         try:
@@ -132,7 +138,7 @@ class BoardFeed:
                         await self._before()
                     told = self._tell()
                 except Exception:
-                    # The board is there to look at: it must not take the controller with it.
+                    # A fault of the board must not end the controller.
                     logger.exception("the board could not look; it tries again")
                     told = False
                 if told:
@@ -144,21 +150,21 @@ class BoardFeed:
             self.close()
 
     def close(self) -> None:
-        """End every stream, and take no more."""
+        """End every stream, and refuse new ones."""
         self._closed = True
         goodbye = message("closing", {"why": "this controller is stopping"}, retry_ms=RETRY_MS)
         for watcher in self._watchers:
             watcher.end(goodbye)
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
-        """The whole document, then what changes."""
+        """Yield a snapshot, then changes."""
         refusal = self._refusal()
         if refusal is not None:
             yield message("refused", {"why": refusal}, retry_ms=REFUSED_RETRY_MS)
             return
         watcher = Watcher()
         if not self._watchers:
-            # Nobody was told anything meanwhile.
+            # Without readers, no look has updated it.
             self._told = self._look()
         self._watchers[watcher] = None
         self._watched.set()
@@ -180,7 +186,7 @@ class BoardFeed:
         return None
 
     def _tell(self) -> bool:
-        """Put what has changed; whether there was anything."""
+        """Send the changes to all readers; return whether there were any."""
         now = self._look()
         changed = delta(self._told, now)
         if changed is None:

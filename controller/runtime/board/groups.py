@@ -15,20 +15,21 @@ from lethe.protocol.causes import CauseKind, named, sentence
 from lethe.protocol.journal import JsonValue
 
 MIN_TOPICS: Final = 3
-"""Fewer topics are shown one by one."""
+"""Topics of smaller groups are shown one by one."""
 
 
 def words(
     kind: CauseKind, topic: str, *, broker: int | None, path: str | None = None, detail: str | None = None
 ) -> str:
-    """The cause's sentence; a topic with an unreadable znode is not in service, as others that are held back are."""
+    """Return the cause's sentence. Of the held topics, only one with an unreadable znode is out of service, so its
+    sentence says so."""
     why = sentence(kind, topic, broker=broker, path=path, detail=detail)
     return f"out of service, {why}" if kind is CauseKind.READABLE_ZNODE else why
 
 
 @dataclass(slots=True)
 class _Group:
-    """The topics that wait for one cause; the time is in milliseconds since 1970."""
+    """The topics that wait for one cause. `since_ms` is the earliest start."""
 
     cause: str
     broker: int | None
@@ -53,15 +54,15 @@ class _Group:
 
 
 class Groups:
-    """The groups of one column; the rows of its topics are added in its order."""
+    """The groups of one column. Add the rows of its topics in order."""
 
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
         self._groups: dict[str, _Group] = {}
 
     def add(self, row: Row) -> tuple[str | None, int]:
-        """The key of the topic's group, None where nothing is in its way, and how many topics of it there are so far.
-        The row has `cause`, `note`, `broker`, `waits`, `since_ms` and `replicas`."""
+        """Add a row with `cause`, `note`, `broker`, `waits`, `since_ms` and `replicas`. Return the key of its group and
+        the group's size so far; (None, 0) for a topic without `note`."""
         cause, broker = row.get("cause"), row.get("broker")
         if not isinstance(cause, str) or row.get("note") is None:
             return None, 0
@@ -77,7 +78,7 @@ class Groups:
         return key, group.topics
 
     def rows(self, *, at_least: bool) -> dict[str, Row]:
-        """By key, those that have enough topics. `at_least`: the column has topics that were not added."""
+        """Return the groups of at least `MIN_TOPICS`, by key. `at_least`: the column has topics that were not added."""
         return {
             key: group.row(self._phase, at_least) for key, group in self._groups.items() if group.topics >= MIN_TOPICS
         }

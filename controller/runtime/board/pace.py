@@ -1,6 +1,6 @@
-"""How many deletions have ended in the last minute. Pure: times are arguments, in milliseconds.
+"""Number of deletions that have ended in the last minute. Pure: times are arguments, in milliseconds.
 
-Counts are kept by second, so that the memory is bounded however quickly deletions end.
+Counts are kept per second, so the memory is bounded at any rate.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class _Second:
 
 
 class Pace:
-    """Counts topics, and partitions of them."""
+    """Counts topics and their partitions."""
 
     def __init__(self) -> None:
         self._seconds: deque[_Second] = deque(maxlen=WINDOW_S + 1)
 
     def note(self, partitions: int, now_ms: int) -> None:
-        """The deletion of a topic has ended."""
+        """Count a topic whose deletion has ended."""
         number = now_ms // 1000
         if not self._seconds or self._seconds[-1].number != number:
             self._seconds.append(_Second(number))
@@ -34,11 +34,11 @@ class Pace:
         self._seconds[-1].partitions += partitions
 
     def clear(self) -> None:
-        """Another tenure begins."""
+        """Clear the counts: another tenure begins."""
         self._seconds.clear()
 
     def last_minute(self, now_ms: int) -> tuple[int, int]:
-        """Topics and partitions of the last `WINDOW_S` seconds."""
+        """Return the number of topics and partitions of the last `WINDOW_S` seconds."""
         first = now_ms // 1000 - WINDOW_S
         recent = [second for second in self._seconds if second.number > first]
         return sum(second.topics for second in recent), sum(second.partitions for second in recent)

@@ -1,7 +1,7 @@
-"""The board's paths: the page and its parts, the stream, and the search among all topics in deletion.
+"""HTTP routes of the board: the page and its files, the stream, and the search among all topics in deletion.
 
-The page needs no network besides this server, and its policy forbids it any. What is in it that others have written
-(topics, reasons, errors) is only ever set as text.
+The page uses no other server, and its Content-Security-Policy forbids any. It inserts foreign strings (topics, reasons,
+errors) only as text.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-cache",
 }
 MAX_SEARCH: Final = 249
-"""Kafka's limit of a topic's name."""
+"""Kafka's limit on the length of a topic name."""
 SLICE: Final = 5_000
-"""Names looked at before others have their turn on the event loop: a third of a millisecond."""
+"""Names examined before the event loop runs other tasks: a third of a millisecond."""
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _FILES: Final = Path(__file__).parent
 
 
 def page_file(name: str) -> Reply:
-    """One of the files that lie beside this module."""
+    """Return a file beside this module."""
     path = _FILES / name
     return Reply(200, path.read_bytes(), f"{_TYPES[path.suffix]}; charset=utf-8", HEADERS)
 
 
 class BoardPages:
-    """The handlers."""
+    """HTTP handlers of the board."""
 
     def __init__(self, view: BoardView, feed: BoardFeed, loop: ControllerLoop) -> None:
         self._view = view
@@ -52,7 +52,7 @@ class BoardPages:
         self._search = asyncio.Lock()
 
     def routes(self) -> tuple[Route, ...]:
-        """`/` and `/board` (the page), `/board/…` (its parts), `/board/events`, `/board/topics`."""
+        """`/` and `/board` (the page), `/board/…` (its files), `/board/events`, `/board/topics`."""
         page = page_file("page.html")
         parts = tuple(
             Route(f"/board/{name}", _given(page_file(name)))
@@ -67,11 +67,12 @@ class BoardPages:
         )
 
     async def _topics(self, request: Request) -> Reply:
-        """`?search=` part of a topic's name, in any case: of each column how many match, and the first of them."""
+        """Search topics by `?search=`, a part of the name in any case: per column, the number of matches and the first
+        of them."""
         wanted = request.query.get("search", "").lower()
         if len(wanted) > MAX_SEARCH:
             return json_reply({"error": f"search is longer than {MAX_SEARCH} characters"}, 400)
-        # One at a time: whoever asks in a hurry waits for himself.
+        # One search at a time.
         async with self._search:
             found = {phase: await self._matching(phase, wanted) for phase in Phase}
         await self._loop.steps.between_steps()

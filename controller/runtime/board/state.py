@@ -1,12 +1,18 @@
-"""What the board remembers, put together from facts as they are recorded. Pure: times are arguments.
+"""The board's memory, built from facts as they are recorded. Pure: times are arguments.
 
-A topic stands in the column of the phase that its deletion has reached; a column keeps the order in which topics
-entered it, so that the first ones are those that have been there longest. Nothing is walked over: a fact moves one
-topic. What has ended (deletions, tenures, history) is kept in rings, and facts of one kind that follow each other are
-one line of history with a count, so that ten thousand refusals are not ten thousand lines.
+A topic is in the column of the phase that its deletion has reached. A column keeps the order in which topics entered
+it, so the first ones have been there longest. A fact moves one topic, and nothing is iterated. Finished deletions,
+tenures and history are bounded. Consecutive facts of one kind become one line of history with a count.
 
-`tombstoned` is no column: a topic is being removed when all replicas are acknowledged *and* no cache shows it any more,
-whichever came first.
+`tombstoned` is no column: a topic is in REMOVING once it is both acknowledged and tombstoned, in any order.
+
+    facts of topic orders                          column
+    held                                           HELD
+    queued, started                                STARTED
+    queued, started, tombstoned                    STARTED
+    queued, started, tombstoned, acknowledged      REMOVING
+    queued, started, acknowledged                  ACKNOWLEDGED
+    done                                           DONE
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ MAX_HISTORY: Final = 100
 MAX_TENURES: Final = 20
 MAX_TEXT: Final = 300
 MERGE_WITHIN_MS: Final = 60_000
-"""A line of history takes in what is like it for so long after the last one."""
+"""A fact joins the latest line of history if it is alike and no later than this."""
 
 
 _TENURE_WORDS: Final = {
@@ -40,7 +46,7 @@ _TENURE_WORDS: Final = {
 
 
 class Phase(enum.StrEnum):
-    """The columns, from left to right."""
+    """The columns of the board, from left to right."""
 
     HELD = "held"
     QUEUED = "queued"
@@ -55,14 +61,14 @@ GOING_ON: Final = (Phase.HELD, Phase.QUEUED, Phase.STARTED, Phase.ACKNOWLEDGED, 
 
 @dataclass(slots=True)
 class Going:
-    """One topic in deletion, or one of which the deletion has ended."""
+    """One topic in deletion, or one whose deletion has ended."""
 
     topic: str
     since_ms: int
-    """When it was first seen to be marked."""
+    """When its marker was made, or first seen."""
     phase: Phase
     phase_ms: int
-    """When it entered that phase."""
+    """When it entered `phase`."""
     partitions: int
     replicas: int
     tombstoned: bool = False
@@ -70,14 +76,14 @@ class Going:
 
 @dataclass(slots=True)
 class Tenure:
-    """How long somebody was controller; `epoch` is known for our own tenures only."""
+    """One controller's time as the active one; only own tenures have `epoch`."""
 
     id: int
     controller: int
     since_ms: int
     epoch: int | None = None
     active_ms: int | None = None
-    """When it had loaded everything."""
+    """When failover was complete."""
     until_ms: int | None = None
     reason: str | None = None
 
@@ -97,14 +103,14 @@ class Line:
 
 
 class BoardState:
-    """Facts go in with `note`; `column` and the rings are what views are made of."""
+    """The board's memory. `note` adds a fact; `column`, `tenures` and `history` are for views."""
 
     def __init__(self, controller_id: int) -> None:
         self.controller_id = controller_id
         self.changes = 0
-        """Grows with every fact, so that who looks knows whether anything may have changed."""
+        """Number of facts so far, by which a view detects changes."""
         self.done_count = 0
-        """Deletions that have ended in this tenure, or in the last one."""
+        """Deletions that have ended in this tenure or, while not active, in the latest."""
         self.pace = Pace()
         self.active_controller = int(NO_BROKER)
         self.tenures: deque[Tenure] = deque(maxlen=MAX_TENURES)
@@ -119,13 +125,13 @@ class BoardState:
         return self.done_count if phase is Phase.DONE else len(self._columns[phase])
 
     def column(self, phase: Phase, at_most: int) -> list[Going]:
-        """The first of a column: those longest in the phase; of what is done the latest."""
+        """Return the first topics of a column: the longest in the phase; of DONE, the latest."""
         column = self._columns[phase]
         chosen: Iterator[Going] = reversed(column.values()) if phase is Phase.DONE else iter(column.values())
         return list(islice(chosen, at_most))
 
     def names(self, phase: Phase) -> list[str]:
-        """All topics of a column that are kept, in its order; a copy."""
+        """Return a copy of all topic names of a column, in its order."""
         names = list(self._columns[phase])
         return names[::-1] if phase is Phase.DONE else names
 
@@ -135,7 +141,7 @@ class BoardState:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def note(self, fact: Fact, now_ms: int) -> None:
-        """A fact was recorded. Never raises for what a fact holds."""
+        """Record a fact. No content of a fact makes it raise."""
         self.changes += 1
         match fact.type:
             case FactType.DELETION_PHASE:
@@ -154,7 +160,7 @@ class BoardState:
                 pass
 
     def note_active(self, controller: int, now_ms: int) -> None:
-        """Who is the active controller, as far as is known; -1: nobody."""
+        """Record the id of the active controller; -1: none."""
         if controller == self.active_controller:
             return
         self._end_tenure(now_ms, None)
@@ -221,7 +227,7 @@ class BoardState:
         since_ms = now_ms - _number(fact, "took_ms") if known is None else known.since_ms
         self._forget(topic)
         done = self._columns[Phase.DONE]
-        # The same name may be deleted again: the later deletion is the one to show.
+        # A topic name may be deleted more than once: show the latest deletion.
         done.pop(topic, None)
         done[topic] = Going(
             topic, since_ms, Phase.DONE, now_ms, _number(fact, "partitions"), _number(fact, "replicas"), tombstoned=True
@@ -238,7 +244,7 @@ class BoardState:
         if what == "elected":
             self.note_active(self.controller_id, now_ms)
             self._clear()
-            # They are counted together with what is shown of them: those of this tenure.
+            # The count and the shown topics are both of this tenure.
             self._columns[Phase.DONE].clear()
             self.done_count = 0
             self.pace.clear()
@@ -266,7 +272,7 @@ class BoardState:
             self.tenures[-1].until_ms, self.tenures[-1].reason = now_ms, reason
 
     def _clear(self) -> None:
-        """What goes on is known to who leads only. What is done stays done."""
+        """Remove the topics in deletion, which only the active controller has; DONE stays."""
         self._phase_of.clear()
         for phase in GOING_ON:
             self._columns[phase].clear()

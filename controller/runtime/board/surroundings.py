@@ -1,7 +1,7 @@
-"""What the board says of the world around its controller: the cluster's id, and the other controllers' boards.
+"""The board's data about the cluster around its controller: cluster id, and the other controllers' boards.
 
-Controllers write the address of their pages into `/lethe/instances/<id>`. A page keeps those of the others, so that it
-has somewhere to send its reader when its own controller is gone.
+Controllers write the URL of their pages into `/lethe/instances/<id>`. A page stores the URLs of the others, and offers
+them when its own controller is gone.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from lethe.protocol.zookeeper.znodes import MalformedZnode
 MAX_OTHERS: Final = 20
 LOOK_EVERY_MS: Final = 5_000
 LOOK_LIMIT_S: Final = 0.2
-"""The board does not wait longer for ZooKeeper than this: it shows what it knows."""
+"""Time limit for ZooKeeper; after it the board shows what it has."""
 
 
 class Other(NamedTuple):
-    """Another controller that runs, and where its pages are."""
+    """Another running controller, and the URL of its pages."""
 
     controller: int
     url: str
 
 
 class Surroundings:
-    """What was last seen; empty before the first look."""
+    """The latest values; empty before the first look."""
 
     def __init__(self, own_id: int) -> None:
         self.cluster_id: str | None = None
@@ -39,7 +39,7 @@ class Surroundings:
         self._look_again_ms = 0
 
     async def look(self, session: ZooKeeperSession, now_ms: int) -> None:
-        """Read it again where that is due; what cannot be read stays as it was."""
+        """Read the values again where it is due; unreadable ones stay."""
         if now_ms < self._look_again_ms:
             return
         self._look_again_ms = now_ms + LOOK_EVERY_MS

@@ -1,8 +1,7 @@
-"""Looks at the controller for the board: bounded, and without walking over topics or partitions.
+"""Makes the board's documents. Bounded: no look iterates over all topics or partitions.
 
-What goes on comes from the board's own memory. For those topics that are shown, and for them only, the core's memory
-says how many replicas are done and what is in the way; while a long step changes that memory on its thread, what was
-read before is shown again.
+The columns come from the board's own memory. For the first topics of a column, the core's memory supplies the finished
+replicas and the cause of a wait. While a long step changes that memory on its thread, earlier values are shown.
 """
 
 from __future__ import annotations
@@ -33,28 +32,28 @@ from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import BrokerId
 
 CARDS: Final = 60
-"""Topics shown of each column."""
+"""Topics shown per column."""
 MAX_BROKERS: Final = 200
 MAX_EVENTS: Final = 8
 MAX_OWING: Final = 8
 GROUPED: Final = 1_000
-"""Topics of each column that are looked at to count those that wait for the same."""
+"""Topics per column that are examined for groups (topics with the same cause)."""
 GROUPED_REPLICAS: Final = 4_000
-"""No more topics of a column are looked at once so many replicas were."""
+"""The limit on their replicas; it does not apply to the shown cards."""
 CARDS_OF_GROUP: Final = 20
-"""Cards of those that wait for the same, so that there is room for what else there is."""
+"""Cards per group, which leaves room for other topics."""
 LOOK_AGAIN_MS: Final = 5_000
-"""Also where nothing changes: a broker that stays silent becomes what is waited for."""
+"""Columns are looked at this often even without facts, since a silent broker becomes a cause after some time."""
 REST: Final = 20
-"""Columns are not looked at again before twenty times as long as the last look at them took."""
+"""The pause between two looks at the columns, as a multiple of the time of the first."""
 _REPLICAS_LOOKED_AT: Final = 32
-"""Of a topic that waits, to name one of the brokers that it waits for."""
+"""Replicas of a waiting topic that are examined to name one of its brokers."""
 
 Problems = Mapping[BrokerId, ChannelProblem]
 
 
 class BoardView:
-    """Makes documents; `leader_url` is set by who finds it out."""
+    """Makes documents. `leader_url` and `power` are set from outside."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class BoardView:
     ) -> None:
         self.state = state
         self.leader_url: str | None = None
-        """Where the active controller shows its board; None where it is this one, or not known."""
+        """URL of the active controller's board; None where this one is active, or the URL is unknown."""
         self.power: Callable[[], PowerView] = PowerView
         """Which brokers obey."""
         self._loop = loop
@@ -82,7 +81,7 @@ class BoardView:
         self._rest_until_s = 0.0
 
     def look(self) -> Document:
-        """The board as of now."""
+        """Return the document as of now."""
         state, stepping = self.state, self._loop.steps.is_stepping
         if not stepping:
             self._lists["brokers"] = self._brokers()
@@ -98,13 +97,13 @@ class BoardView:
                 self._lists["groups"] = Rows(len(groups), groups)
             self._lists["tenures"] = Rows(len(state.tenures), {str(t.id): _tenure(t) for t in reversed(state.tenures)})
             self._lists["history"] = Rows(len(state.history), {str(h.id): _line(h) for h in reversed(state.history)})
-            # What was looked at during a step is to be looked at again.
+            # A look during a step is incomplete: look again after it.
             self._seen = -1 if stepping else state.changes
             self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
         return Document({"controller": self._controller(stepping), "queue": self._queue()}, dict(self._lists))
 
     def card(self, going: Going) -> Row:
-        """One topic as a row, with what the core knows of it; to be called between steps."""
+        """Return one topic as a row, with the core's details. Call it between steps."""
         if going.phase is Phase.DONE:
             return _size(going)
         return {**_size(going), **details(self._loop.context, going.topic, self._clock.now_ms())}
@@ -149,7 +148,7 @@ class BoardView:
         return {
             "waiting": len(queue),
             "oldest_s": int(queue.oldest_s),
-            # What is over in no time would only flicker.
+            # Short events would only flicker.
             "in_progress": type(handling.event).__name__ if handling is not None and took_s >= 1 else None,
             "in_progress_s": took_s,
             "by_event": dict(waiting[:MAX_EVENTS]),
@@ -158,7 +157,7 @@ class BoardView:
     # --- topics -------------------------------------------------------------------------------------------------------
 
     def _column(self, phase: Phase, groups: dict[str, Row]) -> Rows:
-        """The first cards, and into `groups` how many topics wait for the same."""
+        """Return the first cards of a column, and add its groups to `groups`."""
         if phase is Phase.DONE:
             return self._bare_column(phase)
         count, left = self.state.count(phase), GROUPED_REPLICAS
@@ -178,12 +177,12 @@ class BoardView:
         return Rows(count, cards)
 
     def _bare_column(self, phase: Phase) -> Rows:
-        """Without reading the core's memory, which a step changes: with what was read before."""
+        """Return a column during a step: without reading the core's memory, with earlier details."""
         before = self._lists.get(phase.value, Rows()).rows
         goings: Iterable[Going] = self.state.column(phase, CARDS)
         groups = self._lists.get("groups", Rows()).rows.values()
         if any(group["phase"] == phase.value for group in groups):
-            # The topics of a group that have no card would be cards now.
+            # Keep the cards: the column's first topics may include grouped ones without a card.
             goings = filter(None, [self.state.get(phase, topic) for topic in before])
         rows = {going.topic: {**before.get(going.topic, {}), **_size(going)} for going in goings}
         return Rows(self.state.count(phase), rows)
@@ -229,7 +228,7 @@ def _size(going: Going) -> Row:
 
 
 def details(context: Context, topic: str, now_ms: int = 0) -> dict[str, JsonValue]:
-    """What the core knows of a marked topic: `cause` is a name of `protocol.causes`, `note` its sentence."""
+    """Return the core's details of a marked topic: `cause` is a name of `protocol.causes`, `note` its sentence."""
     mark, deletion = context.marks.get(topic), context.deletions.get(topic)
     wait = first_wait(context, topic, _REPLICAS_LOOKED_AT)
     found: dict[str, JsonValue] = {
@@ -247,11 +246,11 @@ def details(context: Context, topic: str, now_ms: int = 0) -> dict[str, JsonValu
 
 
 _USUAL: Final = (CauseKind.ANSWER, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.ZNODES)
-"""What every deletion waits for, for a moment."""
+"""Causes that every deletion has for a moment."""
 
 
 def _note(context: Context, wait: Wait, now_ms: int) -> str | None:
-    """What is in the way, in a sentence; None where nothing is."""
+    """Return the sentence of the cause; None where the wait is usual and has no error."""
     has_lasted = wait.waiting_for is CauseKind.ANSWER and now_ms - wait.since_ms >= LASTS_MS
     if wait.waiting_for in _USUAL and wait.last_error is None and not has_lasted:
         return None
