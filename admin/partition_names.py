@@ -1,4 +1,4 @@
-"""Topics and partitions on a command line: `orders,bills`, `orders:3`, and `orders:3=1,2,4` with its replicas."""
+"""Topics and partitions on a command line: `orders,bills`, `orders:3`, and `orders:3=1,2,4` with replicas."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ INT32_MAX = 2**31 - 1
 
 
 class Selector(NamedTuple):
-    """One partition of a topic, or (None) all of them."""
+    """One partition of a topic, or all of them (None)."""
 
     topic: str
     partition: int | None
 
 
 def parse_selector(text: str) -> Selector:
-    """`orders` or `orders:3`. Raises ValueError naming the text."""
+    """Parse `orders` or `orders:3`. Raises ValueError naming the text."""
     topic, colon, number = text.partition(":")
     if (problem := topic_name_problem(topic)) is not None:
         raise ValueError(f"{text!r} is neither TOPIC nor TOPIC:PARTITION: {problem}")
@@ -29,7 +29,7 @@ def parse_selector(text: str) -> Selector:
 
 
 def parse_move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
-    """`orders:3=1,2,4`. Raises ValueError naming the text."""
+    """Parse `orders:3=1,2,4`. Raises ValueError naming the text."""
     name, sign, listed = text.partition("=")
     selector = parse_selector(name)
     if not sign or selector.partition is None:
@@ -39,7 +39,7 @@ def parse_move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
 
 
 def parse_topics(text: str, what: str) -> tuple[str, ...]:
-    """`orders,bills`, each once. Raises ValueError where one can be no topic's name."""
+    """Parse `orders,bills` without repetition. Raises ValueError for an illegal topic name."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if (problem := topic_name_problem(name)) is not None:
@@ -48,7 +48,7 @@ def parse_topics(text: str, what: str) -> tuple[str, ...]:
 
 
 def parse_brokers(text: str, what: str) -> tuple[int, ...]:
-    """`1,2,3`. Raises ValueError where it is no such list, is empty, or names a broker twice."""
+    """Parse `1,2,3`. Raises ValueError for an empty or malformed list and for a repeated broker."""
     brokers = tuple(_number(text, part.strip(), "broker id") for part in text.split(","))
     if len(set(brokers)) < len(brokers):
         raise ValueError(f"{what} name a broker twice: {text}")
@@ -56,8 +56,10 @@ def parse_brokers(text: str, what: str) -> tuple[int, ...]:
 
 
 def selected(selectors: Iterable[Selector], partitions: Mapping[str, Iterable[int]]) -> list[TopicPartition]:
-    """The partitions meant, of those that each topic has, without repetition. Raises ValueError for one that is not
-    there."""
+    """Return the selected partitions without repetition. `partitions` holds those of each topic.
+
+    Raises ValueError for a partition or topic that does not exist.
+    """
     found: dict[TopicPartition, None] = {}
     for topic, partition in selectors:
         if topic not in partitions:

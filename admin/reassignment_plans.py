@@ -1,5 +1,4 @@
-"""What reassigning partitions means, for tools: Kafka's file of reassignments, and a partition's way from the replicas
-that it has to those that it shall have."""
+"""Reassignments for tools: Kafka's JSON file, and the move of a partition from its replicas to the target ones."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ ANY_LOG_DIR = "any"
 
 
 class Move(NamedTuple):
-    """One partition: its assignment now, and the replicas that it shall have, the preferred one first."""
+    """One partition: its present assignment and its target replicas, the preferred one first."""
 
     partition: TopicPartition
     now: ReplicaAssignment
@@ -23,22 +22,22 @@ class Move(NamedTuple):
 
     @property
     def adding(self) -> tuple[int, ...]:
-        """Brokers that get a replica, counted from where a reassignment in progress began."""
+        """Brokers that get a replica, relative to the assignment before a reassignment in progress."""
         return tuple(broker for broker in self.target if broker not in self.now.origin)
 
     @property
     def removing(self) -> tuple[int, ...]:
-        """Brokers that lose theirs."""
+        """Brokers that lose their replica, relative to the same assignment."""
         return tuple(broker for broker in self.now.origin if broker not in self.target)
 
     @property
     def is_done(self) -> bool:
-        """The partition has exactly these replicas, and nothing is being moved."""
+        """True if the partition has exactly the target replicas and no reassignment is in progress."""
         return self.now.replicas == self.target and not self.now.is_being_reassigned
 
 
 def parse_reassignment_file(data: bytes, name: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """The reassignments in a file of kafka-reassign-partitions.sh. Raises ValueError naming the file and the place."""
+    """Parse a file of kafka-reassign-partitions.sh. Raises ValueError naming the file and the place."""
     try:
         fields = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -87,12 +86,12 @@ def _is_natural(value: object) -> bool:
 
 
 def reassignment_text(targets: Mapping[TopicPartition, tuple[int, ...]]) -> str:
-    """Kafka's file of these reassignments."""
+    """Return Kafka's JSON file for these reassignments."""
     return encode_reassignment(targets).decode()
 
 
 def move_problem(move: Move, *, live: Collection[int], marked: Collection[str]) -> str | None:
-    """Why the partition cannot be moved so, in words that can be shown; None where it can."""
+    """Return why this move is impossible, as a message for users; None if it is possible."""
     if move.partition.topic in marked:
         return f"topic {move.partition.topic} is marked for deletion: nothing of it is moved any more"
     if not move.target:

@@ -1,8 +1,7 @@
-"""What altering a topic means in znodes: partitions added to the topic's znode, settings set and taken back.
+"""Altering a topic in znodes: adding partitions, setting and deleting topic settings.
 
-A topic's znode is changed in place, so that what we do not know in it, its id and a reassignment in it stay as they
-are; it is written on condition of the version that was read. Settings are written together with the notification
-from which brokers learn of them.
+The topic's znode is changed in place on condition of the version that was read: fields unknown to us, its id and a
+reassignment in it stay as they are. Settings are written together with the notification that makes brokers read them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ COMPACTION_LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 
 
 def expansion_problem(topic: str, znode: TopicZnode, partitions: int) -> str | None:
-    """Why the topic cannot be given that many partitions, in words that can be shown; None where it can."""
+    """Return why the topic cannot get this number of partitions, as a message for users; None if it can."""
     existing = len(znode.assignments)
     if topic in INTERNAL_TOPICS:
         return f"topic {topic} is internal to Kafka: its partitions are what its content is found by, none can be added"
@@ -49,8 +48,10 @@ def expansion_problem(topic: str, znode: TopicZnode, partitions: int) -> str | N
 def assignment_problem(
     topic: str, znode: TopicZnode, assignment: tuple[Replicas, ...], live: Collection[int]
 ) -> str | None:
-    """Why the replicas given for all partitions, of which the last ones are new, cannot be taken; None where they
-    can. `znode` has passed `expansion_problem`."""
+    """Return why this assignment is refused; None if it is accepted.
+
+    It lists the replicas of all partitions, the existing ones first. `znode` has passed `expansion_problem`.
+    """
     for partition, (wanted, existing) in enumerate(zip(assignment, znode.assignments.values(), strict=False)):
         if wanted != existing.replicas:
             return (
@@ -73,7 +74,7 @@ def assignment_problem(
 
 
 def with_partitions(topic: str, data: bytes | None, added: Mapping[int, Replicas]) -> bytes:
-    """The topic's data with partitions more, everything else in it untouched. Raises MalformedZnode."""
+    """Return the topic's data with further partitions and everything else unchanged. Raises MalformedZnode."""
     path = paths.topic(topic)
     fields = parse_object(path, data)
     listed = mapping(path, "'partitions'", fields.get("partitions"))
@@ -83,8 +84,10 @@ def with_partitions(topic: str, data: bytes | None, added: Mapping[int, Replicas
 def changed_config(
     topic: str, current: Mapping[str, str], settings: Mapping[str, str], deleted: Collection[str]
 ) -> dict[str, str]:
-    """The topic's settings after the change, those that it had first. Raises ValueError where a broker would refuse
-    what is set, or where what is to be deleted is not set. Settings that we do not know stay as they are."""
+    """Return the topic's settings after the change, existing ones first; unknown existing settings stay.
+
+    Raises ValueError if a broker would refuse a value, or if a setting to delete is not set.
+    """
     missing = sorted(set(deleted).difference(current))
     if missing:
         raise ValueError(
@@ -100,8 +103,10 @@ def changed_config(
 
 
 def config_operations(topic: str, config: Mapping[str, str], version: int | None) -> tuple[Operation, ...]:
-    """The settings and the notification of their change, together. `version` is that of the settings' znode as it was
-    read, None where there was none."""
+    """Return the writes of the settings and of their change notification, to be applied together.
+
+    `version` is that of the settings' znode when it was read, None if it did not exist.
+    """
     path = paths.config_topic(topic)
     data = encode_config(config)
     return (
@@ -111,7 +116,7 @@ def config_operations(topic: str, config: Mapping[str, str], version: int | None
 
 
 def notification(topic: str) -> Create:
-    """What makes brokers, and the controller, read the topic's settings again."""
+    """Return the notification that makes brokers and the controller read the topic's settings again."""
     return Create(paths.config_change(), encode_config_change(ConfigChange(f"topics/{topic}")), sequential=True)
 
 

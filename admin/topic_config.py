@@ -1,8 +1,8 @@
-"""The settings that a topic of Kafka 3.9 can have, with the values that its brokers would accept.
+"""Topic settings of Kafka 3.9 and the values that its brokers accept.
 
-What is written to `/config/topics/T` is read by every broker that opens a log of that topic, and one that it cannot
-parse keeps the log from opening: so names and values are checked before they are written. Tiered storage settings
-that a cluster under ZooKeeper refuses are refused here as well.
+Every broker that opens a log of topic T reads `/config/topics/T`. A value that it cannot parse keeps the log from
+opening, so names and values are checked before they are written. Tiered storage settings that a cluster under ZooKeeper
+refuses are refused here as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
 _THROTTLED: Final = re.compile(r"([0-9]+:[0-9]+)?\Z")
 
 Rule = Callable[[str], str | None]
-"""Says what is wrong with a value, or None."""
+"""Return what is wrong with a value, or None."""
 
 
 def _integer(low: int, high: int) -> Rule:
@@ -108,8 +108,10 @@ TOPIC_CONFIGS: Final[Mapping[str, Rule]] = {
 
 
 def parse_topic_config(settings: Iterable[str]) -> dict[str, str]:
-    """`name=value` texts as a dictionary in the order of the names. Raises ValueError naming the text where one is
-    malformed or names a setting for the second time."""
+    """Parse `name=value` texts into a dictionary sorted by name.
+
+    Raises ValueError naming the text if it is malformed or repeats a setting.
+    """
     found: dict[str, str] = {}
     for setting in settings:
         name, sign, value = (part.strip() for part in setting.partition("="))
@@ -122,7 +124,7 @@ def parse_topic_config(settings: Iterable[str]) -> dict[str, str]:
 
 
 def topic_config_problem(config: Mapping[str, str]) -> str | None:
-    """Why a broker of Kafka 3.9 would refuse these settings, in words that can be shown; None where it would not."""
+    """Return why a broker of Kafka 3.9 would refuse these settings, as a message for users; None if it accepts them."""
     for name, value in config.items():
         rule = TOPIC_CONFIGS.get(name)
         if rule is None:

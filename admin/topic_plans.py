@@ -1,7 +1,7 @@
-"""What creating, marking and describing a topic mean in znodes, for tools that go to ZooKeeper themselves.
+"""Creating, marking and describing a topic in znodes, for tools that write to ZooKeeper themselves.
 
-A topic is created by its configuration and its assignment, written together; the controller does the rest. It is
-marked for deletion by a znode without data. Neither is fenced by a controller epoch: tools have none.
+Two znodes written together create a topic: its configuration and its assignment. The controller does the rest. A znode
+without data marks a topic for deletion. Tools have no controller epoch, so these writes are not fenced.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from lethe.protocol.zookeeper.znodes import TopicZnode, encode_config, encode_to
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 MOST_PARTITIONS = 100_000
-"""Of one topic: the assignment of more does not fit into a znode of one mebibyte, however short the brokers' ids."""
+"""Limit per topic: the assignment of more partitions exceeds a znode of one mebibyte, however short the broker ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic to be created: replicas by partition, the preferred one first, and its overrides of the defaults."""
+    """A topic to create: replicas by partition, the preferred one first, and the settings that override defaults."""
 
     name: str
     topic_id: TopicId | None
@@ -43,7 +43,7 @@ class TopicPlan:
 
 
 def partition_count_problem(partitions: int) -> str | None:
-    """Why no topic can have that many partitions, in words that can be shown; None where one can."""
+    """Return why no topic can have this number of partitions, as a message for users; None if it can."""
     if partitions < 1:
         return f"--partitions must be larger than 0, not {partitions}"
     if partitions > MOST_PARTITIONS:
@@ -52,7 +52,7 @@ def partition_count_problem(partitions: int) -> str | None:
 
 
 def creation_problem(plan: TopicPlan, *, topics: Collection[str], marked: Collection[str]) -> str | None:
-    """Why the topic cannot be created among `topics`, of which `marked` are to be deleted; None where it can."""
+    """Return why the topic cannot be created; None if it can. `marked` are topics marked for deletion."""
     name = plan.name
     problem = topic_name_problem(name) or topic_config_problem(plan.config)
     if problem is not None:
@@ -72,8 +72,10 @@ def creation_problem(plan: TopicPlan, *, topics: Collection[str], marked: Collec
 
 
 def creation_operations(plan: TopicPlan, *, config_exists: bool) -> tuple[Operation, ...]:
-    """The configuration first, then the topic, to be applied together. A configuration that an earlier topic of that
-    name left behind is replaced."""
+    """Return the writes of the configuration and then the topic, to be applied together.
+
+    A configuration that an earlier topic of this name left behind is replaced.
+    """
     config = encode_config(dict(sorted(plan.config.items())))
     path = paths.config_topic(plan.name)
     assignments = {partition: ReplicaAssignment(replicas) for partition, replicas in enumerate(plan.assignment)}
@@ -84,7 +86,7 @@ def creation_operations(plan: TopicPlan, *, config_exists: bool) -> tuple[Operat
 
 
 def deletion_problem(name: str, *, topics: Collection[str]) -> str | None:
-    """Why the topic cannot be marked for deletion; None where it can, or is already."""
+    """Return why the topic cannot be marked for deletion; None if it can, also if it is marked already."""
     if name in INTERNAL_TOPICS:
         return f"topic {name} is internal to Kafka and is not deleted by this command"
     if name not in topics:
@@ -93,12 +95,12 @@ def deletion_problem(name: str, *, topics: Collection[str]) -> str | None:
 
 
 def deletion_operation(name: str) -> Create:
-    """The mark: what asks the controller for the deletion."""
+    """Return the creation of the deletion marker."""
     return Create(paths.delete_topic(name), None)
 
 
 class PartitionDescription(NamedTuple):
-    """One partition as its znodes have it; leader and ISR are None and empty where there is no state znode."""
+    """One partition according to its znodes. Without a state znode, `leader` is None and `isr` is empty."""
 
     partition: int
     leader: int | None
@@ -106,26 +108,26 @@ class PartitionDescription(NamedTuple):
     isr: tuple[int, ...]
     assignment: ReplicaAssignment
     requested: tuple[int, ...] | None = None
-    """The replicas that `/admin/reassign_partitions` asks for, where it names the partition."""
+    """Replicas that `/admin/reassign_partitions` requests for this partition, if any."""
 
     @property
     def is_under_replicated(self) -> bool:
-        """Fewer replicas in sync than there are to be, counted without those that a reassignment adds."""
+        """True if fewer replicas are in sync than required, not counting those that a reassignment adds."""
         return len(self.isr) < len(self.assignment.origin)
 
     @property
     def pending(self) -> tuple[int, ...] | None:
-        """The replicas of a reassignment that is asked for and has not begun; None where there is none."""
+        """Replicas of a requested reassignment that has not begun; None if there is none."""
         return None if self.requested == self.assignment.target else self.requested
 
     def is_unavailable(self, live: Collection[int]) -> bool:
-        """No leader, or a leader that is not among the live brokers."""
+        """True if the partition has no leader, or a leader that is not live."""
         return self.leader is None or self.leader == LEADER_NONE or self.leader not in live
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One topic as its znodes have it. `problem` says what could not be understood; then the rest may be missing."""
+    """One topic according to its znodes. If `problem` names something unreadable, other fields may be empty."""
 
     name: str
     topic_id: TopicId | None
@@ -136,5 +138,5 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of the first partition, as Kafka's tool counts; 0 where there is none."""
+        """Number of replicas of the first partition, as Kafka's tool counts; 0 without partitions."""
         return len(self.partitions[0].assignment.origin) if self.partitions else 0

@@ -1,4 +1,4 @@
-"""How long to wait before something is tried again."""
+"""Exponential back-off between attempts."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class BackOff:
     max_ms: int
 
     def wait_ms(self, attempt: int) -> int:
-        """The wait before attempt 1, 2, …; attempt 0 waits for nothing."""
+        """Return the wait before attempt 1, 2, …; 0 for attempt 0."""
         return 0 if attempt <= 0 else min(self.max_ms, self.min_ms << min(attempt - 1, 30))

@@ -1,4 +1,4 @@
-"""The one vocabulary of causes: why a topic that was to be deleted is not gone.
+"""Vocabulary of causes: why a topic that was to be deleted still exists.
 
 Every program that names a cause refers to a member of `CauseKind`: the controller, its documents, board and metrics,
 `lethe explain`, and the pipeline. So the same cause has the same name, sentence and remedy everywhere.
@@ -8,12 +8,14 @@ Every program that names a cause refers to a member of `CauseKind`: the controll
     sentence   "waits for broker {broker}, which is not registered in ZooKeeper{since}": follows the topic's name
     remedy     "start broker {broker} with its disks …": a command, or what a person can do
 
-To add a cause, add a member here, and to `FROM_CONTROLLER` where a controller tells it: tests name the views that lack
-it.
+To add a cause, add a member here. If a controller reports it, add it to `FROM_CONTROLLER` too. Tests name the views
+that lack it.
 
-Sentence and remedy may name fields. `{topic}` and `{broker}` are always known where they are named. `{partitions}` is
-"its partitions" where they are not known. `{path}`, `{place}`, `{since}` and `{detail}` are empty where nothing is
-known, and begin with their own separator otherwise.
+Sentence and remedy may contain these fields:
+
+    {topic}, {broker}                       always given
+    {partitions}                            "its partitions" if unknown
+    {path}, {place}, {since}, {detail}      empty if unknown; otherwise they start with their own separator
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ _THEN_ALL_GO: Final = (
 
 
 class Words(NamedTuple):
-    """What people read of a cause."""
+    """The texts of a cause."""
 
     sentence: str
     remedy: str
 
 
 class CauseKind(enum.Enum):
-    """In the order in which they are shown: what holds every deletion, then this topic, then its brokers."""
+    """The causes in display order: those that hold every deletion, then one topic, then its brokers."""
 
     # What holds every deletion.
     NO_CONTROLLER = Words(
@@ -235,31 +237,31 @@ class CauseKind(enum.Enum):
     )
     ZNODE_LEFT = Words("is gone, but{path} still names it", "remove it from ZooKeeper, if nobody needs it")
     DONE = Words("waits for nothing: the replica on broker {broker} is deleted", "")
-    """No cause: a replica for which nothing is waited for any more."""
+    """No cause: the deletion of this replica is complete."""
 
     @property
     def code(self) -> str:
-        """For programs: `broker_to_return`."""
+        """The name for programs: `broker_to_return`."""
         return self.name.lower()
 
     @property
     def rank(self) -> int:
-        """Position in which it is shown, from 0."""
+        """Position in the display order, from 0."""
         return _RANKS[self]
 
     @property
     def is_hold(self) -> bool:
-        """True where no replica of the topic goes on before this is over."""
+        """True if no replica of the topic can proceed until this cause is gone."""
         return self in _HOLDS
 
     @property
     def names_broker(self) -> bool:
-        """True where it is about one broker."""
+        """True if the cause is about one broker."""
         return "{broker}" in self.value.sentence
 
     @property
     def held_code(self) -> str | None:
-        """What journals and the controller's documents call it as the reason for which a marked topic is not queued."""
+        """The value of `held_by` in journals and the controller's documents; None if this cause holds no topic."""
         return _HELD_CODES.get(self)
 
 
@@ -286,7 +288,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.ZNODES,
     CauseKind.DONE,
 )
-"""Causes that Lethe's controller tells of marked topics and their replicas."""
+"""Causes that Lethe's controller reports for marked topics and their replicas."""
 
 _RANKS: Final[Mapping[CauseKind, int]] = MappingProxyType({kind: rank for rank, kind in enumerate(CauseKind)})
 _HOLDS: Final = frozenset(
@@ -315,14 +317,14 @@ _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
         CauseKind.NOT_CHOSEN: "NOT_CHOSEN",
     }
 )
-"""Journals are kept: these codes are never changed, only added to."""
+"""Old journals contain these codes: add codes, never change one."""
 HELD_BY: Final[Mapping[str, CauseKind]] = MappingProxyType({code: kind for kind, code in _HELD_CODES.items()})
-"""The cause that a `held_by` of a journal or of the controller's documents means."""
+"""The cause by `held_by`, as in journals and the controller's documents."""
 _EARLIER_NAMES: Final[Mapping[str, CauseKind]] = MappingProxyType({"NEXT_TRY": CauseKind.BROKER_ERROR})
 
 
 def named(name: str) -> CauseKind | None:
-    """The cause of that name or code, also of one that an earlier release used; None where there is none."""
+    """Return the cause of this name or code, names of earlier releases included; None if there is none."""
     name = name.upper()
     return CauseKind.__members__.get(name) or _EARLIER_NAMES.get(name)
 
@@ -337,13 +339,15 @@ def sentence(
     since: str = "",
     detail: str | None = None,
 ) -> str:
-    """`waits for broker 3, which …`: without the topic's name before it, and without a full stop. `partitions` is text
-    such as `partitions 0-3`; `since` such as `12:03:10 (14 min)`."""
+    """Return `waits for broker 3, which …`, to follow the topic's name, without a full stop.
+
+    `partitions` is text such as `partitions 0-3`; `since` such as `12:03:10 (14 min)`.
+    """
     return kind.value.sentence.format_map(_fields(topic, broker, partitions, path, since, detail))
 
 
 def remedy(kind: CauseKind, topic: str, *, broker: int | None = None, path: str | None = None) -> str:
-    """The command or the action. In a command the topic is quoted for a shell."""
+    """Return the command or the action. In a command the topic is quoted for a shell."""
     words = {"operand": operand(topic), "option": option("--topic", topic)}
     return for_shell(kind.value.remedy).format_map(_fields(topic, broker, "", path, "", None) | words)
 
@@ -363,4 +367,4 @@ def _fields(
 
 
 ITS_PARTITIONS: Final = "its partitions"
-"""Where they are not known."""
+"""Used if the partitions are unknown."""

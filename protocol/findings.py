@@ -1,6 +1,6 @@
-"""The words for what is left over of topics: in which place, why it should not be there, and what is to be made of it.
+"""Vocabulary of leftovers: where a thing was found, why it should not be there, and how to treat it.
 
-The survey of a moment and the pipeline over many say the same with them. Programs read the codes, people the values.
+The survey and the pipeline share it. Programs read the codes, people the values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import enum
 
 
 class Place(enum.Enum):
-    """Where it is."""
+    """Where a leftover was found."""
 
     ZOOKEEPER = "zookeeper"
     CACHE = "cache"
@@ -17,28 +17,28 @@ class Place(enum.Enum):
 
 
 class Standing(enum.Enum):
-    """What is to be made of a finding."""
+    """How to treat a finding."""
 
     LEFT_OVER = "left over"
-    """It belongs to no topic that exists, and nobody will remove it by himself."""
+    """It belongs to no existing topic and is not removed automatically."""
     SET_ASIDE = "set aside"
-    """A broker has kept it on purpose, because it could not tell whose bytes they are."""
+    """A broker has kept it on purpose, because the broker could not tell which topic it belongs to."""
     MISSING = "missing"
-    """The reverse: something that a topic should have and has not."""
+    """The reverse: a topic lacks something that it should have."""
     INCOMPLETE = "incomplete"
-    """A topic that nobody has marked, of whose tree a part is not there: it is being made, or was damaged. Only
-    somebody who looks can tell."""
+    """A part of an unmarked topic's tree is missing: the topic is being created, or it was damaged. A person has to
+    decide."""
     PENDING = "pending"
-    """A deletion that is under way: the topic is marked, or its bytes wait for their paced removal."""
+    """A deletion in progress: the topic is marked, or its bytes wait for their paced removal."""
 
     @property
     def code(self) -> str:
-        """For programs: `left_over`."""
+        """The name for programs: `left_over`."""
         return self.name.lower()
 
 
 class Reason(enum.Enum):
-    """Why it should not be there, as it is; the value is the sentence for people."""
+    """Why it should not be there as it is; the value is the sentence for people."""
 
     MARKED_TOPIC = "the topic is marked for deletion and not gone yet"
     MARKER_WITHOUT_TOPIC = "the deletion marker is of no existing topic"
@@ -58,12 +58,12 @@ class Reason(enum.Enum):
 
     @property
     def code(self) -> str:
-        """For programs: `directory_without_topic`."""
+        """The name for programs: `directory_without_topic`."""
         return self.name.lower()
 
     @property
     def place(self) -> Place:
-        """Where such a thing is found."""
+        """Where such a finding occurs."""
         return _PLACES.get(self, Place.ZOOKEEPER)
 
     @property

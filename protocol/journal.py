@@ -1,12 +1,12 @@
-"""The journal's unit: one fact about what a controller or a broker agent decided, did or learnt.
+"""The journal's unit: one fact that a controller or a broker agent decided, did or learnt.
 
-Cores name facts, runtimes stamp them with identity and time and write them as CloudEvents lines, metrics and logs are
-fed from the same values, and the pipeline reads the lines back.
+Cores produce facts. Runtimes add identity and time and write them as CloudEvents lines; metrics and logs are fed from
+the same values. The pipeline reads the lines back.
 
-A line is one CloudEvents 1.0 object in JSON, UTF-8, ended by a newline. Writing is strict; reading is tolerant: unknown
-attributes and unknown data are kept out of the way, and a line that cannot be used comes back as a value that says why,
-because the last line of a process that was killed is often cut off in the middle. What the data of each type holds is
-in `protocol.journal_schema`.
+A line is one CloudEvents 1.0 object in JSON, UTF-8, ended by a newline. Writing is strict. Reading is tolerant: it
+ignores unknown attributes and keeps unknown data. A line that cannot be used is returned as an `Unreadable` with the
+reason, because the last line of a killed process is often cut off. `protocol.journal_schema` describes the data of each
+type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 SPEC_VERSION: Final = "1.0"
 TYPE_PREFIX: Final = "lethe."
 DEFAULT_TOPIC: Final = "__lethe_journal"
-"""Where lines go in Kafka, where that is wanted and nobody has chosen another name."""
+"""Default Kafka topic of the journal."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 _SHOWN_BYTES: Final = 80
@@ -50,7 +50,7 @@ class FactType(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact. `subject` is what it is about (`topic/orders`, `broker/3`, `controller/1001`)."""
+    """One fact. `subject` is the object that it is about: `topic/orders`, `broker/3`, `controller/1001`."""
 
     type: FactType
     subject: str
@@ -58,12 +58,12 @@ class Fact:
 
 
 class Entry(NamedTuple):
-    """A fact as the journal has it."""
+    """A fact as it is stored in the journal."""
 
     id: str
     """Unique together with `source`."""
     source: str
-    """Who wrote it, as a URI reference: `/lethe/controller/1001`."""
+    """The writer, as a URI reference: `/lethe/controller/1001`."""
     time_ms: int
     """Milliseconds since 1970-01-01 UTC."""
     fact: Fact
@@ -73,7 +73,7 @@ class Flaw(enum.Enum):
     """Why a line cannot be used."""
 
     CUT_OFF = "cut off"
-    """It has no end: its writer was stopped, or the disk was full."""
+    """The line is incomplete: its writer was stopped, or the disk was full."""
     NOT_JSON = "not JSON"
     NOT_AN_EVENT = "not a CloudEvent of this journal"
     UNKNOWN_TYPE = "unknown type"
@@ -81,26 +81,26 @@ class Flaw(enum.Enum):
 
 
 class Unreadable(NamedTuple):
-    """A line that says nothing, and why."""
+    """A line that cannot be used, and why."""
 
     flaw: Flaw
     detail: str
 
 
 class UnencodableFact(ValueError):
-    """A fact whose data is not JSON; the message names the fact."""
+    """The fact's data is not JSON; the message names the fact."""
 
 
 # --- time ---------------------------------------------------------------------------------------------------------
 
 
 def time_to_text(time_ms: int) -> str:
-    """RFC 3339 in UTC with milliseconds: `2026-01-02T03:04:05.678Z`."""
+    """Format a time as RFC 3339 in UTC with milliseconds: `2026-01-02T03:04:05.678Z`."""
     return (_EPOCH + time_ms * _MILLISECOND).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def time_from_text(text: str) -> int:
-    """Milliseconds of an RFC 3339 time. Raises ValueError for what is none, and for one without a zone."""
+    """Return the milliseconds of an RFC 3339 time. Raises ValueError for other text, and for a time without a zone."""
     moment = datetime.datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"time {text!r} has no time zone")
@@ -111,7 +111,7 @@ def time_from_text(text: str) -> int:
 
 
 def encode(entry: Entry) -> bytes:
-    """The entry as one line with its newline. Raises UnencodableFact."""
+    """Return the entry as one line with its newline. Raises UnencodableFact."""
     fact = entry.fact
     if not (entry.id and entry.source and fact.subject):
         raise UnencodableFact(f"a {fact.type} fact needs an id, a source and a subject: {entry!r}")
@@ -132,7 +132,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(line: bytes) -> Entry | Unreadable:
-    """The entry that a line holds, with or without its newline; never raises."""
+    """Return the entry in a line, with or without its newline; never raises."""
     try:
         document = orjson.loads(line)
     except ValueError as error:
@@ -170,7 +170,7 @@ def _entry(document: dict[str, JsonValue]) -> Entry | Unreadable:
 
 
 def decode_lines(lines: Iterable[bytes]) -> Iterator[Entry | Unreadable]:
-    """What each line holds; empty lines, with which a writer closes a line that it found cut off, are passed over."""
+    """Decode each line. Empty lines are skipped: a writer adds one after a line that it found cut off."""
     for line in lines:
         if line.strip():
             yield decode(line)
@@ -180,7 +180,7 @@ def decode_lines(lines: Iterable[bytes]) -> Iterator[Entry | Unreadable]:
 
 
 def partition_ranges(partitions: Iterable[int]) -> str:
-    """`0-3,7` for partitions 0, 1, 2, 3 and 7: how one line names many partitions of one topic."""
+    """Return `0-3,7` for partitions 0, 1, 2, 3 and 7: a short form for many partitions of one topic."""
     ranges: list[list[int]] = []
     for partition in sorted(partitions):
         if ranges and partition == ranges[-1][1] + 1:
@@ -191,7 +191,7 @@ def partition_ranges(partitions: Iterable[int]) -> str:
 
 
 def partitions_in(ranges: str) -> tuple[int, ...]:
-    """The partitions that `partition_ranges` put into the text. Raises ValueError naming a text that is none."""
+    """Parse the text of `partition_ranges`. Raises ValueError naming the text if it is malformed."""
     found: list[int] = []
     for part in ranges.split(",") if ranges else ():
         first, dash, last = part.partition("-")

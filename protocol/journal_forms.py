@@ -1,4 +1,4 @@
-"""What the data of facts may look like: kinds of values, the keys of a form, and where a fact does not have a form."""
+"""Building blocks of the journal's schema: kinds of values, forms of data, and the check of a fact against a form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lethe.protocol.journal import Fact, JsonValue, partitions_in, time_from_tex
 
 
 class KeyKind(enum.Enum):
-    """What a value is."""
+    """The type of a value."""
 
     TEXT = "text"
     COUNT = "whole number, 0 or more"
@@ -33,7 +33,7 @@ class Key(NamedTuple):
 
 
 class Form(NamedTuple):
-    """One way in which a type is written: who writes it, what it is about (a pattern), what its data holds."""
+    """One form of a fact type: its writer, its subject (a pattern), the keys of its data."""
 
     writer: str
     subject: str
@@ -86,7 +86,7 @@ def _fits(kind: KeyKind, value: JsonValue) -> bool:
 
 
 def problems_with(form: Form, fact: Fact) -> list[str]:
-    """Where the fact does not have this form; empty where it has."""
+    """Return where the fact violates this form; empty if it conforms."""
     problems = []
     if re.fullmatch(form.subject, fact.subject, re.DOTALL) is None:
         problems.append(f"the subject {fact.subject!r} is not like {form.subject!r}")

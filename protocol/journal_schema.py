@@ -1,8 +1,7 @@
-"""What the data of each fact in the journal holds: the schema that tests check and from which its page is made.
+"""Schema of the facts' data in the journal: tests check against it, and docs/journal.md is generated from it.
 
-A type may come in several forms, because controllers and agents say different things about the same matter; a fact has
-to have one of them. Writers may add keys, readers must pass over those that they do not know. Keys are never renamed
-within one major version.
+A type may have several forms, because controllers and agents record different data; a fact must have one of them.
+Writers may add keys; readers must ignore unknown ones. Keys are never renamed within one major version.
 """
 
 from __future__ import annotations
@@ -366,6 +365,6 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
 
 
 def schema_problems(fact: Fact) -> tuple[str, ...]:
-    """Why the fact has none of the forms of its type, judged by the form that comes nearest; empty where it has one."""
+    """Return why the fact has none of its type's forms, judged by the closest form; empty if it has one."""
     found = [tuple(problems_with(form, fact)) for form in SCHEMAS[fact.type].forms]
     return min(found, key=lambda problems: len(problems))

@@ -1,6 +1,6 @@
-"""What `lake.json` says: the file that tells a lake, the directory of the pipeline's tables, from any other.
+"""`lake.json`: identifies a lake, the directory of the pipeline's tables.
 
-{"version": 1, "cluster_id": "..."}        the cluster's id is null as long as no survey has told it
+{"version": 1, "cluster_id": "..."}        the cluster's id is null until a survey has supplied it
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ _SAME_FOR_ALL: Final = len('{"version": ')
 
 
 def encode_identity(cluster_id: str | None) -> str:
-    """The file's text."""
+    """Return the file's text."""
     return json.dumps({"version": VERSION, "cluster_id": cluster_id}) + "\n"
 
 
 def cluster_of(text: str) -> str | None:
-    """Which Kafka cluster the lake is of; None as long as nobody has said. Raises ValueError for a text of another
-    form, and for a lake of another version, saying what to do."""
+    """Return the Kafka cluster of the lake; None if it is not recorded yet.
+
+    Raises ValueError for a malformed text and for a lake of another version, with the remedy.
+    """
     try:
         identity = json.loads(text)
     except ValueError as error:
@@ -42,6 +44,6 @@ def cluster_of(text: str) -> str | None:
 
 
 def is_begun(text: str) -> bool:
-    """Whether the file's text may begin so: a crash can have come while it was written."""
+    """True if the text may be the beginning of such a file, as a crash during its write leaves it."""
     begin = encode_identity(None)[:_SAME_FOR_ALL]
     return begin.startswith(text[:_SAME_FOR_ALL])

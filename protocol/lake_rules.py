@@ -1,7 +1,8 @@
-"""What the files of a lake's `_rules` say: which topics count as unused, and from when on a deletion is stuck.
+"""Files of a lake's `_rules`: which topics count as unused, and after which time a deletion is stuck.
 
-`00000002.json` is what holds since the second change; the highest number counts. `00000002.made` beside it is there
-when the table of unused topics has been made by it: as long as it is not, that table may name what is protected by now.
+Each change writes a file with the next number: `00000002.json` holds the rules since the second change. The highest
+number is in force. `00000002.made` exists once the table of unused topics is made by these rules. Until then the table
+may still name a topic that is now protected.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 PLACE: Final = "_rules"
-"""The directory, below that of the lake."""
+"""The directory's name below that of the lake."""
 _ENDING: Final = ".json"
 _MADE: Final = ".made"
 
 
 class LakeRules(NamedTuple):
-    """`forced`: the days may be less than one. `protected` are patterns with `*` and `?`."""
+    """`forced`: `unwritten_days` may be less than one. `protected` are patterns with `*` and `?`."""
 
     unwritten_days: float
     protected: tuple[str, ...]
@@ -26,12 +27,12 @@ class LakeRules(NamedTuple):
 
 
 def encode_rules(rules: LakeRules) -> str:
-    """The file's text."""
+    """Return the file's text."""
     return json.dumps({**rules._asdict(), "protected": [*rules.protected]}) + "\n"
 
 
 def rules_of(text: str) -> LakeRules:
-    """Raises ValueError for a text of another form, saying what to do."""
+    """Parse the file's text. Raises ValueError with the remedy if it is malformed."""
     try:
         said = json.loads(text)
         return LakeRules(
@@ -48,16 +49,16 @@ def rules_of(text: str) -> LakeRules:
 
 
 def file_of(number: int) -> str:
-    """The name of the file that holds since that change."""
+    """Return the name of the file that holds the rules since this change."""
     return f"{number:08}{_ENDING}"
 
 
 def made_by(number: int) -> str:
-    """The name of the file that says that the table was made by that one."""
+    """Return the name of the file that marks the table as made by these rules."""
     return f"{number:08}{_MADE}"
 
 
 def newest_number(names: Iterable[str]) -> int:
-    """Of the files of these names, that which holds; 0 where there is none."""
+    """Return the number in force among files of these names; 0 if there is none."""
     stems = (name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))
     return max((int(stem) for stem in stems if stem.isdecimal()), default=0)

@@ -1,5 +1,7 @@
-"""Names as words of a command line that is shown to be copied: quoted for a POSIX shell, and taken for what they are
-where they begin with a `-`. Names of topics may begin so, and a marker in ZooKeeper may have any name."""
+"""Topic names quoted for a POSIX shell, in commands that users copy.
+
+A topic's name may start with `-`, and a marker in ZooKeeper may have any name: neither may be parsed as an option.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,19 @@ import shlex
 from typing import Final
 
 PLAIN: Final = "[A-Za-z0-9@%+=:,./_-]+"
-"""What needs no quotes, as a regular expression for whole words."""
+"""Pattern of words that need no quotes; match it against the whole word."""
 
 
 def operand(name: str) -> str:
-    """Of a command, behind all its options: `orders`, `-- -orders`."""
+    """Quote an operand that follows all options: `orders`, `-- -orders`."""
     return f"-- {shlex.quote(name)}" if name.startswith("-") else shlex.quote(name)
 
 
 def option(option_name: str, value: str) -> str:
-    """`--topic orders`, `--topic=-orders`."""
+    """Quote an option's value: `--topic orders`, `--topic=-orders`."""
     return f"{option_name}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
 
 
 def for_shell(template: str) -> str:
-    """A command with `{topic}` in it, in which `{operand}` or `{option}` stands instead: what the functions of these
-    names make of a topic."""
+    """Replace `{topic}` by `{operand}` or `{option}`, to be filled with the results of the functions of these names."""
     return template.replace("--topic {topic}", "{option}").replace("{topic}", "{operand}")

@@ -1,9 +1,9 @@
-"""What the files of a kept survey hold, as data: `lethe survey --out` writes them, the pipeline reads them.
+"""Schema of a kept survey: `lethe survey --out` writes it, the pipeline reads it.
 
-A kept survey is a directory named by its id, with one object in `survey.json` and, in each other file, one JSON object
-per line. Every object has every column of its file, null where there is nothing to say; each row has the survey's id
-and time, so that it stands alone. Readers pass over columns that they do not know; columns are never renamed within
-one version. What a column is called here, it is called in the pipeline's tables.
+A kept survey is a directory named by its id: one JSON object in `survey.json`, and one JSON object per line in each
+other file. Every object has every column of its file, null if there is no value. Each row has the survey's id and time,
+so that it can be read alone. Readers ignore unknown columns; columns are never renamed within one version. The
+pipeline's tables use the same column names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from lethe.protocol.journal import JsonValue, time_from_text, time_to_text
 
 VERSION: Final = 1
-"""Of the files' form; a reader refuses a higher one."""
+"""Version of the files' form; a reader refuses a higher one."""
 
 _NO_PART_OF_A_NAME: Final = re.compile(r"[^A-Za-z0-9.]+")
 _HOST_MAX: Final = 64
@@ -26,7 +26,7 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 class ColumnKind(enum.Enum):
-    """What a value is; every one may be null."""
+    """The type of a value; every value may be null."""
 
     TEXT = "text"
     NUMBER = "whole number of 32 bits"
@@ -181,25 +181,27 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     METADATA.name: ("broker", "topic"),
     DIRECTORIES.name: ("log-dir", "replica", "future", "deleted", "stray", "unknown"),
 }
-"""By file: what `kind` may be. A new one needs a new VERSION: a reader refuses rows of a kind that it does not know."""
+"""Values of `kind` by file. A new kind needs a new VERSION, because a reader refuses rows of unknown kinds."""
 FILES: Final = (MANIFEST, *ROW_FILES)
 
 
 def survey_id(taken_at_ms: int, host: str = "") -> str:
-    """The name of a survey that began then on that machine: `20260102T030405.678Z-host`, so that two machines never
-    give two surveys one name. Names sort as their times do."""
+    """Return the name of a survey by its start and machine: `20260102T030405.678Z-host`.
+
+    Two machines never give two surveys the same name. Names sort by time.
+    """
     moment = time_to_text(taken_at_ms).replace("-", "").replace(":", "")
     where = _NO_PART_OF_A_NAME.sub("-", host)[:_HOST_MAX].strip("-.")
     return f"{moment}-{where}" if where else moment
 
 
 def checksum(line: bytes) -> int:
-    """What a line, without its end, adds to its file's checksum."""
+    """Return what a line, without its newline, adds to its file's checksum."""
     return zlib.crc32(line)
 
 
 def row_problems(file: File, row: Mapping[str, JsonValue]) -> list[str]:
-    """Where the object has not this file's form; empty where it has."""
+    """Return where the object violates this file's form; empty if it conforms."""
     names = file.column_names
     problems = [f"{name!r} is no column of {file.name}" for name in row if name not in names]
     for column in file.columns:

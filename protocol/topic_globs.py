@@ -1,4 +1,4 @@
-"""Topic names as a person protects them: `*` is any text, `?` any one character, everything else is itself."""
+"""Glob patterns for protected topic names: `*` is any text, `?` any one character, other characters are literal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ KEPT_BY_CUSTOM: Final = (
     "*-connect-status",
     "*-changelog",
 )
-"""Topics that hold what others live by, though they may not be written to for years: of Kafka itself and of this
-program, schema registries, Kafka Connect (as its documentation names them), state stores of Kafka Streams."""
+"""Topics that other systems depend on, although they may not be written to for years: Kafka's and Lethe's own, schema
+registries, Kafka Connect (names from its documentation), state stores of Kafka Streams."""
 
 
 def glob_as_regex(pattern: str) -> str:
-    """The regular expression for whole names that means the same, in Python and in Java."""
+    """Return the equivalent regular expression for whole names, valid in Python and in Java."""
     parts = {"*": ".*", "?": "."}
     return "".join(
         parts.get(char) or (char if char.isalnum() or char == "_" else f"[{_in_class(char)}]") for char in pattern
@@ -29,7 +29,7 @@ def glob_as_regex(pattern: str) -> str:
 
 
 def matching_glob(name: str, patterns: Iterable[str]) -> str | None:
-    """The first of the patterns that means this name; None where none does."""
+    """Return the first pattern that matches this name; None if none does."""
     return next((pattern for pattern in patterns if re.fullmatch(glob_as_regex(pattern), name)), None)
 
 

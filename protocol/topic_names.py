@@ -1,9 +1,8 @@
-"""Which topics an expression of `kafka-topics.sh --topic` means, and what an assignment of `--replica-assignment` says.
+"""Topic expressions of `kafka-topics.sh --topic`, and assignments of `--replica-assignment`.
 
-Kafka's tool takes a topic name as a Java regular expression that has to match the whole name; commas mean "or" and
-spaces do not count. A literal name is such an expression too, one in which a `.` matches any character: `a.b` also
-means `a_b`. Where a name is given that is exactly a topic's, only that topic is meant here: what is looked at may be
-too much, what is deleted may not.
+Kafka's tool takes a topic name as a Java regular expression that has to match the whole name; a comma means "or",
+spaces are ignored. So `a.b` also matches `a_b`. Here an expression that is exactly an existing topic's name selects
+only that topic. Otherwise a deletion could select too much.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lethe.protocol.vocabulary import INTERNAL_TOPICS, topic_name_problem
 
 
 def topics_matching(expression: str, topics: Iterable[str], *, exclude_internal: bool = False) -> tuple[str, ...]:
-    """The topics that the expression means, sorted. Raises ValueError where it is no regular expression."""
+    """Return the topics that match the expression, sorted. Raises ValueError if it is no regular expression."""
     known = sorted(topics)
     hits = (expression,) if expression in known else _matching(expression, known)
     return tuple(name for name in hits if not (exclude_internal and name in INTERNAL_TOPICS))
@@ -26,24 +25,24 @@ def topics_matching(expression: str, topics: Iterable[str], *, exclude_internal:
 def topics_meant(
     expressions: Iterable[str], topics: Iterable[str], *, exclude_internal: bool = False
 ) -> tuple[str, ...]:
-    """The topics that any of the expressions means, sorted. Raises ValueError where one is no regular expression."""
+    """Return the topics that match any expression, sorted. Raises ValueError if one is no regular expression."""
     known = sorted(topics)
     hits = {hit for each in expressions for hit in topics_matching(each, known, exclude_internal=exclude_internal)}
     return tuple(sorted(hits))
 
 
 def close_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Up to three of the known names that a person may have meant by this one, the closest first."""
+    """Return up to three of the known names that are similar to this one, the closest first."""
     return tuple(difflib.get_close_matches(name, sorted({*known} - {name}), n=3, cutoff=0.7))
 
 
 def unknown_topic(name: str, known: Iterable[str]) -> str:
-    """`topic 'ordes' does not exist; did you mean orders?`"""
+    """Return `topic 'ordes' does not exist; did you mean orders?`."""
     return f"topic {name!r} does not exist{suggestion(close_names(name, known))}"
 
 
 def suggestion(close: Sequence[str]) -> str:
-    """`; did you mean orders or orders.eu?`; nothing where no name is close."""
+    """Return `; did you mean orders or orders.eu?`; empty if no name is close."""
     if not close:
         return ""
     *first, last = close
@@ -51,12 +50,12 @@ def suggestion(close: Sequence[str]) -> str:
 
 
 def demand_expression(expression: str) -> None:
-    """See that it can mean topics, whichever there are. Raises ValueError where it is no regular expression."""
+    """Check the expression's syntax. Raises ValueError if it is no regular expression."""
     _matching(expression, ())
 
 
 def is_pattern(expression: str) -> bool:
-    """True where the expression cannot be the name of a single topic."""
+    """True if the expression cannot be the name of a single topic."""
     return topic_name_problem(expression) is not None
 
 
@@ -70,8 +69,11 @@ def _matching(expression: str, topics: Iterable[str]) -> tuple[str, ...]:
 
 
 def parse_replica_assignment(text: str) -> tuple[tuple[int, ...], ...]:
-    """Replicas by partition from `1:2:3,2:3:1`. Raises ValueError naming the partition where a list is malformed,
-    names a broker twice, or is of another length than the first."""
+    """Parse `1:2:3,2:3:1` into replicas by partition.
+
+    Raises ValueError naming the partition if its list is malformed, repeats a broker, or has another length than the
+    first one.
+    """
     assignment: list[tuple[int, ...]] = []
     for partition, part in enumerate(text.split(",")):
         try:

@@ -1,7 +1,7 @@
-"""Kafka's words as types: identities, epochs, partitions, assignments, brokers.
+"""Kafka's terms as types: identities, epochs, partitions, assignments, brokers.
 
-Every value here is immutable. The hot ones (one per partition or replica) are NamedTuples, which cost a third of a
-frozen dataclass to build; 300,000 of them are made while a large cluster is loaded.
+Every value is immutable. Types with one value per partition or replica are NamedTuples: building one costs a third of
+a frozen dataclass, and loading a large cluster builds 300,000.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Final, NamedTuple, NewType
 from lethe.protocol.counting import counted
 
 BrokerId = NewType("BrokerId", int)
-"""`broker.id` of a Kafka broker, or of a controller that is none. -1 means "none"."""
+"""`broker.id` of a Kafka broker, or id of a Lethe controller. -1 means "none"."""
 
 BrokerEpoch = NewType("BrokerEpoch", int)
 """czxid (64 bits) of `/brokers/ids/N`: one incarnation of a broker. -1 means "unknown"."""
 
 ControllerEpoch = NewType("ControllerEpoch", int)
-"""Number of the controller's tenure, as in `/controller_epoch`; the first tenure is 1."""
+"""Number of the controller's term, as in `/controller_epoch`; the first one is 1."""
 
 EpochVersion = NewType("EpochVersion", int)
-"""ZooKeeper data version of `/controller_epoch` at our election: what every write is fenced on."""
+"""ZooKeeper data version of `/controller_epoch` at our election; every write is fenced on it."""
 
 TopicId = NewType("TopicId", uuid.UUID)
 """Identity of one incarnation of a topic (KIP-516)."""
@@ -41,7 +41,7 @@ LEADER_DURING_DELETE: Final = -2
 EPOCH_DURING_DELETE: Final = -2
 """Leader epoch in StopReplica for a topic queued for deletion: accepted whatever the broker's epoch is."""
 NO_LEADER_EPOCH: Final = -1
-"""Leader epoch in StopReplica where no leadership is known."""
+"""Leader epoch in StopReplica if the partition's leader epoch is unknown."""
 INITIAL_LEADER_EPOCH: Final = 0
 
 ZERO_TOPIC_ID: Final = TopicId(uuid.UUID(int=0))
@@ -49,7 +49,7 @@ ZERO_TOPIC_ID: Final = TopicId(uuid.UUID(int=0))
 _RESERVED_TOPIC_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
 
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
-"""Where brokers keep consumer groups and their offsets; who leads a partition coordinates the groups in it."""
+"""Topic of consumer groups and their offsets; the leader of a partition coordinates the groups in it."""
 
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
 
@@ -87,7 +87,7 @@ class RecoveryState(enum.IntEnum):
 
 
 class LeaderAndIsr(NamedTuple):
-    """Leadership of one partition as its state znode has it; `partition_epoch` is that znode's data version."""
+    """Leader and ISR of one partition from its state znode; `partition_epoch` is that znode's data version."""
 
     leader: int
     leader_epoch: int
@@ -98,7 +98,7 @@ class LeaderAndIsr(NamedTuple):
 
 
 class ReplicaAssignment(NamedTuple):
-    """Replicas of one partition, preferred first, and the reassignment in progress, if any (KIP-455)."""
+    """Replicas of one partition, preferred first, and its reassignment in progress, if any (KIP-455)."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -110,16 +110,16 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that remain when the reassignment is done."""
+        """The replicas that remain after the reassignment."""
         return tuple(r for r in self.replicas if r not in self.removing) if self.removing else self.replicas
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas before the reassignment began."""
+        """The replicas before the reassignment."""
         return tuple(r for r in self.replicas if r not in self.adding) if self.adding else self.replicas
 
     def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
-        """The assignment while moving from the origin to `target` (KIP-455); idempotent."""
+        """Return the assignment during the move from `origin` to `target` (KIP-455); idempotent."""
         origin = self.origin
         return ReplicaAssignment(
             replicas=target + tuple(r for r in origin if r not in target),
@@ -128,7 +128,7 @@ class ReplicaAssignment(NamedTuple):
         )
 
     def without(self, broker: int) -> ReplicaAssignment:
-        """The assignment less one replica, wherever it is named."""
+        """Return the assignment without this broker's replica."""
         return ReplicaAssignment(
             tuple(r for r in self.replicas if r != broker),
             tuple(r for r in self.adding if r != broker),
@@ -137,7 +137,7 @@ class ReplicaAssignment(NamedTuple):
 
 
 class SecurityProtocol(enum.IntEnum):
-    """Kafka's security protocols under their wire ids."""
+    """Kafka's security protocols by their wire ids."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -146,7 +146,7 @@ class SecurityProtocol(enum.IntEnum):
 
 
 class Endpoint(NamedTuple):
-    """Where a broker listens under one listener name."""
+    """Address of a broker under one listener name."""
 
     listener: str
     host: str
@@ -156,7 +156,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A registered broker: what `/brokers/ids/N` says, and the czxid under which it says so."""
+    """A registered broker: the content of `/brokers/ids/N` and its czxid."""
 
     id: BrokerId
     epoch: BrokerEpoch
@@ -166,12 +166,12 @@ class Broker:
     """(feature, min_version, max_version), sorted by feature."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """The endpoint under that listener name, or None where the broker has no such listener."""
+        """Return the endpoint of this listener name; None if the broker has no such listener."""
         return next((e for e in self.endpoints if e.listener == listener), None)
 
     @property
     def plaintext_endpoint(self) -> Endpoint | None:
-        """The first endpoint without encryption and authentication, or None where the broker has none."""
+        """The first endpoint without encryption and authentication; None if the broker has none."""
         return next((e for e in self.endpoints if e.protocol is SecurityProtocol.PLAINTEXT), None)
 
 
@@ -179,12 +179,12 @@ class Broker:
 
 
 def topic_id_to_text(topic_id: TopicId) -> str:
-    """22 characters of URL-safe base64 without padding, as Kafka writes ids."""
+    """Return 22 characters of URL-safe base64 without padding, Kafka's text form."""
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")
 
 
 def topic_id_from_text(text: str) -> TopicId:
-    """The id in Kafka's text form. Raises ValueError naming the text where it is none."""
+    """Parse Kafka's text form. Raises ValueError naming the text if it is malformed."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
@@ -195,7 +195,7 @@ def topic_id_from_text(text: str) -> TopicId:
 
 
 def is_usable_topic_id(topic_id: uuid.UUID) -> bool:
-    """False for the ids that Kafka never hands out: the reserved ones and those whose text starts with a dash."""
+    """False for the ids that Kafka never assigns: the reserved ones and those whose text starts with a dash."""
     return topic_id not in _RESERVED_TOPIC_IDS and not topic_id_to_text(TopicId(topic_id)).startswith("-")
 
 
@@ -206,7 +206,7 @@ _LEGAL_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why Kafka would refuse the name, in words that can be shown; None where it is legal."""
+    """Return why Kafka would refuse the name, as a message for users; None if it is legal."""
     if not name:
         return "a topic name must not be empty"
     if name in (".", ".."):
@@ -219,5 +219,5 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def collides_with(name: str, existing: str) -> bool:
-    """True where the two differ only in '.' against '_', which Kafka's metric names cannot tell apart."""
+    """True if the names differ only in '.' against '_', which Kafka's metric names cannot tell apart."""
     return name != existing and name.replace(".", "_") == existing.replace(".", "_")

@@ -1,1 +1,1 @@
-"""Kafka's wire protocol: versions, frames, headers, messages; kio is named in `codec` alone."""
+"""Kafka's wire protocol: versions, frames, headers, messages; only `codec` imports kio."""

@@ -1,7 +1,7 @@
-"""What a Metadata answer says about the metadata cache of the broker that gave it. Pure.
+"""Content of a broker's metadata cache, derived from its Metadata response.
 
-A broker leaves out of an answer about all topics those that the asker is not authorized to describe, and names no
-error. Asked about such a topic by its name it answers TOPIC_AUTHORIZATION_FAILED, whether or not it has the topic.
+In a response about all topics, a broker omits the topics that the client is not authorized to describe, without an
+error. Asked about such a topic by name it answers TOPIC_AUTHORIZATION_FAILED, whether or not it has the topic.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from lethe.protocol.kafka.queries import MetadataTopic
 from lethe.protocol.vocabulary import ZERO_TOPIC_ID, TopicId
 
 FIRST_WITHOUT_CREATION: Final = 4
-"""The first Metadata version that can say that the broker shall not create the topics that it is asked about."""
+"""First Metadata version in which a client can forbid that the broker creates the requested topics."""
 
 
 class CachedTopic(NamedTuple):
-    """A topic as a broker's metadata cache has it."""
+    """A topic in a broker's metadata cache."""
 
     topic_id: TopicId | None
-    """None where the cache has no id for it, or the version of the answer carries none."""
+    """None if the cache has no id for the topic, or if the version of the response has no ids."""
     partitions: tuple[int, ...]
     """In ascending order."""
 
 
 def cached_topics(answered: Iterable[MetadataTopic]) -> dict[str, CachedTopic]:
-    """Return the topics that the cache has, by name. A topic that the broker does not have, or hides, is left out."""
+    """Return the topics in the cache by name, without those that the broker lacks or hides."""
     return {
         topic.name: CachedTopic(
             None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id,
@@ -39,6 +39,6 @@ def cached_topics(answered: Iterable[MetadataTopic]) -> dict[str, CachedTopic]:
 
 
 def undecided_topics(answered: Iterable[MetadataTopic]) -> tuple[MetadataTopic, ...]:
-    """Return the topics about which the broker answers neither that it has them nor that they are unknown to it."""
+    """Return the topics that the broker reports neither as existing nor as unknown."""
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return tuple(topic for topic in answered if not topic.partitions and topic.error != unknown)

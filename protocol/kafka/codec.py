@@ -1,11 +1,11 @@
-"""Kafka's requests and responses as bytes and back: headers, bodies, every version that `versions.SPOKEN` lists.
+"""Codec of Kafka's requests and responses: headers and bodies, in every version that `versions.SPOKEN` lists.
 
-A control request is encoded once for all its receivers: `encode_control_body` gives an `EncodedBody`, and its `frame`
-puts a header in front and the receiver's broker epoch in place. Whatever bytes a peer sends, decoding ends in a value
-or in one of four errors, all of them `ProtocolError`: `UnknownApi`, `UnsupportedVersion`, `Malformed`, `FrameError`.
+A control request is encoded once for all its receivers: `encode_control_body` returns an `EncodedBody`, whose `frame`
+adds a header and the receiver's broker epoch. Decoding of arbitrary bytes returns a value or raises one of four errors,
+all of them `ProtocolError`: `UnknownApi`, `UnsupportedVersion`, `Malformed`, `FrameError`.
 
-The layouts come from kio's schemas, which are imported when a message of that version is first met: `import` of this
-module costs nothing.
+The layouts come from kio's schemas. A schema is imported on first use of its message version, so importing this module
+is cheap.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 
 
 class RequestHeader(NamedTuple):
-    """What stands in front of every request. `client_id` is None where the client gave none."""
+    """Header of a request. `client_id` is None if the client gave none."""
 
     api: ApiKey
     version: int
@@ -68,14 +68,14 @@ class RequestHeader(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """A request as it came. `value` is `Addressed` for the three control requests."""
+    """A decoded request. `value` is `Addressed` for the three control requests."""
 
     header: RequestHeader
     value: Request
 
 
 class UnknownApi(ProtocolError):
-    """A request of an API that Lethe does not speak."""
+    """The request's API is not supported by Lethe."""
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
         super().__init__(f"API {api_key} (version {version}) is not served here")
@@ -85,7 +85,7 @@ class UnknownApi(ProtocolError):
 
 
 class UnsupportedVersion(ProtocolError):
-    """A known API in a version that Lethe does not speak."""
+    """The API is supported by Lethe, its version is not."""
 
     def __init__(self, api: ApiKey, version: int, spoken: VersionRange, correlation_id: int = 0) -> None:
         super().__init__(f"{api.name} version {version} is not spoken here: versions {spoken} are")
@@ -157,7 +157,7 @@ class _Message:
     header_version: int
     broker_epoch_at: int | None
     ignores_the_rest: bool
-    """Bytes behind the end are ignored; otherwise they make the message malformed."""
+    """Bytes after the end are ignored; otherwise they make the message malformed."""
 
     def encode(self, value: Any) -> bytes:
         chunks: list[bytes] = []
@@ -207,9 +207,9 @@ _READ_ONLY_APIS: Final = (
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_TRANSACTIONS,
 )
-"""Kafka ignores bytes behind the end of every request, and a client relies on it: librdkafka 2.16 asks for all topics
-with four bytes of length where MetadataRequest v12 has one, so that three are left over. Requests that change anything
-stay strict here: one that does not end where its schema ends is not carried out."""
+"""Kafka ignores bytes after the end of every request, and a client relies on it: to request all topics, librdkafka 2.16
+sends four bytes of length where MetadataRequest v12 has one, so three are left over. Requests that change state stay
+strict: if one does not end where its schema ends, it is refused."""
 
 # --- headers ------------------------------------------------------------------------------------------------------
 
@@ -220,10 +220,10 @@ _I64: Final = struct.Struct(">q")
 
 
 def preload(*apis: ApiKey) -> None:
-    """Gets ready for the newest version of these requests and responses; without any, of all that Lethe speaks.
+    """Import the newest version of these requests and responses; without arguments, of every API that Lethe speaks.
 
-    The first use of kio imports for a quarter of a second, for several on a busy machine. A daemon has that behind it
-    before its event loop runs, where it would hold up heartbeats; a command has it before the broker's time counts.
+    The first use of kio imports for a quarter of a second, for several on a busy machine. A daemon imports before its
+    event loop starts, so that heartbeats are not delayed; a command imports before its timeout for the broker starts.
     """
     for api in apis or SPOKEN:
         _message(api, SPOKEN[api].max, False)
@@ -231,7 +231,7 @@ def preload(*apis: ApiKey) -> None:
 
 
 def _request_header(header_version: int, header: RequestHeader) -> bytes:
-    """Version 0 has no client id, version 2 has tagged fields; the client id is never compact."""
+    """Encode the header. Version 0 has no client id, version 2 has tagged fields; the client id is never compact."""
     out = _KEYS.pack(header.api, header.version, header.correlation_id)
     if header_version >= 1:
         if header.client_id is None:
@@ -262,9 +262,9 @@ def _read_client_id(payload: bytes, offset: int) -> tuple[str | None, int]:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBody:
-    """A control request without its header, shared by all brokers that get it.
+    """A control request without its header, shared by all brokers that receive it.
 
-    `head` and `tail` lie before and behind the broker epoch; versions that carry none have everything in `tail`.
+    `head` and `tail` are the bytes before and after the broker epoch; without an epoch, everything is in `tail`.
     """
 
     api: ApiKey
@@ -276,21 +276,21 @@ class EncodedBody:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the body as it is sent."""
+        """Size of the body on the wire."""
         return len(self.head) + len(self.tail) + (8 if self.has_broker_epoch else 0)
 
     def frame(self, correlation_id: int, client_id: str | None, broker_epoch: BrokerEpoch) -> tuple[bytes, memoryview]:
-        """The frame for one broker, its size included, as two buffers to be sent one after the other."""
+        """Return the frame for one broker, size included, as two buffers to send one after the other."""
         header = _request_header(self.header_version, RequestHeader(self.api, self.version, correlation_id, client_id))
         front = header + self.head + (_I64.pack(broker_epoch) if self.has_broker_epoch else b"")
         return frame_size(len(front) + len(self.tail)) + front, self.tail
 
 
 def encode_control_body(request: ChannelRequest, version: int) -> EncodedBody:
-    """Encode what a controller sends for any number of brokers.
+    """Encode a controller's request for any number of brokers.
 
-    Raises Unencodable where the version cannot carry the value, such as mixed delete flags in StopReplica below
-    version 3, and UnsupportedVersion.
+    Raises UnsupportedVersion, and Unencodable if the version cannot carry the value, such as mixed delete flags in
+    StopReplica below version 3.
     """
     api = api_of_sent(request)
     message = _message(api, version, False)
@@ -304,7 +304,7 @@ def encode_control_body(request: ChannelRequest, version: int) -> EncodedBody:
 def encode_request(
     request: QueryRequest | Addressed, version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """The payload of one request, without the frame's size. Raises Unencodable and UnsupportedVersion."""
+    """Return one request's payload, without the frame's size. Raises Unencodable and UnsupportedVersion."""
     api = api_of_request(request)
     message = _message(api, version, False)
     header = RequestHeader(api, version, correlation_id, client_id)
@@ -312,9 +312,9 @@ def encode_request(
 
 
 def decode_request(payload: bytes, served: Mapping[ApiKey, VersionRange] = SPOKEN) -> Decoded:
-    """The request in a frame. Raises UnknownApi, UnsupportedVersion (both with the correlation id) and Malformed.
+    """Decode the request in a frame. An API that is not in `served` is treated as unknown.
 
-    What is not in `served` is refused like what Lethe does not speak at all.
+    Raises UnknownApi and UnsupportedVersion, both with the correlation id, and Malformed.
     """
     try:
         api_key, version, correlation_id = _KEYS.unpack_from(payload)
@@ -342,14 +342,14 @@ def decode_request(payload: bytes, served: Mapping[ApiKey, VersionRange] = SPOKE
 
 
 def encode_response(api: ApiKey, version: int, correlation_id: int, response: Response) -> bytes:
-    """The payload of one response, without the frame's size. Raises Unencodable and UnsupportedVersion."""
+    """Return one response's payload, without the frame's size. Raises Unencodable and UnsupportedVersion."""
     message = _message(api, version, True)
     header = _I32.pack(correlation_id) + (b"\0" if message.header_version >= 1 else b"")
     return header + message.encode(response)
 
 
 def response_correlation_id(payload: bytes) -> int:
-    """The number of the request that a response answers. Raises Malformed."""
+    """Return the correlation id of a response. Raises Malformed."""
     try:
         (correlation_id,) = _I32.unpack_from(payload)
     except struct.error as error:
@@ -358,10 +358,10 @@ def response_correlation_id(payload: bytes) -> int:
 
 
 def decode_response(api: ApiKey, version: int, payload: bytes) -> tuple[int, Response]:
-    """(correlation id, answer) of the response to a request of that version. Raises Malformed, UnsupportedVersion.
+    """Return the correlation id and the value of a response to a request of this version.
 
-    A broker that does not know the version of an ApiVersions request answers in version 0, and says so in the first
-    field: such an answer is read as what it is.
+    A broker that does not support the version of an ApiVersions request answers in version 0, with UNSUPPORTED_VERSION
+    in the first field; such a response is decoded as version 0. Raises Malformed and UnsupportedVersion.
     """
     message = _message(api, version, True)
     correlation_id = response_correlation_id(payload)
@@ -381,7 +381,7 @@ _UNSUPPORTED_VERSION: Final = _I16.pack(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def unsupported_api_versions(served: Mapping[ApiKey, VersionRange], correlation_id: int) -> bytes:
-    """What answers an ApiVersions request of an unknown version: version 0, with the versions of ApiVersions itself."""
+    """Return the response to an ApiVersions request of an unsupported version: version 0, listing only ApiVersions."""
     own = served.get(ApiKey.API_VERSIONS, SPOKEN[ApiKey.API_VERSIONS])
     response = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (ApiVersion(ApiKey.API_VERSIONS, own.min, own.max),))
     return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, response)

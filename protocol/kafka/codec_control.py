@@ -1,4 +1,4 @@
-"""How the three control requests and their answers lie in Kafka's schemas, version by version."""
+"""Mapping of the three control requests and their responses to Kafka's schemas, version by version."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _HEAD: Final = ("controller_id", "controller_epoch", "broker_epoch")
 
 
 class Binding(NamedTuple):
-    """What one version of one message is to us."""
+    """Mapping of one version of one message to our value."""
 
     shapes: Mapping[str, Shape]
-    """By the names of kio's classes; that of the message itself makes the value."""
+    """Shapes by the names of kio's classes; the message's own shape makes the value."""
     items: Callable[[Any], Sequence[Any]]
     """The value's items, in the order of the message's shape."""
     arrays: Mapping[str, MakeArray] = {}
@@ -57,7 +57,7 @@ class Binding(NamedTuple):
 
 
 def row(*items: Any) -> tuple[Any, ...]:
-    """A struct that is passed on as it is."""
+    """Return a struct's items unchanged."""
     return items
 
 
@@ -65,12 +65,12 @@ _NO_KEY: Final = object()
 
 
 def _by_key(rows: Iterable[tuple[Any, T]]) -> dict[Any, list[T]]:
-    """Values by key, in the order in which the keys come first."""
+    """Group values by key, in the order of each key's first occurrence."""
     grouped: dict[Any, list[T]] = {}
     last: Any = _NO_KEY
     values: list[T] = []
     for key, value in rows:
-        # Rows with the same key mostly come together, and an id is dear to look up.
+        # Rows with the same key are mostly adjacent, and hashing an id is expensive.
         if key is not last:
             last, values = key, grouped.setdefault(key, [])
         values.append(value)
@@ -87,7 +87,7 @@ _LEADER_AND_ISR_DEFAULTS: Final = ((), (), False, int(RecoveryState.RECOVERED))
 
 
 def leader_and_isr_request(version: int) -> Binding:
-    """Flat up to version 1, by topic from version 2 on. `Type` stays 0, as with Kafka's ZooKeeper controllers."""
+    """Map the request. Flat up to version 1, by topic from version 2 on. `Type` is 0, as with Kafka's controllers."""
     by_topic = version >= 2
 
     def make(
@@ -136,7 +136,7 @@ def leader_and_isr_request(version: int) -> Binding:
 
 
 def leader_and_isr_response(version: int) -> Binding:
-    """Errors by topic name up to version 4, by topic id from version 5 on."""
+    """Map the response. Errors are listed by topic name up to version 4, by topic id from version 5 on."""
     by_id = version >= 5
 
     def make(error: int, flat: tuple[TopicIdError, ...], topics: Sequence[Any]) -> LeaderAndIsrResponse:
@@ -177,8 +177,10 @@ _UPDATE_METADATA_STATE: Final = (
 
 
 def update_metadata_request(version: int) -> Binding:
-    """Flat up to version 4, by topic from version 5 on. One plaintext endpoint per broker in version 0, no listener
-    names before version 3."""
+    """Map the request. Flat up to version 4, by topic from version 5 on.
+
+    Version 0 carries one plaintext endpoint per broker; listener names travel from version 3 on.
+    """
     by_topic = version >= 5
 
     def make(
@@ -226,7 +228,7 @@ def update_metadata_request(version: int) -> Binding:
 
 
 _V0_BROKER: Final = (None, 0, None, None)
-"""What a broker of version 1 or later lacks, and one of version 0: endpoints and rack."""
+"""Defaults of `v0_host` and `v0_port` (only in version 0), `endpoints` (from version 1 on) and `rack` (from 2 on)."""
 
 
 def _make_broker(
@@ -260,7 +262,7 @@ def _broker_items(broker: Broker, version: int) -> Sequence[Any]:
 
 
 def update_metadata_response(_version: int) -> Binding:
-    """One error in every version."""
+    """Map the response: one error in every version."""
     return Binding(
         shapes={"UpdateMetadataResponse": Shape(UpdateMetadataResponse, ("error_code",))},
         items=lambda response: (response.error,),
@@ -271,7 +273,7 @@ def update_metadata_response(_version: int) -> Binding:
 
 
 def stop_replica_request(version: int) -> Binding:
-    """One delete flag for all up to version 2, one per partition with its leader epoch from version 3 on."""
+    """Map the request. One delete flag for all up to version 2; one per partition, with its leader epoch, from 3 on."""
 
     def make(
         controller_id: BrokerId,
@@ -331,7 +333,7 @@ def _common_delete_flag(request: StopReplicaRequest, version: int) -> bool:
 
 
 def stop_replica_response(version: int) -> Binding:
-    """A flat list in every version."""
+    """Map the response: a flat list in every version."""
     return Binding(
         shapes={
             "StopReplicaResponse": Shape(StopReplicaResponse, ("error_code", "partition_errors")),

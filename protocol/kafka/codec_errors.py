@@ -1,8 +1,8 @@
-"""The arrays of answers that grow with the cluster: an error for each partition of a LeaderAndIsr or StopReplica.
+"""Fast layouts for the large arrays of responses: an error for each partition of a LeaderAndIsr or StopReplica.
 
-Theory of operation. As with the partition states, neighbours are alike: rows without a name have one size, so that a
-whole topic is unpacked at once; rows with a name mostly have that of the row before, so that it is compared and not
-decoded. What is not as supposed is read field by field.
+Theory of operation. Rows without a name have one size, so a whole topic is unpacked at once. A row with a name mostly
+has the name of the row before it, so its bytes are compared with that name and not decoded. If a row differs, it is
+read field by field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lethe.protocol.kafka.control import TopicError
 
 _BY_ID: Final = struct.Struct(">ihB")
 _NAMED: Final = {True: struct.Struct(">ihB"), False: struct.Struct(">ih")}
-"""Partition, error and, where the version is flexible, an empty section of tagged fields."""
+"""Partition, error and, in flexible versions, an empty section of tagged fields."""
 
 
 def _length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
@@ -35,13 +35,13 @@ def _length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) -> tupl
 
 
 def errors_by_partition() -> MakeArray:
-    """An array of (partition, error) in a flexible version: the rows of one topic in a LeaderAndIsr answer."""
+    """Return the layout of (partition, error) arrays of flexible versions: one topic in a LeaderAndIsr response."""
 
     def make(item: Layout) -> Layout:
         def read(buffer: bytes, offset: int) -> tuple[tuple[Any, ...], int]:
             count, offset = _length(buffer, offset, True, item.min_bytes)
             end = offset + count * _BY_ID.size
-            # A row with tagged fields has another size: then nothing behind it lies where it is supposed to.
+            # A row with tagged fields has another size: then the rows after it are not at the expected offsets.
             if end <= len(buffer) and not any(buffer[offset + _BY_ID.size - 1 : end : _BY_ID.size]):
                 return tuple([(each[0], each[1]) for each in _BY_ID.iter_unpack(buffer[offset:end])]), end
             rows = []
@@ -60,7 +60,7 @@ def errors_by_partition() -> MakeArray:
 
 
 def errors_by_name(version_is_flexible: bool) -> MakeArray:
-    """An array of TopicError: the rows of a StopReplica answer."""
+    """Return the layout of an array of TopicError: the rows of a StopReplica response."""
     row = _NAMED[version_is_flexible]
     tags = (0,) if version_is_flexible else ()
 

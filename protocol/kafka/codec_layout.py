@@ -1,13 +1,13 @@
 """Kafka's message layouts, compiled from kio's schemas into readers and writers of plain tuples.
 
 Theory of operation. kio describes every version of every message as a dataclass, generated from Kafka's own schema
-files: that description is the truth used here. kio's serialiser is not used on what comes from the network: its native
-decoder reserves memory for the length that an array announces, so that a message of ten bytes aborts the process, and
-it refuses error codes and tagged fields that it does not know. So a schema is compiled here into a `Layout`: runs of
-fixed-size fields become one `struct.Struct`, the rest one small closure each. Tests hold both directions against kio's
-serialiser.
+files. This module compiles such a schema into a `Layout`: a run of fixed-size fields becomes one `struct.Struct`, each
+other field one small closure. Tests compare both directions with kio's serialiser.
 
-A `Shape` says which of our values one of Kafka's structs becomes: positional items, named by the schema's fields.
+kio's own serialiser is not used on data from the network. Its native decoder reserves memory for the announced length
+of an array, so a message of ten bytes can abort the process. It also refuses unknown error codes and tagged fields.
+
+A `Shape` maps one of Kafka's structs to one of our values: positional items, named by the schema's fields.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _Step = Callable[[bytes, int, list[Any]], int]
 class Shape:
     """Our value for one of Kafka's structs: `make(*items)`, one item per name of a schema field.
 
-    `defaults[i]` stands in for a field that the version at hand lacks. A schema field that is not named here is skipped
-    when read, and written with `constants[name]` or else the schema's default.
+    `defaults` apply to fields that a version lacks. A schema field without a name here is skipped on reading, and
+    written as `constants[name]` or the schema's default.
     """
 
     make: Callable[..., Any]
@@ -58,9 +58,9 @@ class Shape:
     constants: Mapping[str, Any] = field(default_factory=dict)
 
     def stand_in(self, name: str) -> Any:
-        """What stands in for a field; defaults are aligned with the last names, as a function's are with its arguments.
+        """Return the default of a field. Defaults belong to the last names, as in a function's signature.
 
-        Raises LookupError where there is none.
+        Raises LookupError if the field has none.
         """
         index = self.names.index(name) - (len(self.names) - len(self.defaults))
         if index < 0:
@@ -69,11 +69,11 @@ class Shape:
 
 
 def compile_layout(schema: type, shapes: Mapping[str, Shape], arrays: Mapping[str, MakeArray] | None = None) -> Layout:
-    """The layout of one of kio's schema classes.
+    """Return the layout of one of kio's schema classes.
 
-    `shapes` gives the shape of it and of every struct below it, by the name of the schema class. `arrays` may give
-    faster layouts for arrays of structs, by the same names. Raises LookupError where a shape is missing or names
-    a field without a default that the schema lacks.
+    `shapes` holds the shapes of this class and of every struct below it, by class name. `arrays` may hold faster
+    layouts for arrays of structs, by the same names. Raises LookupError if a shape is missing, or if it names a field
+    that the schema lacks and that has no default.
     """
     return _compile(schema, shapes, arrays or {})
 
@@ -92,7 +92,7 @@ def _compile(schema: Any, shapes: Mapping[str, Shape], arrays: Mapping[str, Make
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Neighbouring fields of fixed size, packed at once."""
+    """Adjacent fields of fixed size, packed at once."""
 
     fields: tuple[dataclasses.Field[Any], ...]
     packer: struct.Struct
@@ -144,7 +144,7 @@ def _is_fixed(f: dataclasses.Field[Any]) -> bool:
 
 
 def _item_type(f: dataclasses.Field[Any]) -> tuple[Any, bool]:
-    """(type of the items, or None where the field is no array; whether null is allowed)"""
+    """Return the type of the items (None if the field is no array), and whether null is allowed."""
     annotation: Any = f.type
     nullable = False
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
@@ -330,9 +330,9 @@ def _write_single(shape: Shape, single: _Single) -> Write:
 
 
 def fixed_offset(schema: Any, name: str) -> int | None:
-    """Where a field lies when only fields of fixed size precede it; None where the schema lacks it.
+    """Return the offset of a field that only fixed-size fields precede; None if the schema lacks it.
 
-    Raises LookupError where a field of variable size comes first.
+    Raises LookupError if a field of variable size precedes it.
     """
     plain = [f for f in dataclasses.fields(schema) if "tag" not in f.metadata]
     names = [f.name for f in plain]

@@ -1,8 +1,8 @@
-"""The primitives of Kafka's wire format, read and written: numbers, varints, strings, ids, arrays.
+"""Primitives of Kafka's wire format: numbers, varints, strings, ids, arrays.
 
-Every length is checked against the bytes that are there before anything is built from it: a peer that lies about a
-length costs nothing. Readers raise Malformed, or IndexError and struct.error where the buffer ends; `codec` turns those
-two into Malformed once, for the whole message.
+Every length is checked against the available bytes before memory is allocated for it, so a false length costs nothing.
+Readers raise Malformed, or IndexError and struct.error at the end of the buffer. `codec` turns those two into Malformed
+once for the whole message.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from lethe.protocol.vocabulary import ZERO_TOPIC_ID
 
 Append = Callable[[bytes], Any]
 Read = Callable[[bytes, int], tuple[Any, int]]
-"""(buffer, offset) -> (value, offset behind it)"""
+"""(buffer, offset) -> (value, offset after it)"""
 Write = Callable[[Any, Append], None]
 """(value, append to output)"""
 
 
 class Malformed(ProtocolError):
-    """Bytes that are not the message they claim to be: truncated, with impossible lengths, or with more behind it."""
+    """The bytes are not a valid message: truncated, with impossible lengths, or with bytes after the end."""
 
 
 class Unencodable(ValueError):
-    """A value that the wanted version cannot carry."""
+    """The requested version cannot carry the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Layout:
     read: Read
     write: Write
     min_bytes: int
-    """No encoding is shorter: what an array's length is checked against."""
+    """Size of the shortest encoding; array lengths are checked against it."""
 
 
 FIXED: Final = {
@@ -51,7 +51,7 @@ FIXED: Final = {
     "timedelta_i32": ("i", 4),
     "int64": ("q", 8),
 }
-"""Codes of `struct`, and sizes. Throttle times stay milliseconds and error codes stay numbers."""
+"""Code of `struct`, and size. Throttle times stay milliseconds and error codes stay numbers."""
 
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
@@ -60,7 +60,7 @@ ONE_BYTE: Final = tuple(bytes([n]) for n in range(128))
 
 
 def encode_uvarint(value: int) -> bytes:
-    """An unsigned varint: seven bits per byte, lowest first."""
+    """Encode an unsigned varint: seven bits per byte, lowest first."""
     if value < 128:
         return ONE_BYTE[value]
     out = bytearray()
@@ -72,7 +72,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def read_uvarint(buffer: bytes, offset: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes. Raises Malformed beyond, IndexError where the buffer ends."""
+    """Decode an unsigned varint. Raises Malformed beyond five bytes, IndexError at the end of the buffer."""
     byte = buffer[offset]
     if byte < 128:
         return byte, offset + 1
@@ -89,7 +89,7 @@ def read_uvarint(buffer: bytes, offset: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(buffer: bytes, offset: int) -> int:
-    """Pass over a tagged-field section of which nothing is wanted; gives the offset behind it."""
+    """Skip a section of tagged fields; return the offset after it."""
     count, offset = read_uvarint(buffer, offset)
     for _ in range(count):
         _, offset = read_uvarint(buffer, offset)
@@ -155,7 +155,7 @@ def string(flexible: bool, nullable: bool) -> Layout:
 
 
 def encode_string(value: str, flexible: bool) -> bytes:
-    """A string with its length in front. Raises Unencodable beyond 32,767 bytes."""
+    """Return the string with its length in front. Raises Unencodable beyond 32,767 bytes."""
     data = value.encode()
     if len(data) > 32_767:
         raise Unencodable(f"a text of {counted(len(data), 'byte')}: Kafka's strings have at most 32767")
@@ -163,12 +163,12 @@ def encode_string(value: str, flexible: bool) -> bytes:
 
 
 def encode_length(length: int, flexible: bool) -> bytes:
-    """The length in front of an array."""
+    """Return the length prefix of an array."""
     return encode_uvarint(length + 1) if flexible else _I32.pack(length)
 
 
 def read_length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
-    """Length of an array, -1 for null, checked against the bytes that are there."""
+    """Return an array's length, -1 for null, and the offset after it. Raises Malformed if too few bytes follow."""
     if flexible:
         length, offset = read_uvarint(buffer, offset)
         length -= 1
@@ -231,7 +231,7 @@ def struct_array(item: Layout, flexible: bool, nullable: bool) -> Layout:
 
 
 def fixed(kafka_type: str) -> Layout:
-    """A number or a truth value."""
+    """Return the layout of a number or a boolean."""
     packer = struct.Struct(">" + FIXED[kafka_type][0])
 
     def read(buffer: bytes, offset: int) -> tuple[Any, int]:
@@ -244,4 +244,4 @@ def fixed(kafka_type: str) -> Layout:
 
 
 TOPIC_ID: Final = Layout(_read_uuid, _write_uuid, 16)
-"""All zeros on the wire is None here."""
+"""All zeros on the wire are None in Python."""

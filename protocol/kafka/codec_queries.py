@@ -1,4 +1,4 @@
-"""How what clients ask brokers lies in Kafka's schemas, version by version."""
+"""Mapping of clients' requests and brokers' responses to Kafka's schemas, version by version."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from lethe.protocol.vocabulary import NO_BROKER
 
 
 def _attributes(*names: str) -> Callable[[Any], Sequence[Any]]:
-    """The value's items by the names of its attributes, at least two of them."""
+    """Return a function that returns the value's attributes of these names, at least two."""
     get: Callable[[Any], Sequence[Any]] = attrgetter(*names)
     return get
 
@@ -84,7 +84,7 @@ def api_versions_response(_version: int) -> Binding:
 
 
 def metadata_request(version: int) -> Binding:
-    """Version 0 asks for all topics with an empty list, later ones with null."""
+    """Map the request. All topics are an empty list in version 0 and null in later ones."""
     flags = (
         *("allow_auto_topic_creation", "include_cluster_authorized_operations"),
         "include_topic_authorized_operations",

@@ -1,12 +1,12 @@
-"""The arrays that grow with the cluster: the partition states of LeaderAndIsr and UpdateMetadata.
+"""Fast layouts for the arrays that grow with the cluster: partition states of LeaderAndIsr and UpdateMetadata.
 
 Theory of operation. A controller that takes over sends every partition to every broker, so these two arrays decide how
-long that takes, on both sides. All of a state is of fixed size once the lengths of its lists are known, and neighbours
-nearly always have the same lengths: one `struct.Struct` per combination of lengths packs a whole state at once. A
-reader supposes that the next state has the lengths of the one before it, unpacks it so, and believes the result only if
-every length in it is what was supposed; otherwise the state is read field by field. Where all that is left of an array
-is as supposed, which the bytes at the places of the lengths tell, it is unpacked at once without Python looking at any
-one of the states.
+long a takeover lasts, on both sides. Once the lengths of its lists are given, a state has a fixed size, and adjacent
+states mostly have the same lengths. One `struct.Struct` per combination of lengths packs a whole state at once.
+
+A reader unpacks each state with the lengths of the state before it, and accepts the result if every length matches.
+Otherwise it reads the state field by field. If the bytes at the positions of the lengths show that all remaining
+states match, they are unpacked in one call without a loop in Python.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from lethe.protocol.kafka.codec_primitives import Append, Layout, Malformed, Rea
 from lethe.protocol.kafka.control import LeaderAndIsrPartition, UpdateMetadataPartition
 
 MAX_LOOKS_AHEAD: Final = 4
-"""States at the head of an array after which all of the rest is looked at: were it after each, a peer could have an
-array of many unlike states looked at again and again."""
+"""Number of states at the head of an array after which the whole rest is compared. A limit is needed: otherwise a peer
+could send an array of unlike states whose rest is compared again and again."""
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
 
 class _Form(NamedTuple):
-    """How a state lies in bytes. `codes` are those of `struct`, with `*` where a list with its length stands."""
+    """Layout of a state. `codes` are those of `struct`, with `*` for a list and its length."""
 
     codes: str
     flexible: bool
 
 
 class _Shape(NamedTuple):
-    """A form with its lists' lengths: packs and unpacks a whole state at once."""
+    """A form with fixed list lengths: packs and unpacks a whole state at once."""
 
     pack: Callable[..., bytes]
     unpack_from: Callable[[bytes, int], tuple[Any, ...]]
@@ -45,15 +45,15 @@ class _Shape(NamedTuple):
     prefixes: tuple[bytes, ...]
     """The encoded lengths, in order."""
     checks: tuple[tuple[int, bytes | int], ...]
-    """(column, what must be there): the lengths, and an empty section of tagged fields."""
+    """(column, expected value): the lengths, and an empty section of tagged fields."""
     iter_unpack: Callable[[memoryview], Iterator[tuple[Any, ...]]]
     constants: tuple[tuple[int, int], ...]
-    """(place, byte): the same as `checks`, byte by byte."""
+    """(offset in the state, byte): the same as `checks`, byte by byte."""
     items: Callable[[tuple[Any, ...]], tuple[Any, ...]]
-    """The state's items, in order, from what was unpacked."""
+    """Return the state's items, in order, from the unpacked values."""
 
     def repeats(self, buffer: bytes, offset: int, count: int) -> bool:
-        """True where so many states of this shape lie there, one behind the other."""
+        """True if `count` adjacent states of this shape start at `offset`."""
         end = offset + count * self.size
         return end <= len(buffer) and all(
             buffer[offset + place : end : self.size].count(byte) == count for place, byte in self.constants
@@ -62,7 +62,7 @@ class _Shape(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _shape(form: _Form, lengths: tuple[int, ...]) -> _Shape:
-    """The form with lists of these lengths. Bounded, because a peer chooses the lengths."""
+    """Return the form with lists of these lengths. The cache is bounded, because a peer chooses the lengths."""
     prefixes = tuple(encode_length(length, form.flexible) for length in lengths)
     lists = iter(zip(prefixes, lengths, strict=True))
     codes: list[str] = []
@@ -106,7 +106,7 @@ def _reader(
     make: Callable[..., S],
     item: Layout,
 ) -> Read:
-    """Reads an array of states, supposing that neighbours are alike."""
+    """Return a reader of an array of states."""
     read_item, item_bytes = item.read, item.min_bytes
 
     def read(buffer: bytes, offset: int) -> tuple[tuple[S, ...], int]:
@@ -144,7 +144,7 @@ def _reader(
 
 
 def leader_and_isr_states(version: int) -> MakeArray | None:
-    """An array of LeaderAndIsrPartition in version 3 or later; None for earlier ones, which few clusters use."""
+    """Return the layout of LeaderAndIsrPartition arrays from version 3 on; None for earlier ones, which are rare."""
     if version < 3:
         return None
     form = _Form("iiii*i***" + ("?b" if version >= 6 else "?"), flexible=version >= 4)
@@ -184,7 +184,7 @@ def _leader_and_isr_writer(form: _Form, flag_count: int) -> Callable[[Sequence[L
 
 
 def update_metadata_states(version: int) -> MakeArray | None:
-    """An array of UpdateMetadataPartition in version 5 or later; None for earlier ones."""
+    """Return the layout of UpdateMetadataPartition arrays from version 5 on; None for earlier ones."""
     if version < 5:
         return None
     form = _Form("iiii*i**", flexible=version >= 6)

@@ -1,4 +1,4 @@
-"""How what brokers ask their controller lies in Kafka's schemas, version by version."""
+"""Mapping of brokers' requests to the controller, and their responses, to Kafka's schemas, version by version."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def controlled_shutdown_response(_version: int) -> Binding:
 
 _TOPIC: Final = ("topic_name", "topic_id", "partitions")
 _IDS_VERSION: Final = 2
-"""Topics have names before this version, and ids from it on."""
+"""Topics have names below this version, and ids from it on."""
 _EPOCHS_VERSION: Final = 3
-"""From this version on, each member of an ISR comes with its broker epoch."""
+"""From this version on, each ISR member has its broker epoch."""
 
 
 def alter_partition_request(version: int) -> Binding:
-    """By topic name up to version 1, by id from version 2 on; a broker epoch per ISR member from version 3 on."""
+    """Map the request. By topic name up to version 1, by id from version 2 on; broker epochs from version 3 on."""
     with_epochs = version >= _EPOCHS_VERSION
 
     def items(request: AlterPartitionRequest) -> Sequence[Any]:
@@ -86,7 +86,7 @@ def alter_partition_request(version: int) -> Binding:
 
 
 def alter_partition_response(version: int) -> Binding:
-    """Topics as the request names them."""
+    """Map the response. It names topics as the request does."""
 
     def items(response: AlterPartitionResponse) -> Sequence[Any]:
         _need_names(response.topics, version)
@@ -110,7 +110,7 @@ def alter_partition_response(version: int) -> Binding:
 
 
 def _need_names(topics: Sequence[AlterPartitionTopic | AlteredTopic], version: int) -> None:
-    """An id that is missing travels as zeros, which no topic has; for a name there is no such word."""
+    """Raise Unencodable if a required name is missing. A missing id needs no check: it is encoded as zeros."""
     if version < _IDS_VERSION and any(each.topic is None for each in topics):
         raise Unencodable(f"AlterPartition v{version} names topics, and one has no name")
 

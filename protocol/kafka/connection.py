@@ -1,9 +1,8 @@
 """Both ends of a Kafka connection without its socket: bytes in, values out; values in, buffers out.
 
-Theory of operation. Kafka answers the requests of one connection in the order in which they came. So a client expects
-the oldest unanswered correlation id and no other, and a server takes the next request only when the one before it is
-answered. Whatever breaks that order is a `ProtocolError`: after it nothing on the connection can be trusted, and the
-owner of the socket closes it.
+Theory of operation. Kafka answers the requests of one connection in the order of arrival. So a client expects the
+oldest unanswered correlation id, and a server returns the next request only after the previous one is answered. A
+violation is a `ProtocolError`: nothing after it can be trusted, so the owner of the socket closes it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 from lethe.protocol.vocabulary import BrokerEpoch
 
 Buffers = Sequence[bytes | memoryview]
-"""To be written one after the other."""
+"""Buffers to write one after the other."""
 
 _CORRELATION_IDS: Final = 2**31
 _LENGTH_BYTES: Final = 4
@@ -58,14 +57,14 @@ def _framed(payload: bytes) -> Buffers:
 
 
 def api_versions_response(served: Mapping[ApiKey, VersionRange]) -> ApiVersionsResponse:
-    """What a server says that it serves, by rising API key."""
+    """Return a server's ApiVersions response, by rising API key."""
     return ApiVersionsResponse(
         ErrorCode.NONE, tuple(ApiVersion(api, served[api].min, served[api].max) for api in sorted(served))
     )
 
 
 def highest_common_version(api: ApiKey, offered: Mapping[int, VersionRange]) -> int:
-    """The highest version of `api` that the peer offers and Lethe speaks. Raises ProtocolError where there is none."""
+    """Return the highest version of `api` that both the peer and Lethe support. Raises ProtocolError if none."""
     theirs, ours = offered.get(api), SPOKEN[api]
     if theirs is None:
         raise ProtocolError(f"the broker does not offer {api.name}")
@@ -76,7 +75,7 @@ def highest_common_version(api: ApiKey, offered: Mapping[int, VersionRange]) -> 
 
 
 class Reply(NamedTuple):
-    """An answer, and the request that it answers."""
+    """A response with the identity of its request."""
 
     correlation_id: int
     api: ApiKey
@@ -85,7 +84,7 @@ class Reply(NamedTuple):
 
 
 class ClientConnection:
-    """The side that asks. Correlation ids start at 0 and go up by one."""
+    """The client's side. Correlation ids start at 0 and increase by one."""
 
     __slots__ = ("_client_id", "_decoder", "_next_id", "_unanswered")
 
@@ -97,17 +96,18 @@ class ClientConnection:
 
     @property
     def unanswered(self) -> int:
-        """How many requests wait for their answer."""
+        """Number of requests without a response."""
         return len(self._unanswered)
 
     def send(self, request: Request, version: int) -> Buffers:
-        """The buffers of one request. Raises Unencodable and UnsupportedVersion; nothing was sent then."""
+        """Return the buffers of one request. Raises Unencodable and UnsupportedVersion; then the request does not count
+        as sent."""
         payload = encode_request(request, version, self._next_id, self._client_id)
         self._expect(api_of_request(request), version)
         return _framed(payload)
 
     def send_body(self, body: EncodedBody, broker_epoch: BrokerEpoch) -> Buffers:
-        """The buffers of a control request that was encoded once for many brokers."""
+        """Return the buffers of a control request that was encoded once for many brokers."""
         buffers = body.frame(self._next_id, self._client_id, broker_epoch)
         self._expect(body.api, body.version)
         return buffers
@@ -117,7 +117,7 @@ class ClientConnection:
         self._next_id = (self._next_id + 1) % _CORRELATION_IDS
 
     def receive(self, data: bytes) -> list[Reply]:
-        """The answers that are complete with these bytes. Raises ProtocolError."""
+        """Return the responses that are complete with these bytes. Raises ProtocolError."""
         self._decoder.feed(data)
         return [self._reply(payload) for payload in self._decoder.frames()]
 
@@ -136,14 +136,17 @@ class ClientConnection:
         return Reply(correlation_id, api, version, value)
 
     def end_of_stream(self) -> None:
-        """The broker closed. Raises FrameError where it did so inside an answer."""
+        """Handle the broker's end of stream. Raises FrameError inside a response."""
         self._decoder.end_of_stream()
 
 
 class ServerConnection:
-    """The side that answers. `served` says which APIs and versions; ApiVersions is answered from it here, unless it
-    `passes_on`: then it is given out like other requests, and what is not served may be passed on to somebody else,
-    by its raw bytes (`foreign_head`, `peek`, `take`). What is claimed is given out or passed on by what it asks for."""
+    """The server's side. `served` lists the supported APIs and their versions.
+
+    Without `passes_on`, ApiVersions is answered here. With it, `next_request` returns ApiVersions too, and requests of
+    other APIs can be forwarded as raw bytes (`foreign_head`, `peek`, `take`). For the APIs of `claims`, the content
+    of a request decides between the two.
+    """
 
     __slots__ = ("_claims", "_current", "_decoder", "_passes_on", "_served", "request_bytes")
 
@@ -161,22 +164,22 @@ class ServerConnection:
         self._passes_on = passes_on
         self._current: RequestHeader | None = None
         self.request_bytes = 0
-        """What the request given out last took on the connection, its length included."""
+        """Size of the request returned last, its length prefix included."""
 
     def receive(self, data: bytes) -> None:
-        """Take what arrived; `next_request` gives out what is complete."""
+        """Add received bytes; `next_request` returns complete requests."""
         self._decoder.feed(data)
 
     @property
     def pending_bytes(self) -> int:
-        """What arrived and was not given out yet."""
+        """Number of received bytes that were not returned yet."""
         return self._decoder.pending_bytes
 
     def next_request(self) -> Decoded | Buffers | None:
-        """The next request to be answered, or None until one is complete or while one is being answered.
+        """Return the next request, or None if it is incomplete or the previous one is not answered yet.
 
-        Buffers are the answer to a request that needs no handler: ApiVersions, also in a version that is not known.
-        Raises ProtocolError.
+        Buffers are the response to a request that needs no handler: ApiVersions, also in an unsupported version. Raises
+        ProtocolError.
         """
         if self._current is not None:
             return None
@@ -196,9 +199,10 @@ class ServerConnection:
         return request
 
     def foreign_head(self) -> RequestHead | None:
-        """The head of the next request where it is one to be passed on; None where it is not, or not known yet.
+        """Return the head of the next request if it is to be forwarded; None if it is not, or if it is incomplete.
 
-        Raises FrameError and Malformed."""
+        Raises FrameError and Malformed.
+        """
         if not self._passes_on or self._current is not None:
             return None
         self._decoder.check_size()
@@ -211,7 +215,7 @@ class ServerConnection:
         return None if head.api_key in self._served or head.api_key in NEVER_PASSED_ON else head
 
     def _unless_claimed(self, head: RequestHead) -> RequestHead | None:
-        """The head where the request is not ours to answer; None where it is, or is not there as a whole yet."""
+        """Return the head if the request is to be forwarded; None if it is ours to answer, or incomplete."""
         if head.size > MAX_CLAIMED_BYTES:
             return head
         frame = self._decoder.peek(head.size + 4)
@@ -220,25 +224,25 @@ class ServerConnection:
         try:
             request = decode_request(frame[4:], self._claims.apis)
         except ProtocolError:
-            # Whatever is wrong with it, the broker knows better.
+            # The broker answers malformed requests better than we can.
             return head
         return None if self._claims.are_ours(request.value) else head
 
     def peek(self, count: int) -> bytes:
-        """The next raw bytes, at most so many, which stay."""
+        """Return up to `count` raw bytes without consuming them."""
         return self._decoder.peek(count)
 
     def take(self, count: int) -> bytes:
-        """The next raw bytes, at most so many, to be passed on."""
+        """Return up to `count` raw bytes and consume them, for forwarding."""
         return self._decoder.take(count)
 
     def reply(self, response: Response) -> Buffers:
-        """The buffers that answer the request given out last. Raises Unencodable; RuntimeError where none is open."""
+        """Return the response's buffers for the last request. Raises Unencodable; RuntimeError without open request."""
         if self._current is None:
             raise RuntimeError("there is no request to reply to")
         header, self._current = self._current, None
         return _framed(encode_response(header.api, header.version, header.correlation_id, response))
 
     def end_of_stream(self) -> None:
-        """The client closed. Raises FrameError where it did so inside a request."""
+        """Handle the client's end of stream. Raises FrameError inside a request."""
         self._decoder.end_of_stream()

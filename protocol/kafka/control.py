@@ -1,7 +1,7 @@
-"""The three requests with which a controller rules its brokers, and their answers, independent of version.
+"""The three control requests that a controller sends to brokers, and their responses, independent of version.
 
-A request's body is built once and shared between its receivers; what differs between them is the broker epoch, which
-therefore is not part of these values but of the envelope (`Addressed`). Layouts: facts of Kafka 2.5 to 3.9.
+A request's body is built once and shared by its receivers. Only the broker epoch differs between them, so it is part of
+the envelope (`Addressed`) and not of these values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ApiKey(enum.IntEnum):
 
 
 class Node(NamedTuple):
-    """A broker's inter-broker address, as LeaderAndIsr lists the live leaders."""
+    """A broker's inter-broker address; LeaderAndIsr lists the live leaders."""
 
     id: int
     host: str
@@ -70,7 +70,7 @@ class LeaderAndIsrRequest:
 
 
 class TopicIdError(NamedTuple):
-    """One row of an answer. `topic` is known up to v4, `topic_id` from v5 on; the other one is None."""
+    """One partition of a response. `topic` is set up to version 4, `topic_id` from version 5 on; the other is None."""
 
     topic: str | None
     topic_id: TopicId | None
@@ -110,7 +110,7 @@ class UpdateMetadataRequest:
     controller_epoch: ControllerEpoch
     topics: tuple[UpdateMetadataTopic, ...]
     live_brokers: tuple[Broker, ...]
-    """Their epochs do not travel: a decoded request has NO_EPOCH in each."""
+    """Broker epochs are not encoded: each one is NO_EPOCH in a decoded request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class TopicError(NamedTuple):
 class StopReplicaResponse:
     error: int
     partitions: tuple[TopicError, ...]
-    """Empty where `error` is a stale epoch."""
+    """Empty if `error` is a stale epoch."""
 
 
 # --- the envelope -------------------------------------------------------------------------------------------------
@@ -161,25 +161,27 @@ ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaRes
 
 
 class Addressed(NamedTuple):
-    """A control request and the broker incarnation it is meant for."""
+    """A control request and the epoch of the receiving broker."""
 
     request: ControlRequest
     broker_epoch: BrokerEpoch
 
 
 NO_CONTROLLER_EPOCH: Final = ControllerEpoch(-1)
-"""Below every epoch that a broker can have seen."""
+"""Lower than every epoch that a broker can have seen."""
 
 
 def probe_request(controller: BrokerId) -> StopReplicaRequest:
-    """The request that asks a broker whether it takes requests of this controller, and changes nothing: it names no
-    topic, and every broker refuses its epoch with STALE_CONTROLLER_EPOCH after it has checked the right ClusterAction.
+    """Return a request without effect that shows whether a broker accepts requests of this controller.
+
+    It names no topic. A broker first checks the permission ClusterAction, then refuses the epoch with
+    STALE_CONTROLLER_EPOCH.
     """
     return StopReplicaRequest(controller, NO_CONTROLLER_EPOCH, ())
 
 
 def api_of(request: ControlRequest) -> ApiKey:
-    """The API that carries the request."""
+    """Return the API that carries the request."""
     match request:
         case LeaderAndIsrRequest():
             return ApiKey.LEADER_AND_ISR

@@ -1,4 +1,4 @@
-"""Kafka's error codes that the controller, its brokers and our tools send or meet."""
+"""Kafka's error codes that the controller, brokers and tools send or receive."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ErrorCode(enum.IntEnum):
 
 
 def error_name(code: int) -> str:
-    """`KAFKA_STORAGE_ERROR` for 56; `error 999` for a code that this table does not have."""
+    """Return `KAFKA_STORAGE_ERROR` for 56; `error 999` for a code that is not in the table."""
     try:
         return ErrorCode(code).name
     except ValueError:

@@ -1,7 +1,7 @@
-"""Kafka's frames: four bytes of size, then that many bytes. Bytes in, payloads out; nobody's socket.
+"""Kafka's frames: four bytes of size, then the payload. No I/O.
 
-A decoder keeps what has arrived and no more: an announced size reserves nothing, so that a peer pays for the memory it
-takes with bytes it really sends. An announced size beyond the limit is refused as soon as its four bytes are there.
+A decoder stores only bytes that have arrived. It reserves no memory for an announced size, and refuses a size above the
+limit as soon as its four bytes are there.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _SIZE: Final = struct.Struct(">i")
 
 
 class ProtocolError(Exception):
-    """The peer broke Kafka's protocol. Nothing after this point of the connection can be trusted: close it."""
+    """The peer violated Kafka's protocol. Nothing after this point of the connection can be trusted: close it."""
 
 
 class FrameError(ProtocolError):
-    """A frame that cannot be accepted: negative or too large a size, or an end in the middle."""
+    """A frame was refused: its size is negative or too large, or the stream ended inside it."""
 
 
 def frame_size(payload_bytes: int) -> bytes:
-    """The four bytes in front of a payload of that many bytes. Raises ValueError beyond 2 GiB."""
+    """Return the size prefix of a payload. Raises ValueError beyond 2 GiB."""
     try:
         return _SIZE.pack(payload_bytes)
     except struct.error as error:
@@ -37,7 +37,7 @@ def frame_size(payload_bytes: int) -> bytes:
 
 
 class FrameDecoder:
-    """Cuts a byte stream into payloads. `limit_name` is the property to raise where a frame is too large."""
+    """Splits a byte stream into payloads. `limit_name` is the property to raise if a frame is too large."""
 
     __slots__ = ("_buffer", "_limit_name", "_max_bytes")
 
@@ -47,7 +47,7 @@ class FrameDecoder:
         self._limit_name = limit_name
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take what arrived; `frames` gives out what is complete."""
+        """Add received bytes; `frames` yields complete payloads."""
         self._buffer += data
 
     def _check(self, size: int) -> None:
@@ -60,7 +60,7 @@ class FrameDecoder:
             )
 
     def next_frame(self) -> bytes | None:
-        """The next complete payload, or None until more is fed. Raises FrameError; the stream is unusable then."""
+        """Return the next complete payload, or None. Raises FrameError; the stream is unusable then."""
         buffer = self._buffer
         if len(buffer) < _SIZE.size:
             return None
@@ -75,31 +75,31 @@ class FrameDecoder:
         return payload
 
     def peek(self, count: int) -> bytes:
-        """The next bytes of the stream, at most so many, which stay; a frame's size comes before its payload."""
+        """Return up to `count` bytes of the stream, size prefixes included, without consuming them."""
         return bytes(self._buffer[:count])
 
     def check_size(self) -> None:
-        """Raises FrameError where the next frame has announced a size that is not accepted."""
+        """Raise FrameError if the announced size of the next frame is not acceptable."""
         if len(self._buffer) >= _SIZE.size:
             self._check(*_SIZE.unpack_from(self._buffer))
 
     def take(self, count: int) -> bytes:
-        """The next bytes of the stream, at most so many, whatever frames they belong to: for who passes them on."""
+        """Return up to `count` bytes of the stream and consume them, regardless of frames: for forwarding."""
         taken = bytes(self._buffer[:count])
         del self._buffer[:count]
         return taken
 
     def frames(self) -> Iterator[bytes]:
-        """Every payload that is complete by now."""
+        """Yield every complete payload."""
         while (payload := self.next_frame()) is not None:
             yield payload
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of a frame that is not complete yet."""
+        """Number of received bytes that are not returned yet."""
         return len(self._buffer)
 
     def end_of_stream(self) -> None:
-        """The peer will send no more. Raises FrameError where it stopped inside a frame."""
+        """Handle the peer's end of stream. Raises FrameError inside a frame."""
         if self._buffer:
             raise FrameError(f"the stream ended inside a frame, after {len(self._buffer)} of its bytes")

@@ -1,9 +1,8 @@
-"""Requests that ask rather than rule, and their answers, independent of version.
+"""Requests that clients and brokers send, and their responses, independent of version.
 
-ApiVersions, Metadata, DescribeConfigs and DescribeLogDirs are what clients and our survey ask a broker; ListGroups and
-ListTransactions what clients ask every broker. What a broker asks its controller has a file of its own,
-`to_controller`. A field that a version does not carry has its default after decoding and is dropped by encoding, as
-Kafka does with what it calls ignorable fields.
+Clients and our survey send ApiVersions, Metadata, DescribeConfigs and DescribeLogDirs to a broker, and ListGroups and
+ListTransactions to every broker. `to_controller` holds the brokers' requests to the controller. A field that a version
+lacks has its default after decoding and is dropped on encoding, like Kafka's ignorable fields.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from lethe.protocol.kafka.to_controller import (
 from lethe.protocol.vocabulary import BrokerId, TopicId
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
-"""The bit field of permitted operations where nobody asked for it."""
+"""The bit field of permitted operations if the request did not ask for it."""
 
 UNKNOWN_BYTES: Final = -1
-"""Size of a volume that the broker did not tell."""
+"""Size of a volume that the broker did not report."""
 
 
 # --- ApiVersions --------------------------------------------------------------------------------------------------
@@ -38,7 +37,7 @@ class ApiVersionsRequest:
 
 
 class ApiVersion(NamedTuple):
-    """The versions of one API that a broker speaks; the key may be one that Lethe does not know."""
+    """A broker's version range of one API; the key may be unknown to Lethe."""
 
     api_key: int
     min_version: int
@@ -81,7 +80,7 @@ class MetadataRequestTopic(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
     topics: tuple[MetadataRequestTopic, ...] | None
-    """None asks for every topic; the empty tuple for none, which version 0 cannot say."""
+    """None for all topics; the empty tuple for no topics, which version 0 cannot express."""
     allow_auto_topic_creation: bool = True
     include_cluster_authorized_operations: bool = False
     include_topic_authorized_operations: bool = False
@@ -107,7 +106,7 @@ class MetadataPartition(NamedTuple):
 class MetadataTopic(NamedTuple):
     error: int
     name: str | None
-    """None only where a topic was asked for by an id that the broker does not know."""
+    """None only if the request named an id that the broker does not have."""
     topic_id: TopicId | None
     is_internal: bool
     partitions: tuple[MetadataPartition, ...]
@@ -135,7 +134,7 @@ class DescribableTopic(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsRequest:
     topics: tuple[DescribableTopic, ...] | None = None
-    """None asks for every replica in every directory."""
+    """None for every replica in every directory."""
 
 
 class LogDirPartition(NamedTuple):
@@ -170,7 +169,7 @@ class DescribeLogDirsResponse:
 
 @dataclass(frozen=True, slots=True)
 class ListGroupsRequest:
-    """Without filters: every group that the broker coordinates."""
+    """Without filters it lists every group that the broker coordinates."""
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -195,7 +194,7 @@ class ListGroupsResponse:
 
 @dataclass(frozen=True, slots=True)
 class ListTransactionsRequest:
-    """Without filters: every transactional id that the broker coordinates."""
+    """Without filters it lists every transactional id that the broker coordinates."""
 
     states: tuple[str, ...] = ()
     producer_ids: tuple[int, ...] = ()
@@ -219,13 +218,13 @@ class ListTransactionsResponse:
 # --- DescribeConfigs ----------------------------------------------------------------------------------------------
 
 BROKER_RESOURCE: Final = 4
-"""Kafka's number for the configuration of a broker, which is named by its id."""
+"""Kafka's number for the configuration of a broker; the resource name is the broker's id."""
 BROKER_LOGGER_RESOURCE: Final = 8
-"""That for the log levels of a broker."""
+"""Kafka's number for the log levels of a broker."""
 
 
 class DescribableConfigs(NamedTuple):
-    """Whose configuration is asked for. `names`: None asks for all of it."""
+    """A resource whose configuration is requested. `names`: None for all properties."""
 
     resource_type: int
     resource_name: str
@@ -246,7 +245,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One property; `value` is None where it is secret or has none."""
+    """One property; `value` is None if it is secret or unset."""
 
     name: str
     value: str | None
@@ -272,15 +271,15 @@ class DescribeConfigsResponse:
     throttle_time_ms: int = 0
 
 
-# --- what a controller sends on a broker's channel ----------------------------------------------------------------
+# --- requests on a controller's channel to a broker ---------------------------------------------------------------
 
 ChannelRequest = ControlRequest | DescribeLogDirsRequest
-"""DescribeLogDirs is the one among them that names no broker epoch."""
+"""Among these only DescribeLogDirs carries no broker epoch."""
 ChannelResponse = ControlResponse | DescribeLogDirsResponse
 
 
 def api_of_sent(request: ChannelRequest) -> ApiKey:
-    """The API that carries the request."""
+    """Return the API that carries the request."""
     return ApiKey.DESCRIBE_LOG_DIRS if isinstance(request, DescribeLogDirsRequest) else api_of(request)
 
 
@@ -309,7 +308,7 @@ Response = ControlResponse | QueryResponse
 
 
 def api_of_request(request: Request) -> ApiKey:
-    """The API that carries the request."""
+    """Return the API that carries the request."""
     match request:
         case Addressed(request=control):
             return api_of(control)

@@ -1,9 +1,9 @@
 """Frame heads and ApiVersions answers for a relay that copies frames without decoding them.
 
-Theory of operation. A relay copies requests to a broker and answers back byte for byte, correlation ids included. It
-decodes three things: the frame's size, the API, and whether the request gets an answer (Produce with `acks=0` gets
-none). A client chooses its versions by the ApiVersions answer. That answer is the broker's, with the entries replaced
-that the relay answers itself (`merged_versions`).
+Theory of operation. A relay copies requests to a broker and responses back byte for byte, correlation ids included. It
+decodes three things: the frame's size, the API, and whether the request gets a response (Produce with `acks=0` gets
+none). A client chooses its versions by the ApiVersions response. That response is the broker's, with the entries of the
+APIs that the relay answers itself replaced (`merged_versions`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from lethe.protocol.kafka.queries import ApiVersion, ApiVersionsResponse, Reques
 from lethe.protocol.kafka.versions import VersionRange
 
 HEAD_BYTES: Final = 12
-"""Bytes of a request's frame, its size included, that `RequestHead` is read from."""
+"""Bytes of a request's frame, size prefix included, that `RequestHead` is read from."""
 PRODUCE: Final = 0
 NEVER_PASSED_ON: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
-"""A controller's requests are meant for one broker."""
+"""A controller addresses these requests to one broker."""
 
 MAX_CLAIMED_BYTES: Final = 65_536
 """A request that is decoded to decide whether to relay it is relayed undecoded above this size."""
@@ -37,7 +37,7 @@ _MAX_START_BYTES: Final = 131_072
 
 
 class RequestHead(NamedTuple):
-    """The first words of a request. `size` is that of the frame behind its own four bytes."""
+    """The first fields of a request. `size` is the frame's size without its own four bytes."""
 
     size: int
     api_key: int
@@ -46,7 +46,7 @@ class RequestHead(NamedTuple):
 
 
 def request_head(start: bytes) -> RequestHead:
-    """Of a frame's first HEAD_BYTES. Raises Malformed where the frame is too short to have them all."""
+    """Parse a frame's first HEAD_BYTES. Raises Malformed if the frame is shorter."""
     head = RequestHead(*_HEAD.unpack_from(start))
     if head.size < HEAD_BYTES - 4:
         raise Malformed(f"a request of {counted(head.size, 'byte')} has no complete header")
@@ -54,14 +54,13 @@ def request_head(start: bytes) -> RequestHead:
 
 
 class MoreBytesNeeded(Exception):
-    """The frame does not say it yet."""
+    """The given beginning of the frame is too short."""
 
 
 def gets_answer(start: bytes, head: RequestHead) -> bool:
-    """Whether an answer will follow, judged by the beginning of the frame (its size included).
+    """Return whether the request gets a response, judged by the beginning of its frame (size prefix included).
 
-    Raises MoreBytesNeeded where `start` is the beginning of a longer frame and not long enough, Malformed where the
-    frame ends before it has said it.
+    Raises MoreBytesNeeded if `start` is too short, and Malformed if the whole frame is.
     """
     if head.api_key != PRODUCE:
         return True
@@ -106,13 +105,13 @@ def _after_tags(frame: bytes, offset: int) -> int:
 
 
 class Claims(NamedTuple):
-    """Requests that are passed on or answered by the relay's owner, by what they ask for."""
+    """APIs for which a request's content decides whether the relay's owner answers it or forwards it."""
 
     apis: Mapping[ApiKey, VersionRange] = MappingProxyType({})
     are_ours: Callable[[Request], bool] = lambda _: False
 
 
-# --- what the client is told --------------------------------------------------------------------------------------
+# --- ApiVersions --------------------------------------------------------------------------------------------------
 
 
 def merged_versions(
@@ -120,10 +119,10 @@ def merged_versions(
     own: Mapping[ApiKey, VersionRange],
     instead: Mapping[ApiKey, VersionRange],
 ) -> ApiVersionsResponse:
-    """A broker's answer to ApiVersions as one that relays to it gives it, by rising API key.
+    """Return the ApiVersions response for a relay's client, by rising API key. `theirs` is the broker's.
 
     `own` APIs are offered in our versions, whether the broker has them or not. `instead` are answered by us in the
-    broker's place: offered where it offers them, in the versions that both know. What is never passed on is left out.
+    broker's place: if the broker offers one, it is offered in the common versions. NEVER_PASSED_ON is left out.
     """
     rows = {each.api_key: each for each in theirs.apis if each.api_key not in NEVER_PASSED_ON}
     for api, (low, high) in instead.items():

@@ -1,7 +1,6 @@
-"""What brokers ask their controller, and its answers, independent of version.
+"""Requests of brokers to their controller, and its responses, independent of version.
 
-A field that a version does not carry has its default after decoding and is dropped by encoding, as Kafka does with what
-it calls ignorable fields.
+A field that a version lacks has its default after decoding and is dropped on encoding, like Kafka's ignorable fields.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from lethe.protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId
 class ControlledShutdownRequest:
     broker_id: BrokerId = NO_BROKER
     broker_epoch: BrokerEpoch = NO_EPOCH
-    """Travels from version 2 on."""
+    """Encoded from version 2 on."""
 
 
 class RemainingPartition(NamedTuple):
@@ -30,28 +29,28 @@ class RemainingPartition(NamedTuple):
 class ControlledShutdownResponse:
     error: int
     remaining: tuple[RemainingPartition, ...] = ()
-    """Partitions that the broker still leads. Empty, and no error: it may go."""
+    """Partitions that the broker still leads. If empty, and without an error, the broker may stop."""
 
 
 # --- AlterPartition -----------------------------------------------------------------------------------------------
 
 
 class AlterPartition(NamedTuple):
-    """The ISR that a leader wants for one of its partitions, and what it takes for the present state."""
+    """The ISR that a leader proposes for one of its partitions, and the state on which the proposal is based."""
 
     partition: int
     leader_epoch: int
     new_isr: tuple[int, ...]
     recovery_state: int
-    """A RecoveryState, or whatever number the leader sent; RECOVERED in version 0, which does not carry it."""
+    """A RecoveryState, or another number that the leader sent; RECOVERED in version 0, which does not carry it."""
     partition_epoch: int
-    """The data version of the state znode that the leader knows."""
+    """Data version of the state znode according to the leader."""
     isr_epochs: tuple[BrokerEpoch, ...] = ()
-    """One broker epoch per member of `new_isr`, or nothing: so before version 3, and where each one is -1."""
+    """One broker epoch per member of `new_isr`. Empty before version 3, and if every epoch is -1."""
 
 
 class AlterPartitionTopic(NamedTuple):
-    """`topic` is known up to version 1, `topic_id` from version 2 on; the other one is None."""
+    """`topic` is set up to version 1, `topic_id` from version 2 on; the other one is None."""
 
     topic: str | None
     topic_id: TopicId | None
@@ -66,7 +65,7 @@ class AlterPartitionRequest:
 
 
 class AlteredPartition(NamedTuple):
-    """The state after the request, or the error and, next to it, what Kafka leaves there: no leader, no ISR."""
+    """The state after the request; or the error, with Kafka's defaults in the other fields."""
 
     partition: int
     error: int
@@ -74,7 +73,7 @@ class AlteredPartition(NamedTuple):
     leader_epoch: int = 0
     isr: tuple[int, ...] = ()
     recovery_state: int = RecoveryState.RECOVERED
-    """Travels from version 1 on."""
+    """Encoded from version 1 on."""
     partition_epoch: int = 0
 
 
@@ -90,7 +89,7 @@ class AlteredTopic(NamedTuple):
 class AlterPartitionResponse:
     error: int
     topics: tuple[AlteredTopic, ...] = ()
-    """Empty where `error` is one."""
+    """Empty if `error` is set."""
     throttle_time_ms: int = 0
 
 
@@ -105,7 +104,7 @@ class AllocateProducerIdsRequest:
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIdsResponse:
-    """Where there is no error, the ids from `first_id` on, so many of them, are the broker's alone."""
+    """Without an error, the broker alone owns `id_count` ids from `first_id` on."""
 
     error: int
     first_id: int = 0

@@ -1,7 +1,7 @@
-"""Which version of which request a cluster speaks: decided by `inter.broker.protocol.version`, never by handshake.
+"""Request versions of a cluster, selected by `inter.broker.protocol.version` (IBP) and not by a handshake.
 
-A ZooKeeper-mode controller sends its three requests in the version that the inter-broker protocol (IBP) selects, and
-asks no broker what it supports. The tables below are Kafka's own, up to 3.9, the last release with ZooKeeper.
+A ZooKeeper-mode controller sends its three requests in the versions that the IBP selects, and queries no broker for
+supported versions. The tables below are Kafka's own, up to 3.9, the last release with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lethe.protocol.kafka.control import ApiKey
 
 
 class VersionRange(NamedTuple):
-    """The versions of one API that somebody speaks, both ends included."""
+    """A range of supported versions of one API, both ends included."""
 
     min: int
     max: int
@@ -43,7 +43,7 @@ SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
     }
 )
-"""What `codec` can encode and decode, requests and responses alike."""
+"""Versions that `codec` can encode and decode, requests and responses alike."""
 
 IBP_VERSIONS: Final = (
     *("0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0-IV0", "0.10.0-IV1", "0.10.1-IV0", "0.10.1-IV1", "0.10.1-IV2"),
@@ -54,11 +54,11 @@ IBP_VERSIONS: Final = (
     *("3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2"),
     *("3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
 )
-"""Every IBP that a ZooKeeper-mode Kafka knows, oldest first."""
+"""Every IBP of ZooKeeper-mode Kafka, oldest first."""
 
 _RANKS: Final = {text: rank for rank, text in enumerate(IBP_VERSIONS)}
 _RANKS_BY_RELEASE: Final = {text.partition("-")[0]: rank for rank, text in enumerate(IBP_VERSIONS)}
-"""A release without `-IVn` means the last one of that release: later entries win."""
+"""A release without `-IVn` means the last IBP of that release: later entries win."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,7 +70,7 @@ class InterBrokerProtocol:
 
     @classmethod
     def parse(cls, text: str) -> InterBrokerProtocol:
-        """The IBP that Kafka reads from `text`: `2.4` is 2.4-IV1, `2.4.1` too, `2.8-IV0` is exactly that.
+        """Parse an IBP as Kafka does: `2.4` and `2.4.1` are 2.4-IV1, `2.8-IV0` is exactly that.
 
         Raises ValueError that names the text and what is accepted.
         """
@@ -90,56 +90,56 @@ class InterBrokerProtocol:
 
     @property
     def has_feature_znode(self) -> bool:
-        """The controller keeps `/feature` (KIP-584): since 2.7-IV0."""
+        """True from 2.7-IV0 on: the controller maintains `/feature` (KIP-584)."""
         return self.rank >= _RANKS["2.7-IV0"]
 
     @property
     def has_alter_partition(self) -> bool:
-        """Leaders ask the controller to change an ISR instead of writing it themselves (KIP-497): since 2.7-IV2."""
+        """True from 2.7-IV2 on: leaders send ISR changes to the controller instead of writing them (KIP-497)."""
         return self.rank >= _RANKS["2.7-IV2"]
 
     @property
     def creates_topic_ids(self) -> bool:
-        """The controller gives ids to topics that have none (KIP-516): since 2.8-IV0."""
+        """True from 2.8-IV0 on: the controller assigns ids to topics that have none (KIP-516)."""
         return self.rank >= _RANKS["2.8-IV0"]
 
     @property
     def sends_topic_ids(self) -> bool:
-        """LeaderAndIsr and UpdateMetadata carry topic ids: since 2.8-IV1."""
+        """True from 2.8-IV1 on: LeaderAndIsr and UpdateMetadata carry topic ids."""
         return self.rank >= _RANKS["2.8-IV1"]
 
     @property
     def allocates_producer_ids(self) -> bool:
-        """Brokers get blocks of producer ids from the controller: since 3.0-IV0."""
+        """True from 3.0-IV0 on: the controller allocates blocks of producer ids to brokers."""
         return self.rank >= _RANKS["3.0-IV0"]
 
     @property
     def finds_controller_in_broker_ids(self) -> bool:
-        """Brokers may be so old (up to 2.8) that they look their controller up in `/brokers/ids` before they stop."""
+        """True before 3.0-IV0: brokers up to 2.8 look up their controller in `/brokers/ids` before they stop."""
         return self.rank < _RANKS["3.0-IV0"]
 
     @property
     def has_leader_recovery_state(self) -> bool:
-        """State znodes and LeaderAndIsr tell an unclean election (KIP-704): since 3.2-IV0."""
+        """True from 3.2-IV0 on: state znodes and LeaderAndIsr record an unclean election (KIP-704)."""
         return self.rank >= _RANKS["3.2-IV0"]
 
     @property
     def has_kraft_controller_epoch(self) -> bool:
-        """`/controller` has version 2 with `kraftControllerEpoch`, and brokers forward (KIP-866): since 3.4-IV0."""
+        """True from 3.4-IV0 on: `/controller` has version 2 with `kraftControllerEpoch`, brokers forward (KIP-866)."""
         return self.rank >= _RANKS["3.4-IV0"]
 
 
 LATEST: Final = InterBrokerProtocol.parse("3.9")
 OLDEST: Final = InterBrokerProtocol.parse("2.2-IV0")
-"""The first one that Lethe promises to speak; older ones are known, so that they can be named."""
+"""The oldest supported IBP; older ones are in the table, so that messages can name them."""
 
 
 DESCRIBE_LOG_DIRS: Final = 1
-"""The version in which a controller asks its brokers: every broker from 2.0 to 3.9 speaks it."""
+"""Version in which a controller sends it: every broker from 2.0 to 3.9 supports it."""
 
 
 class ControlVersions(NamedTuple):
-    """The version of each request between controller and brokers under one IBP."""
+    """Versions of the requests between controller and brokers under one IBP."""
 
     leader_and_isr: int
     update_metadata: int
@@ -147,7 +147,7 @@ class ControlVersions(NamedTuple):
     controlled_shutdown: int
 
     def of(self, api: ApiKey) -> int:
-        """The version of one of the four APIs, or of DescribeLogDirs. Raises KeyError for another one."""
+        """Return the version of one of the four APIs, or of DescribeLogDirs. Raises KeyError for another one."""
         return {
             ApiKey.LEADER_AND_ISR: self.leader_and_isr,
             ApiKey.UPDATE_METADATA: self.update_metadata,
@@ -171,9 +171,9 @@ _CONTROL_VERSIONS: Final = (
     ("3.2-IV0", ControlVersions(6, 7, 3, 3)),
     ("3.4-IV0", ControlVersions(7, 8, 4, 3)),
 )
-"""(first IBP, versions from there on), oldest first. Lethe promises 2.2 and later."""
+"""(first IBP, versions from there on), oldest first. 2.2 and later are supported."""
 
 
 def control_versions(ibp: InterBrokerProtocol) -> ControlVersions:
-    """The versions that a controller and its brokers use under that IBP."""
+    """Return the versions that a controller and its brokers use under this IBP."""
     return next(versions for since, versions in reversed(_CONTROL_VERSIONS) if ibp.rank >= _RANKS[since])

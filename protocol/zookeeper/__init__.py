@@ -1,1 +1,1 @@
-"""ZooKeeper as values: paths, znodes, operations and their outcomes. No client in here."""
+"""ZooKeeper as values: paths, znodes, operations and their outcomes. No client."""

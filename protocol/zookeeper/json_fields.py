@@ -1,7 +1,7 @@
-"""Reading foreign JSON field by field: every surprise becomes one typed error that names the znode and the field.
+"""Readers of JSON fields written by others; every violation raises MalformedZnode, naming the znode and the field.
 
-Kafka's own readers are strict about types (an int is an int of 32 bits, never a string, a float or a boolean) and
-tolerant about everything that they do not look at; so are these.
+Like Kafka's own readers, these are strict about types (an int has 32 bits, and is no string, float or boolean) and
+ignore fields that they do not read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOWN_BYTES: Final = 120
 
 
 class MalformedZnode(ValueError):
-    """A znode holds something that Kafka would not have written. `path` says where, `reason` what is wrong with it."""
+    """A znode holds something that Kafka would not have written. `path` names the znode, `reason` the fault."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"znode {path} cannot be understood: {reason}")
@@ -30,23 +30,23 @@ class MalformedZnode(ValueError):
 
 
 def malformed(path: str, reason: str) -> NoReturn:
-    """Raises MalformedZnode."""
+    """Raise MalformedZnode."""
     raise MalformedZnode(path, reason)
 
 
 def shown(data: bytes) -> str:
-    """The data as it can be put into a message: printable and short."""
+    """Return the data for a message: printable and short."""
     text = ascii(data[:_SHOWN_BYTES])[1:]
     return text if len(data) <= _SHOWN_BYTES else f"{text}… ({counted(len(data), 'byte')})"
 
 
 def dump(value: object) -> bytes:
-    """Compact JSON in UTF-8, keys in the order given."""
+    """Return compact UTF-8 JSON, keys in the given order."""
     return orjson.dumps(value)
 
 
 def parse_object(path: str, data: bytes | None) -> dict[str, Json]:
-    """The JSON object that is the znode's data."""
+    """Return the JSON object in the znode's data."""
     if not data:
         malformed(path, "it has no data")
     try:
@@ -59,7 +59,7 @@ def parse_object(path: str, data: bytes | None) -> dict[str, Json]:
 
 
 def kind_of(value: object) -> str:
-    """What the value is, in JSON's words, with small values shown."""
+    """Return the JSON type of the value, or the value itself if it is small."""
     match value:
         case None:
             return "null"
@@ -84,7 +84,7 @@ def integer(
     maximum: int = INT32_MAX,
     default: int | None = None,
 ) -> int:
-    """A whole number in the given range; `default` where the key is missing or null."""
+    """Return a whole number in the given range; `default` if the key is missing or null."""
     if value is None and default is not None:
         return default
     if type(value) is not int:
@@ -95,14 +95,14 @@ def integer(
 
 
 def string(path: str, where: str, value: object) -> str:
-    """A string."""
+    """Return a string."""
     if not isinstance(value, str):
         malformed(path, f"{where} must be a string, found {kind_of(value)}")
     return value
 
 
 def number_text(path: str, where: str, value: object, *, default: int | None = None) -> int:
-    """A whole number that is written as a string, as Kafka writes times and producer ids."""
+    """Return a whole number written as a string, as Kafka writes times and producer ids."""
     if value is None and default is not None:
         return default
     text = string(path, where, value)
@@ -113,7 +113,7 @@ def number_text(path: str, where: str, value: object, *, default: int | None = N
 
 
 def mapping(path: str, where: str, value: object) -> dict[str, Json]:
-    """An object; empty where the key is missing or null."""
+    """Return an object; empty if the key is missing or null."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -122,19 +122,19 @@ def mapping(path: str, where: str, value: object) -> dict[str, Json]:
 
 
 def array(path: str, where: str, value: object) -> list[Json]:
-    """An array, which must be there."""
+    """Return an array, which is required."""
     if not isinstance(value, list):
         malformed(path, f"{where} must be an array, found {kind_of(value)}")
     return value
 
 
 def brokers(path: str, where: str, value: object) -> tuple[int, ...]:
-    """A list of different broker ids."""
+    """Return a list of distinct broker ids."""
     if type(value) is list and all(type(item) is int and 0 <= item <= INT32_MAX for item in value):
         plain = tuple(value)
         if len(set(plain)) == len(plain):
             return plain
-    # Something is wrong with it; what, is found out here.
+    # Slow path: find the fault.
     found = tuple([integer(path, f"a broker id in {where}", item, minimum=0) for item in array(path, where, value)])
     if len(found) > 1 and len(set(found)) != len(found):
         malformed(path, f"{where} names a broker twice: {list(found)[:20]}")
@@ -145,7 +145,7 @@ _SMALL_NUMBERS: Final = {str(number): number for number in range(1_000)}
 
 
 def partition_number(path: str, where: str, text: str) -> int:
-    """The partition that an object's key names."""
+    """Return the partition number in an object's key."""
     if (known := _SMALL_NUMBERS.get(text)) is not None:
         return known
     if not (text.isascii() and text.isdigit()) or len(text) > 10 or (len(text) > 1 and text[0] == "0"):

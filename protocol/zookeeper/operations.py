@@ -1,7 +1,7 @@
-"""What can be asked of ZooKeeper, and what can come back, as values.
+"""ZooKeeper's operations and their outcomes as values.
 
-The controller's core names operations, the runtime performs them through an adapter, tests perform them on a model:
-all three speak in these types. Versions are ZooKeeper data versions; ANY_VERSION skips the comparison.
+The controller's core produces operations; the runtime performs them through an adapter, tests perform them on a model.
+Versions are ZooKeeper data versions; ANY_VERSION skips the comparison.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ ANY_VERSION: Final = -1
 
 
 class Acl(enum.Enum):
-    """Which access list a created znode gets when `zookeeper.set.acl` is on."""
+    """ACL of a created znode if `zookeeper.set.acl` is on."""
 
     DEFAULT = "default"
-    """Creator: all; world: read. Open to all when `zookeeper.set.acl` is off."""
+    """Creator: all; world: read. World: all if `zookeeper.set.acl` is off."""
     SECRET = "secret"
     """Creator: all; world: nothing."""
     OPEN = "open"
-    """Everybody: all, whatever the setting."""
+    """World: all, whatever the setting."""
 
 
 class ZkError(enum.IntEnum):
-    """ZooKeeper's error codes that a request of ours can meet."""
+    """ZooKeeper's error codes that our requests can return."""
 
     RUNTIME_INCONSISTENCY = -2
     """In a multi: an operation after the one that failed."""
@@ -43,7 +43,7 @@ class ZkError(enum.IntEnum):
     SESSION_MOVED = -118
     NOT_READ_ONLY = -119
     OTHER = -999
-    """A code that this table does not have."""
+    """A code that is not in this table."""
 
 
 class Stat(NamedTuple):
@@ -88,9 +88,11 @@ Operation = Create | SetData | Delete | Check
 
 
 class MultiDone(NamedTuple):
-    """Every operation was applied. `stats[i]` is the new Stat after a SetData, None for a Check or Delete; a Create
-    gives its Stat where the server sends one (create2). `paths[i]` is the path made by a Create, sequence number
-    included, and the operation's own path otherwise."""
+    """Every operation was applied.
+
+    `stats[i]` is the new Stat after a SetData, None for a Check or Delete; after a Create, the Stat if the server sends
+    one (create2). `paths[i]` is the path of the created znode, sequence number included, else the operation's path.
+    """
 
     stats: tuple[Stat | None, ...]
     paths: tuple[str, ...]
@@ -98,14 +100,14 @@ class MultiDone(NamedTuple):
 
 
 class MultiFailed(NamedTuple):
-    """Nothing was applied, because operation `index` met `error`."""
+    """Nothing was applied, because operation `index` failed with `error`."""
 
     index: int  # type: ignore[assignment]  # the name is worth more than tuple.index
     error: ZkError
 
 
 class MultiUnknown(NamedTuple):
-    """The reply was lost: all of it was applied, or nothing."""
+    """The reply was lost: either everything was applied, or nothing."""
 
     reason: str
 
@@ -129,7 +131,7 @@ class GetChildren(NamedTuple):
 class Exists(NamedTuple):
     path: str
     watch: bool = False
-    """Unlike the other two, a watch set here is armed also where the znode is missing."""
+    """Unlike the other two, Exists also sets a watch on a missing znode."""
 
 
 Read = GetData | GetChildren | Exists
@@ -142,12 +144,14 @@ class Data(NamedTuple):
 
 class Children(NamedTuple):
     names: tuple[str, ...]
-    """Sorted: ZooKeeper promises no order."""
+    """Sorted, because ZooKeeper guarantees no order."""
 
 
 class Present(NamedTuple):
-    """Answer to Exists for a znode that is there. The times are the server's, in milliseconds since 1970: when the
-    znode was created, and when its data was last written; 0 where a server keeps none."""
+    """Answer to Exists for an existing znode.
+
+    The times are the server's, in milliseconds since 1970: creation and last write of the data; 0 if not available.
+    """
 
     stat: Stat
     created_at_ms: int = 0
@@ -162,7 +166,7 @@ ReadOutcome = Data | Children | Present | ReadFailed
 
 
 def is_absent(outcome: ReadOutcome) -> bool:
-    """Whether the znode was not there when it was read. Any other failure tells nothing of it."""
+    """Return whether the read found no znode. Any other failure says nothing about its existence."""
     return isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
 
 
@@ -177,7 +181,7 @@ class WatchKind(enum.Enum):
 
 
 class WatchFired(NamedTuple):
-    """A one-shot watch went off; the path is without the chroot."""
+    """A one-shot watch fired; the path is without the chroot."""
 
     kind: WatchKind
     path: str
@@ -188,7 +192,7 @@ class WatchFired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What `addAuth` sends: scheme `digest` and `user:password`."""
+    """Content of `addAuth`: scheme `digest` and `user:password`."""
 
     scheme: str
     secret: bytes

@@ -1,21 +1,27 @@
-"""Many atomic groups of operations become few fenced multis, and each group gets its own outcome.
+"""Packing of many atomic groups of operations into few fenced multis, with one outcome per group.
 
-Theory of operation. A *group* is what must happen together or not at all; a *multi* is what ZooKeeper applies
-together. Putting hundreds of groups into one multi is what makes writing fast, but one stale group makes the whole
-multi fail, with nothing applied. The plan then sets that group apart with its error and plans the others again, in
-smaller multis (half the size, so that many stale groups are found in a few rounds instead of one per round).
+Theory of operation. The operations of a *group* must be applied together or not at all. A *multi* is what ZooKeeper
+applies atomically. Hundreds of groups in one multi make writing fast, but one stale group fails the whole multi, and
+nothing is applied. The plan then gives that group its error and plans the others again, in multis of half the size: so
+many stale groups are found in a few rounds, instead of one per round.
 
     plan = MultiPlan(groups, fence=Check("/controller_epoch", version))
     while there is room in the pipeline and (multi := plan.next_multi()): send it
     whenever an outcome arrives: plan.settle(multi, outcome)
     until plan.is_done; then read plan.outcomes and plan.controller_moved
 
-Every multi begins with the fence. Where the fence fails, nothing was applied, control is lost, and whatever has not
-been sent ends as FenceFailed. Where a reply is lost, the groups of that multi are GroupUnknown and are not sent again:
-whether they were applied has to be read.
+Example: groups A, B, C in one multi, where B is stale.
 
-Order: groups keep their order within and between multis as they are first sent, but several multis may be in flight,
-and a later one does not wait for an earlier one's success. What must not happen without another belongs into its group.
+    send [fence, A, B, C]      MultiFailed(2, BAD_VERSION)      B: GroupFailed(0, BAD_VERSION)
+    send [fence, A]            MultiDone                        A: GroupDone
+    send [fence, C]            MultiDone                        C: GroupDone
+
+Every multi begins with the fence. If the fence fails, nothing was applied, control is lost, and every unsent group ends
+as FenceFailed. If a reply is lost, the groups of that multi are GroupUnknown and are not sent again: only a read shows
+whether they were applied.
+
+Order: groups are first sent in their order, within and between multis. But several multis may be in flight, and a later
+one does not wait for an earlier one's success. Operations that depend on each other belong in one group.
 """
 
 from __future__ import annotations
@@ -43,9 +49,9 @@ Group = tuple[Operation, ...]
 
 DEFAULT_MAX_OPERATIONS: Final = 500
 DEFAULT_MAX_BYTES: Final = 512 * 1024
-"""Half of ZooKeeper's default `jute.maxbuffer`: room for a chroot before every path."""
+"""Half of ZooKeeper's default `jute.maxbuffer`: leaves room for a chroot before every path."""
 REQUEST_LIMIT_BYTES: Final = 1_000_000
-"""What a single group may take, alone in its multi: a little less than the default `jute.maxbuffer` of 1,048,575."""
+"""Size limit of a group alone in its multi: slightly below the default `jute.maxbuffer` of 1,048,575."""
 
 _MULTI_OVERHEAD_BYTES: Final = 4 + 8 + 9
 _OPERATION_HEADER_BYTES: Final = 9
@@ -53,7 +59,7 @@ _ACL_BYTES: Final = 64
 
 
 class GroupDone(NamedTuple):
-    """All of the group was applied. `stats` and `paths` are as in MultiDone, of the group's operations only."""
+    """The whole group was applied. `stats` and `paths` are as in MultiDone, for the group's operations only."""
 
     stats: tuple[Stat | None, ...]
     paths: tuple[str, ...]
@@ -61,20 +67,20 @@ class GroupDone(NamedTuple):
 
 
 class GroupFailed(NamedTuple):
-    """Nothing of the group was applied: its operation `index_in_group` (or, if -1, the whole request) met `error`."""
+    """Nothing of the group was applied: operation `index_in_group` (-1: the whole request) failed with `error`."""
 
     index_in_group: int
     error: ZkError
 
 
 class GroupUnknown(NamedTuple):
-    """The reply was lost: all of the group was applied, or nothing."""
+    """The reply was lost: either the whole group was applied, or nothing."""
 
     reason: str
 
 
 class FenceFailed(NamedTuple):
-    """Nothing of the group was applied, because the plan's fence failed with `error`: the controller has moved."""
+    """Nothing of the group was applied: the plan's fence failed with `error`, so the controller has moved."""
 
     error: ZkError
 
@@ -83,7 +89,7 @@ GroupOutcome = GroupDone | GroupFailed | GroupUnknown | FenceFailed
 
 
 class PlannedMulti(NamedTuple):
-    """One request to send: the fence, if any, and then whole groups. `groups` are their numbers in the plan."""
+    """One request: the fence, if any, and whole groups. `groups` are their indexes in the plan."""
 
     operations: tuple[Operation, ...]
     groups: tuple[int, ...]
@@ -91,17 +97,17 @@ class PlannedMulti(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Groups that wait to be sent, in order, in multis of at most so many operations."""
+    """Groups to send, in order, in multis of at most `max_operations`."""
 
     groups: deque[int]
     max_operations: int
 
 
 class MultiPlan:
-    """How a list of groups goes to ZooKeeper; holds the outcomes as they become known.
+    """Plan of multis for a list of groups, and their outcomes so far.
 
-    `fence` is checked first in every multi; None for writers that are no controllers. A group of more than
-    `max_operations` has a multi to itself. Raises ValueError for an empty group or one that no request can hold.
+    `fence` is checked first in every multi; None for a writer that is no controller. A group of more than
+    `max_operations` gets its own multi. Raises ValueError for an empty group, or one that no request can hold.
     """
 
     def __init__(
@@ -125,17 +131,17 @@ class MultiPlan:
 
     @property
     def controller_moved(self) -> bool:
-        """True once the fence has failed: control is lost, whatever else happened."""
+        """True once the fence has failed: control is lost."""
         return self._fence_error is not None
 
     @property
     def is_done(self) -> bool:
-        """True when every group has its outcome."""
+        """True if every group has its outcome."""
         return not self._waiting and not self._in_flight
 
     @property
     def outcomes(self) -> tuple[GroupOutcome, ...]:
-        """One per group, in the groups' order. Raises ValueError before the plan is done."""
+        """Outcomes in the groups' order. Raises ValueError before the plan is done."""
         found = tuple(outcome for outcome in self._outcomes if outcome is not None)
         if len(found) != len(self.groups):
             raise ValueError(
@@ -145,7 +151,7 @@ class MultiPlan:
         return found
 
     def next_multi(self) -> PlannedMulti | None:
-        """The next request to send, which from then on is in flight; None while there is none."""
+        """Return the next request, which then counts as in flight; None while there is none."""
         if not self._waiting:
             return None
         run = self._waiting[0]
@@ -168,7 +174,7 @@ class MultiPlan:
         return planned
 
     def settle(self, multi: PlannedMulti, outcome: MultiOutcome) -> None:
-        """Takes the outcome of a multi that `next_multi` gave. Raises ValueError for one that is not in flight."""
+        """Process the outcome of a multi from `next_multi`. Raises ValueError if it is not in flight."""
         position = next((i for i, each in enumerate(self._in_flight) if each is multi), None)
         if position is None:
             raise ValueError("this multi is not in flight")
@@ -182,7 +188,7 @@ class MultiPlan:
                 self._settle_failed(multi, index, error)
 
     def abandon(self, reason: str) -> None:
-        """Gives up what has not been sent: those groups end as GroupUnknown. What is in flight still has to settle."""
+        """End all unsent groups as GroupUnknown. Multis in flight still have to settle."""
         for run in self._waiting:
             self._conclude(run.groups, GroupUnknown(reason))
         self._waiting.clear()
@@ -238,7 +244,7 @@ class MultiPlan:
 
 
 def operation_bytes(operation: Operation) -> int:
-    """What the operation takes in a multi request, at most, without a chroot."""
+    """Return the largest size of the operation in a multi request, without a chroot."""
     size = _OPERATION_HEADER_BYTES + 8 + _utf8_length(operation.path)
     match operation:
         case Create(data=data):

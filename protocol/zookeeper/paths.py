@@ -1,7 +1,7 @@
-"""Every znode path of Kafka, and Lethe's own two, one function each, and what a watched path is about.
+"""Znode paths of Kafka and Lethe, one function each, and the reverse: what a path is about.
 
-Paths are absolute and without the chroot: the adapter adds and strips it. The reverse functions answer None for a
-path that is about something else, so that a caller can ask them one after another.
+Paths are absolute and without the chroot, which the adapter adds and strips. The reverse functions return None for any
+other path, so that a caller can try them one after another.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONTROLLERS: Final = "/lethe/controllers"
 INSTANCES: Final = "/lethe/instances"
 
 DEFAULT_ENTITY: Final = "<default>"
-"""Name under which the default of an entity type is configured."""
+"""Entity name of an entity type's default configuration."""
 
 ISR_CHANGE_PREFIX: Final = "isr_change_"
 LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
@@ -53,22 +53,22 @@ PERSISTENT_ROOTS: Final = (
     "/config/brokers",
     "/config/ips",
 )
-"""What every Kafka 3.9 broker creates (null data, persistent, parents included) when it starts and finds it missing."""
+"""Znodes that every Kafka 3.9 broker creates on start if missing (null data, persistent, parents included)."""
 
 SENSITIVE_ROOTS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
-"""With `zookeeper.set.acl` on, the world may not read these and what is under them."""
+"""Not readable for the world if `zookeeper.set.acl` is on, including everything below."""
 
 
 # --- paths --------------------------------------------------------------------------------------------------------
 
 
 def controller() -> str:
-    """Ephemeral: who is the active controller."""
+    """Ephemeral: the active controller."""
     return CONTROLLER
 
 
 def controller_epoch() -> str:
-    """The number of the controller's tenure; its znode version is what every controller write is fenced on."""
+    """Number of the controller's term; every controller write is fenced on this znode's version."""
     return CONTROLLER_EPOCH
 
 
@@ -88,7 +88,7 @@ def broker_topics() -> str:
 
 
 def broker_seqid() -> str:
-    """Counter (by its version) from which broker ids are generated."""
+    """Counter (its version) from which broker ids are generated."""
     return BROKER_SEQID
 
 
@@ -133,22 +133,22 @@ def preferred_replica_election() -> str:
 
 
 def isr_change_notifications() -> str:
-    """Parent of the notifications by which leaders tell of ISR changes (IBP < 2.7-IV2)."""
+    """Parent of the ISR change notifications of leaders (IBP < 2.7-IV2)."""
     return ISR_CHANGE_NOTIFICATION
 
 
 def isr_change_notification(sequence: str = "") -> str:
-    """One notification by its ten-digit suffix; without it, the path to create a sequential one."""
+    """One notification by its ten-digit suffix; without a suffix, the path for a sequential create."""
     return f"{ISR_CHANGE_NOTIFICATION}/{ISR_CHANGE_PREFIX}{sequence}"
 
 
 def log_dir_event_notifications() -> str:
-    """Parent of the notifications by which brokers tell of failed log directories."""
+    """Parent of brokers' notifications about failed log directories."""
     return LOG_DIR_EVENT_NOTIFICATION
 
 
 def log_dir_event_notification(sequence: str = "") -> str:
-    """One notification by its ten-digit suffix; without it, the path to create a sequential one."""
+    """One notification by its ten-digit suffix; without a suffix, the path for a sequential create."""
     return f"{LOG_DIR_EVENT_NOTIFICATION}/{LOG_DIR_EVENT_PREFIX}{sequence}"
 
 
@@ -158,7 +158,7 @@ def config_entities(entity_type: str) -> str:
 
 
 def config_entity(entity_type: str, entity: str) -> str:
-    """The dynamic configuration of one entity; `entity` is already sanitized as Kafka does."""
+    """The dynamic configuration of one entity; `entity` is already sanitized like Kafka's."""
     return f"/config/{entity_type}/{entity}"
 
 
@@ -193,7 +193,7 @@ def config_changes() -> str:
 
 
 def config_change(sequence: str = "") -> str:
-    """One notification by its ten-digit suffix; without it, the path to create a sequential one."""
+    """One notification by its ten-digit suffix; without a suffix, the path for a sequential create."""
     return f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}{sequence}"
 
 
@@ -203,7 +203,7 @@ def feature() -> str:
 
 
 def producer_id_block() -> str:
-    """The block of producer ids handed out last."""
+    """The producer id block allocated last."""
     return PRODUCER_ID_BLOCK
 
 
@@ -218,27 +218,27 @@ def migration() -> str:
 
 
 def lethe() -> str:
-    """Parent of what Lethe itself keeps; created when it is first needed."""
+    """Parent of Lethe's own znodes; created when first needed."""
     return LETHE
 
 
 def deletions_paused() -> str:
-    """While it exists, no deletion goes on."""
+    """While it exists, deletions are paused."""
     return DELETIONS_PAUSED
 
 
 def instance(controller: BrokerId) -> str:
-    """Ephemeral: the one running controller process of that id."""
+    """Ephemeral: the one running controller process of this id."""
     return f"{INSTANCES}/{controller}"
 
 
 def controllers() -> str:
-    """Its children are the ids under which Lethe's controllers have been listed among the brokers."""
+    """Its children are the ids under which Lethe's controllers were advertised as brokers."""
     return CONTROLLERS
 
 
 def controller_known(broker: int) -> str:
-    """It exists: brokers may have placed replicas on that id, which is a controller's and holds none."""
+    """Marks an id of a controller, which holds no replicas, although brokers may have placed some on it."""
     return f"{CONTROLLERS}/{broker}"
 
 
@@ -246,7 +246,7 @@ def controller_known(broker: int) -> str:
 
 
 def child_of(parent: str, path: str) -> str | None:
-    """The name of `path` directly under `parent`; None where it is not a direct child."""
+    """Return the name of `path` directly below `parent`; None if it is not a direct child."""
     prefix = parent if parent.endswith("/") else parent + "/"
     if not path.startswith(prefix):
         return None
@@ -255,34 +255,34 @@ def child_of(parent: str, path: str) -> str | None:
 
 
 def broker_of(path: str) -> BrokerId | None:
-    """The broker whose registration the path is."""
+    """Return the broker whose registration the path is."""
     name = child_of(BROKER_IDS, path)
     return None if name is None else broker_named(name)
 
 
 def broker_named(name: str) -> BrokerId | None:
-    """The broker id that a child of `/brokers/ids` spells; None for a foreign name."""
+    """Return the broker id in the name of a child of `/brokers/ids`; None for any other name."""
     number = _natural(name)
     return None if number is None else BrokerId(number)
 
 
 def topic_of(path: str) -> str | None:
-    """The topic whose znode (not one below it) the path is."""
+    """Return the topic whose own znode the path is."""
     return child_of(BROKER_TOPICS, path)
 
 
 def deleted_topic_of(path: str) -> str | None:
-    """The topic whose deletion marker the path is."""
+    """Return the topic whose deletion marker the path is."""
     return child_of(DELETE_TOPICS, path)
 
 
 def config_topic_of(path: str) -> str | None:
-    """The topic whose overrides the path holds."""
+    """Return the topic whose overrides the path holds."""
     return child_of("/config/topics", path)
 
 
 def partition_of(path: str) -> TopicPartition | None:
-    """The partition whose znode, or state znode, the path is."""
+    """Return the partition whose znode or state znode the path is."""
     parts = path.split("/")
     if len(parts) not in (6, 7) or path[: len(BROKER_TOPICS) + 1] != BROKER_TOPICS + "/" or parts[4] != "partitions":
         return None
@@ -293,24 +293,24 @@ def partition_of(path: str) -> TopicPartition | None:
 
 
 def state_of(path: str) -> TopicPartition | None:
-    """The partition whose state znode the path is."""
+    """Return the partition whose state znode the path is."""
     return partition_of(path) if path.endswith("/state") else None
 
 
 def sequence_of(path: str, prefix: str) -> str | None:
-    """The ten-digit suffix of a notification such as `/config/changes/config_change_0000000007`."""
+    """Return the ten-digit suffix of a notification such as `/config/changes/config_change_0000000007`."""
     name = path.rsplit("/", 1)[-1]
     suffix = name[len(prefix) :]
     return suffix if name.startswith(prefix) and _is_ascii_digits(suffix) else None
 
 
 def parent_of(path: str) -> str:
-    """The parent's path; that of a top-level znode is `/`."""
+    """Return the parent's path; `/` for a top-level znode."""
     return path[: path.rindex("/")] or "/"
 
 
 def ancestors_of(path: str) -> tuple[str, ...]:
-    """All proper ancestors below the root, topmost first: what has to exist before the path can be created."""
+    """Return all proper ancestors below the root, topmost first: they must exist before the path is created."""
     found = []
     at = path.find("/", 1)
     while at != -1:
@@ -320,12 +320,12 @@ def ancestors_of(path: str) -> tuple[str, ...]:
 
 
 def is_sensitive(path: str) -> bool:
-    """True where the world may not read the znode when `zookeeper.set.acl` is on."""
+    """True if the world must not read the znode when `zookeeper.set.acl` is on."""
     return path.startswith(SENSITIVE_ROOTS)
 
 
 def path_problem(path: str) -> str | None:
-    """Why ZooKeeper would refuse the path, in words that can be shown; None where it is legal."""
+    """Return why ZooKeeper would refuse the path, as a message for users; None if it is legal."""
     if path == "/":
         return None
     if not path.startswith("/") or path.endswith("/"):
@@ -341,7 +341,7 @@ def path_problem(path: str) -> str | None:
 
 
 def _natural(text: str) -> int | None:
-    """A canonical decimal number of at most 31 bits; None for anything else (signs, leading zeros, other digits)."""
+    """Parse a canonical decimal number of at most 31 bits; None for other text (sign, leading zero, other digits)."""
     if not _is_ascii_digits(text) or len(text) > 10 or (len(text) > 1 and text[0] == "0"):
         return None
     number = int(text)

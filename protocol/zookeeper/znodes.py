@@ -1,9 +1,9 @@
-"""Every znode of Kafka's ZooKeeper mode, and Lethe's own, both ways: exact when written, tolerant when read.
+"""Codecs of all znodes of Kafka's ZooKeeper mode and of Lethe: exact when writing, tolerant when reading.
 
 Written bytes have the field order of Kafka 3.9's own writer (Jackson over Scala 2.13 maps), except that a topic's
-partitions are in ascending order. Readers ignore what they do not know and accept every version that Kafka 0.8 to 3.9
-wrote; whatever else is found raises MalformedZnode(path, reason), never another exception (Lethe's own znodes are read
-without any). This module only gathers the names; the rules are in the module of each subject.
+partitions are in ascending order. Readers ignore unknown fields and accept every version that Kafka 0.8 to 3.9 wrote.
+Other content raises MalformedZnode(path, reason) and never another exception; readers of Lethe's own znodes never
+raise. This module only collects the names; the rules are in the module of each subject.
 """
 
 from lethe.protocol.zookeeper.json_fields import MalformedZnode

@@ -1,4 +1,4 @@
-"""Requests and notifications that pass through ZooKeeper, and dynamic configuration."""
+"""Requests and notifications through ZooKeeper, and dynamic configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.json_fields import Json, array, dump, integer, malformed, mapping, parse_object, string
 
 LOG_DIR_FAILURE: Final = 1
-"""The one event that a log directory notification tells of."""
+"""The only event of a log directory notification."""
 
 
 def _partition(path: str, item: Json) -> tuple[TopicPartition, dict[str, Json]]:
@@ -39,15 +39,15 @@ def _encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def encode_reassignment(targets: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
-    """The data of `/admin/reassign_partitions`: the wanted replicas of each partition."""
+    """Return the data of `/admin/reassign_partitions`: the target replicas of each partition."""
     listed = [{"topic": tp.topic, "partition": tp.partition, "replicas": r} for tp, r in targets.items()]
     return dump({"version": 1, "partitions": listed})
 
 
 def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
-    """The wanted replicas of each partition, in the order given; of a partition that is named twice, the last.
+    """Return the target replicas of each partition, in the given order; the last entry wins for a repeated partition.
 
-    Whether they make sense (brokers named twice, none at all) is not looked at: one bad entry spoils no other.
+    Repeated brokers and empty lists are accepted, so that one bad entry does not affect the others.
     """
     path = paths.REASSIGN_PARTITIONS
     return {tp: _replicas(path, tp, item.get("replicas")) for tp, item in _partitions(path, data)}
@@ -59,12 +59,12 @@ def _replicas(path: str, topic_partition: TopicPartition, value: object) -> tupl
 
 
 def encode_preferred_replica_election(partitions: Iterable[TopicPartition]) -> bytes:
-    """The data of `/admin/preferred_replica_election`."""
+    """Return the data of `/admin/preferred_replica_election`."""
     return _encode_partitions(partitions)
 
 
 def decode_preferred_replica_election(data: bytes | None) -> tuple[TopicPartition, ...]:
-    """The partitions whose preferred replica is to lead, without repetitions."""
+    """Return the partitions whose preferred replica shall become leader, without repetition."""
     return _distinct(paths.PREFERRED_REPLICA_ELECTION, data)
 
 
@@ -72,22 +72,22 @@ def decode_preferred_replica_election(data: bytes | None) -> tuple[TopicPartitio
 
 
 def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
-    """The data of one `/isr_change_notification/isr_change_*`."""
+    """Return the data of one `/isr_change_notification/isr_change_*`."""
     return _encode_partitions(partitions)
 
 
 def decode_isr_change(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
-    """The partitions whose ISR a leader has changed."""
+    """Return the partitions whose ISR a leader has changed."""
     return _distinct(path, data)
 
 
 def encode_log_dir_event(broker: int) -> bytes:
-    """The data of one `/log_dir_event_notification/log_dir_event_*`."""
+    """Return the data of one `/log_dir_event_notification/log_dir_event_*`."""
     return dump({"version": 1, "broker": broker, "event": LOG_DIR_FAILURE})
 
 
 def decode_log_dir_event(path: str, data: bytes | None) -> BrokerId:
-    """The broker that has lost a log directory."""
+    """Return the broker that has lost a log directory."""
     return BrokerId(integer(path, "'broker'", parse_object(path, data).get("broker"), minimum=0))
 
 
@@ -95,12 +95,12 @@ def decode_log_dir_event(path: str, data: bytes | None) -> BrokerId:
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    """The data of `/config/<type>/<entity>`."""
+    """Return the data of `/config/<type>/<entity>`."""
     return dump({"version": 1, "config": dict(config)})
 
 
 def decode_config(path: str, data: bytes | None) -> dict[str, str]:
-    """The overrides of one entity; none where the znode is empty or has no `config`, as Kafka reads it."""
+    """Return the overrides of one entity; like Kafka, none if the znode is empty or has no `config`."""
     if not data:
         return {}
     config = mapping(path, "'config'", parse_object(path, data).get("config"))
@@ -109,18 +109,18 @@ def decode_config(path: str, data: bytes | None) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Which entity's configuration has changed: `entity_path` such as `topics/orders` or `users/u/clients/c`."""
+    """The entity whose configuration has changed: `entity_path` such as `topics/orders` or `users/u/clients/c`."""
 
     entity_path: str
 
 
 def encode_config_change(change: ConfigChange) -> bytes:
-    """The data of one `/config/changes/config_change_*`, in version 2."""
+    """Return the data of one `/config/changes/config_change_*`, in version 2."""
     return dump({"version": 2, "entity_path": change.entity_path})
 
 
 def decode_config_change(path: str, data: bytes | None) -> ConfigChange:
-    """Versions 1 (type and name apart) and 2."""
+    """Decode version 1 (separate type and name) or 2."""
     fields = parse_object(path, data)
     if integer(path, "'version'", fields.get("version"), minimum=1, maximum=2) == 2:
         return ConfigChange(string(path, "'entity_path'", fields.get("entity_path")))

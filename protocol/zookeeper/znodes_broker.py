@@ -28,9 +28,10 @@ _CONTROLLER: Final = "controller"
 def encode_broker(
     broker: Broker, *, timestamp_ms: int, version: int = 5, jmx_port: int = -1, is_controller: bool = False
 ) -> bytes:
-    """The registration of a broker (its epoch is not part of it): version 5 from IBP 2.7 on, 4 from 0.10, else 2.
+    """Return a broker's registration, without its epoch: version 5 from IBP 2.7 on, 4 from 0.10, else 2.
 
-    With `is_controller` it says that it is that of a Lethe controller, in a key that Kafka does not look at."""
+    `is_controller` marks the registration of a Lethe controller, in a key that Kafka ignores.
+    """
     if version not in (2, 3, 4, 5):
         raise ValueError(f"a broker's registration is written in version 2, 3, 4 or 5, not {version}")
     plaintext = broker.plaintext_endpoint
@@ -53,7 +54,7 @@ def encode_broker(
 
 
 def is_controller_registration(data: bytes | None) -> bool:
-    """Whether a Lethe controller is registered there, and no broker. Never fails."""
+    """Return whether the registration is a Lethe controller's; never raises."""
     if data is None or _CONTROLLER.encode() not in data:
         return False
     try:
@@ -67,7 +68,7 @@ def _host_port(host: str, port: int) -> str:
 
 
 def decode_broker(broker_id: int, epoch: int, data: bytes | None) -> Broker:
-    """The broker that `/brokers/ids/<broker_id>`, created at czxid `epoch`, registers; raises MalformedZnode."""
+    """Decode `/brokers/ids/<broker_id>`, created at czxid `epoch`. Raises MalformedZnode."""
     path = paths.broker_id(broker_id)
     fields = parse_object(path, data)
     version = integer(path, "'version'", fields.get("version"), minimum=1)
@@ -83,8 +84,7 @@ def decode_broker(broker_id: int, epoch: int, data: bytes | None) -> Broker:
 
 
 def registered_at_ms(data: bytes | None) -> int | None:
-    """When the broker registered, by its own clock; None where the registration does not say. Never fails: nothing
-    depends on it."""
+    """Return the time of registration by the broker's clock; None if missing or malformed. Nothing depends on it."""
     try:
         value = parse_object(paths.BROKER_IDS, data).get("timestamp")
     except MalformedZnode:

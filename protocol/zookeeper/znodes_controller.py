@@ -1,4 +1,4 @@
-"""The znodes about the cluster as a whole: the controller, its epoch, cluster id, features, producer ids, migration."""
+"""Znodes about the cluster as a whole: the controller, its epoch, cluster id, features, producer ids, migration."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ NO_KRAFT_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ControllerZnode:
-    """Who is the active controller, since when, and the KRaft controller's epoch during a migration (else -1).
+    """The active controller, the time of its election, and during a migration the KRaft controller's epoch (else -1).
 
-    `admin`, where the controller is Lethe's, is its HTTP endpoint, such as `http://host:port`. It stands last in the
-    JSON, as `"lethe":{"admin":...}`; Kafka (checked from 2.5 to 3.9) looks up `brokerid` and `kraftControllerEpoch` by
-    name and does not mind other keys."""
+    `admin` is the HTTP endpoint of a Lethe controller, such as `http://host:port`. It stands last in the JSON, as
+    `"lethe":{"admin":...}`. Kafka (checked from 2.5 to 3.9) reads `brokerid` and `kraftControllerEpoch` by name and
+    ignores other keys.
+    """
 
     broker_id: BrokerId
     timestamp_ms: int = -1
@@ -39,12 +40,12 @@ class ControllerZnode:
 
     @property
     def is_kraft(self) -> bool:
-        """True where a KRaft controller has taken the cluster over: ZooKeeper controllers must not compete."""
+        """True if a KRaft controller has taken over the cluster: ZooKeeper controllers must not compete."""
         return self.kraft_epoch > 0
 
 
 def encode_controller(znode: ControllerZnode, *, version: int = 2) -> bytes:
-    """The data of `/controller`: version 2 from 3.4 on, version 1 (without the KRaft epoch) before."""
+    """Return the data of `/controller`: version 2 from 3.4 on, version 1 (without the KRaft epoch) before."""
     fields: dict[str, object] = {
         "version": version,
         "brokerid": znode.broker_id,
@@ -58,7 +59,7 @@ def encode_controller(znode: ControllerZnode, *, version: int = 2) -> bytes:
 
 
 def decode_controller(data: bytes | None) -> ControllerZnode:
-    """What `/controller` says; only `brokerid` is demanded."""
+    """Decode `/controller`; only `brokerid` is required."""
     path = paths.CONTROLLER
     fields = parse_object(path, data)
     return ControllerZnode(
@@ -72,23 +73,23 @@ def decode_controller(data: bytes | None) -> ControllerZnode:
 
 
 def _timestamp(value: object) -> int:
-    """Nothing depends on the time of election, so an odd one is taken for an unknown one."""
+    """Return the time, -1 if malformed: nothing depends on the time of election."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else -1
 
 
 def _admin(value: object) -> str | None:
-    """A convenience for tools: where it is not as we write it, the controller is one like Kafka's."""
+    """Return Lethe's admin endpoint; None if missing or malformed. It is a convenience for tools."""
     admin = value.get("admin") if isinstance(value, dict) else None
     return admin if isinstance(admin, str) and admin else None
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
-    """Plain decimal text."""
+    """Return plain decimal text."""
     return b"%d" % epoch
 
 
 def decode_controller_epoch(data: bytes | None) -> ControllerEpoch:
-    """The epoch in `/controller_epoch`."""
+    """Return the epoch in `/controller_epoch`."""
     if not data or not data.isdigit() or len(data) > 10 or int(data) > INT32_MAX:
         malformed(paths.CONTROLLER_EPOCH, f"expected decimal digits, found {shown(data or b'')}")
     return ControllerEpoch(int(data))
@@ -98,12 +99,12 @@ def decode_controller_epoch(data: bytes | None) -> ControllerEpoch:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """The version is a string here, as Kafka writes it."""
+    """Return the data of `/cluster/id`. Its version is a string, as Kafka writes it."""
     return dump({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(data: bytes | None) -> str:
-    """The cluster's id, as text."""
+    """Return the cluster's id."""
     return string(paths.CLUSTER_ID, "'id'", parse_object(paths.CLUSTER_ID, data).get("id"))
 
 
@@ -120,7 +121,7 @@ class FeatureZnode:
 
 
 def encode_feature(znode: FeatureZnode) -> bytes:
-    """The data of `/feature`."""
+    """Return the data of `/feature`."""
     levels: dict[str, object] = {}
     for name, level in sorted(znode.features.items()):
         levels[name] = {"max_version_level": level}
@@ -130,7 +131,7 @@ def encode_feature(znode: FeatureZnode) -> bytes:
 
 
 def decode_feature(data: bytes | None) -> FeatureZnode:
-    """What `/feature` says."""
+    """Decode `/feature`."""
     path = paths.FEATURE
     fields = parse_object(path, data)
     version = integer(path, "'version'", fields.get("version"), minimum=1, maximum=2)
@@ -162,7 +163,7 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """Producer ids `start` to `end`, both included, given to one broker."""
+    """Producer ids `start` to `end`, both included, allocated to one broker."""
 
     broker_id: BrokerId
     start: int
@@ -170,12 +171,12 @@ class ProducerIdBlock:
 
 
 def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
-    """The data of `/latest_producer_id_block`."""
+    """Return the data of `/latest_producer_id_block`."""
     return dump({"version": 1, "broker": block.broker_id, "block_start": str(block.start), "block_end": str(block.end)})
 
 
 def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock | None:
-    """The block handed out last; None where the znode has no data, which means "none yet"."""
+    """Return the block allocated last; None if the znode has no data, which means "none yet"."""
     if not data:
         return None
     path = paths.PRODUCER_ID_BLOCK
@@ -192,7 +193,7 @@ def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock | None:
 
 @dataclass(frozen=True, slots=True)
 class MigrationZnode:
-    """How far a migration to KRaft is (KIP-866). All -1: prepared, but no KRaft controller has claimed it yet."""
+    """Progress of a migration to KRaft (KIP-866). All -1: prepared, but not claimed by a KRaft controller yet."""
 
     kraft_controller_id: int = -1
     kraft_controller_epoch: int = -1
@@ -206,7 +207,7 @@ class MigrationZnode:
 
 
 def encode_migration(znode: MigrationZnode) -> bytes:
-    """The data of `/migration`."""
+    """Return the data of `/migration`."""
     return dump(
         {
             "version": 0,
@@ -219,7 +220,7 @@ def encode_migration(znode: MigrationZnode) -> bytes:
 
 
 def decode_migration(data: bytes | None) -> MigrationZnode:
-    """What `/migration` says."""
+    """Decode `/migration`."""
     path = paths.MIGRATION
     fields = parse_object(path, data)
     integer(path, "'version'", fields.get("version"), minimum=0, maximum=0)

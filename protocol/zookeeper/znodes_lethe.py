@@ -1,8 +1,7 @@
-"""What Lethe itself keeps in ZooKeeper: the pause of deletions, and what a deletion marker may add to its existence.
+"""Lethe's own data in ZooKeeper: the pause of deletions, and optional data in a deletion marker.
 
-Both are written by operators' tools and by hand, and both are about not losing data. So neither reader ever fails, and
-each errs towards keeping: a pause that cannot be read still pauses, and a marker that cannot be read demands nothing
-beyond what every marker does.
+Tools and people write both, and a misreading could lose data. So the readers never raise, and an unreadable znode has
+the safe meaning: a malformed pause still pauses, and a malformed marker is an ordinary marker.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class DeletionsPaused:
-    """`/lethe/deletions_paused` exists, which alone is what counts: since when (None: it does not say), and why."""
+    """Deletions are paused, because `/lethe/deletions_paused` exists: since when (None if unknown), and why."""
 
     since_ms: int | None = None
     reason: str = ""
 
 
 def encode_deletions_paused(paused: DeletionsPaused) -> bytes:
-    """The data of `/lethe/deletions_paused`. Of the reason, what cannot be UTF-8 is replaced by question marks."""
+    """Return the data of `/lethe/deletions_paused`. Characters of the reason that UTF-8 cannot encode become `?`."""
     fields: dict[str, object] = {"version": _VERSION}
     if paused.since_ms is not None:
         fields["since"] = str(paused.since_ms)
@@ -33,7 +32,7 @@ def encode_deletions_paused(paused: DeletionsPaused) -> bytes:
 
 
 def decode_deletions_paused(data: bytes | None) -> DeletionsPaused:
-    """What `/lethe/deletions_paused` says. Never fails: of what cannot be read, the reason tells."""
+    """Decode `/lethe/deletions_paused`; never raises. If it is malformed, `reason` says so."""
     path = paths.DELETIONS_PAUSED
     try:
         fields = parse_object(path, data)
@@ -49,9 +48,11 @@ def decode_deletions_paused(data: bytes | None) -> DeletionsPaused:
 
 
 def encode_deletion_marker(even_if_unreadable: bool, begun: int | None = None) -> bytes | None:
-    """The data of `/admin/delete_topics/T`: null as Kafka writes it, or what goes beyond that: the order to delete the
-    topic even though its own znode cannot be understood, and that the deletion of the topic whose znode has the czxid
-    `begun` has begun. Kafka's controller looks at no marker's data."""
+    """Return the data of `/admin/delete_topics/T`: null, as Kafka writes it, or additional orders.
+
+    `even_if_unreadable`: delete the topic although its own znode cannot be decoded. `begun`: the czxid of the topic
+    whose deletion has begun. Kafka's controller ignores a marker's data.
+    """
     fields: dict[str, object] = {"unreadable": True} if even_if_unreadable else {}
     if begun is not None:
         fields["begun"] = str(begun)
@@ -59,13 +60,13 @@ def encode_deletion_marker(even_if_unreadable: bool, begun: int | None = None) -
 
 
 def decode_deletion_marker(data: bytes | None) -> bool:
-    """True only for exactly that order, in a version that is known; anything else is an ordinary marker."""
-    # Compared by identity, since 1 == True == 1.0: what somebody else wrote by chance is no order.
+    """True only for the order `even_if_unreadable` in a known version; anything else is an ordinary marker."""
+    # Identity, since 1 == True == 1.0: a similar value by another writer is no order.
     return _marker_fields(data).get("unreadable") is True
 
 
 def decode_deletion_begun(data: bytes | None) -> int | None:
-    """The czxid of the topic whose deletion has begun; None where the marker does not say that one has."""
+    """Return the czxid of the topic whose deletion has begun; None if the marker does not contain it."""
     try:
         begun = _marker_fields(data).get("begun")
         return None if begun is None else number_text(paths.DELETE_TOPICS, "'begun'", begun)
@@ -74,7 +75,7 @@ def decode_deletion_begun(data: bytes | None) -> int | None:
 
 
 def _marker_fields(data: bytes | None) -> dict[str, object]:
-    """What the marker says beyond being there; nothing in a version that is not known."""
+    """Return the marker's fields; empty for an unknown version."""
     try:
         fields = parse_object(paths.DELETE_TOPICS, data)
     except MalformedZnode:

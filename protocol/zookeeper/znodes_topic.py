@@ -1,7 +1,7 @@
-"""`/brokers/topics/T` (versions 1 to 3) and the partition state znodes.
+"""Codecs of `/brokers/topics/T` (versions 1 to 3) and of the partition state znodes.
 
-States are the hot ones: a cluster has one per partition, and all are read when a controller takes over. They are
-written with one format string and read with one look at each field.
+States are performance-critical: a controller that takes over reads one per partition. They are written with one format
+string and read with one access per field.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ _NO_REPLICAS: dict[int, tuple[int, ...]] = {}
 
 @dataclass(frozen=True, slots=True)
 class TopicZnode:
-    """What a topic's znode says: the assignment of each partition (in ascending order) and the topic's id, if any."""
+    """Content of a topic's znode: the assignment of each partition, in ascending order, and the topic's id, if any."""
 
     assignments: Mapping[int, ReplicaAssignment] = field(default_factory=dict)
     topic_id: TopicId | None = None
 
 
 def encode_topic(znode: TopicZnode, *, version: int = 3) -> bytes:
-    """The topic's data. Version 3 is what 2.8 and later write, with or without an id; 2 has no id; 1 has no
-    reassignment either, so encoding an assignment that is being moved in version 1 raises ValueError."""
+    """Return the topic's data. 2.8 and later write version 3, with or without an id; version 2 has no id.
+
+    Version 1 has no reassignment either: it raises ValueError for an assignment that is being reassigned.
+    """
     if not 1 <= version <= 3:
         raise ValueError(f"a topic's znode has version 1, 2 or 3, not {version}")
     ordered = sorted(znode.assignments.items())
@@ -66,10 +68,10 @@ def encode_topic(znode: TopicZnode, *, version: int = 3) -> bytes:
 
 
 def decode_topic(topic: str, data: bytes | None) -> TopicZnode:
-    """What the data of `/brokers/topics/<topic>` says, of any version; raises MalformedZnode.
+    """Decode the data of `/brokers/topics/<topic>`, in any version; raises MalformedZnode.
 
-    No data, or no `partitions`, is malformed: to believe in a topic without partitions would mean to forget replicas
-    that may exist. An empty `partitions` object is believed.
+    Missing data or `partitions` are malformed: a topic without partitions would mean that its replicas are forgotten.
+    An empty `partitions` object is accepted.
     """
     path = paths.topic(topic)
     fields = parse_object(path, data)
@@ -110,7 +112,7 @@ def _topic_id(path: str, value: object) -> TopicId | None:
 
 
 def encode_state(state: LeaderAndIsr) -> bytes:
-    """The data of a partition's state znode; `partition_epoch` is not part of it (it is the znode's version)."""
+    """Return the data of a partition's state znode, without `partition_epoch`, which is the znode's version."""
     if state.recovery_state:
         return (
             b'{"controller_epoch":%d,"leader":%d,"version":1,"leader_recovery_state":%d,"leader_epoch":%d,"isr":[%s]}'
@@ -131,10 +133,10 @@ def encode_state(state: LeaderAndIsr) -> bytes:
 
 
 def decode_state(topic: str, partition: int, data: bytes | None, version: int) -> LeaderAndIsr | None:
-    """Leadership as the state znode of `version` says it; None where the znode has no data, which means "no state".
+    """Decode the state znode of this version; None if it has no data, which means "no state".
 
-    Raises MalformedZnode for anything else that Kafka would not have written. (Kafka takes what is not JSON for "no
-    state" too; whoever wants that catches the error.)
+    Raises MalformedZnode for anything else that Kafka would not have written. Kafka treats non-JSON data as "no state"
+    too; a caller that needs this catches the error.
     """
     if not data:
         return None
@@ -157,7 +159,7 @@ def decode_state(topic: str, partition: int, data: bytes | None, version: int) -
 
 
 def _is_plausible(state: LeaderAndIsr) -> bool:
-    """True where all fields are what Kafka writes: numbers in range, different brokers, a known recovery state."""
+    """True if all fields are as Kafka writes them: numbers in range, distinct brokers, a known recovery state."""
     leader, leader_epoch, isr, controller_epoch, _, recovery = state
     for number in (leader, leader_epoch, controller_epoch, recovery, *isr):
         if type(number) is not int or number > INT32_MAX:
@@ -172,7 +174,7 @@ def _is_plausible(state: LeaderAndIsr) -> bool:
 
 
 def _explain_state(path: str, data: bytes) -> NoReturn:
-    """Raises MalformedZnode saying what is wrong; slow, so only called when something is."""
+    """Raise MalformedZnode with the reason; slow, so only called for malformed data."""
     fields = parse_object(path, data)
     for name, minimum in (("leader", -1), ("leader_epoch", 0), ("controller_epoch", 0)):
         integer(path, f"'{name}'", fields.get(name), minimum=minimum)
