@@ -36,9 +36,9 @@ failure the last lines. A last line that was cut off stays; readers pass over a 
 With `lethe.journal.kafka.bootstrap.servers` the same lines also go into the topic `lethe.journal.kafka.topic`, which
 you have to create; the cluster may be the controlled one. They are keyed by source, so those of one daemon lie in one
 partition, in order. After a lost answer a line can be there twice, with the same `id`. Brokers that are away hold up
-neither the daemon nor the files: the queue holds lines for half a minute's outage; what is lost beyond that is told by
-`lethe.gap` lines in the topic alone, with ids of their own (`…-t1`). A stalled disk holds up the topic too; a full disk
-does not.
+neither the daemon nor the files. An outage of half a minute costs nothing while the queue has room; what is lost beyond
+that is told by `lethe.gap` lines in the topic alone, with ids of their own (`…-t1`). A stalled disk holds up the topic
+too; a full disk does not.
 
 Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over unknown keys and types.
 Below, *id* is a whole number from -1 on, *count* one from 0 on, and *?* marks a key that is not always there.

@@ -23,7 +23,8 @@ AGENT = """\
 
 # Metrics of the broker agent
 
-`lethe broker` serves them at `/metrics`, together with the process's `process_*` metrics.
+`lethe broker` serves them at `/metrics`, together with the process's `process_*` metrics and those of the journal
+above.
 
 """
 SURVEY = """\
@@ -38,7 +39,9 @@ Prometheus' node exporter.
 
 def page() -> str:
     """The whole page as Markdown."""
-    agent = (_entry(metric.name, str(metric.kind), metric.labels, metric.meaning) for metric in METRICS)
+    told = {metric.name for _, _, metrics in metric_catalog.GROUPS for metric in metrics}
+    own = (metric for metric in METRICS if metric.name not in told)
+    agent = (_entry(metric.name, str(metric.kind), metric.labels, metric.meaning) for metric in own)
     survey = (_entry(gauge.name, "gauge", gauge.labels, gauge.meaning) for gauge in GAUGES)
     parts = (CONTROLLER, *_controller(), AGENT, *agent, SURVEY, *survey)
     return "".join(parts)
