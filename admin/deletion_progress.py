@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.topic_znodes import live_brokers, optional_data
+from lethe.admin.topic_znodes import live_brokers
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, Scope, ask_all
 from lethe.survey.views import BrokerAnswers, Failure, LogDirView, Place
+from lethe.survey.znodes import data_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Targe
         if not isinstance(outcome, Data):
             if not isinstance(there, Present):
                 # Later ZooKeepers refuse `Exists`, too, where the znode may not be read: nothing is known then.
-                optional_data(outcome, paths.topic(name))
+                data_of(outcome, paths.topic(name))
             found.append(Target(name, there.stat.czxid if isinstance(there, Present) else None, None, (), ()))
             continue
         try:

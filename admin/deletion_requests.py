@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
-from lethe.admin.topic_znodes import ZnodeUnreadable, demand_zookeeper_controller, optional_data
+from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -31,10 +31,10 @@ from lethe.protocol.zookeeper.znodes import (
     MalformedZnode,
     decode_deletion_marker,
     decode_deletions_paused,
-    decode_topic,
     encode_deletion_marker,
     encode_deletions_paused,
 )
+from lethe.survey.znodes import ZnodeUnreadable, data_of, topic_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Unreadable:
 async def deletions_paused(session: ZooKeeperSession) -> DeletionsPaused | None:
     """The pause that there is; None where deletions are not paused."""
     (outcome,) = await session.read([GetData(paths.DELETIONS_PAUSED)])
-    data = optional_data(outcome, paths.DELETIONS_PAUSED)
+    data = data_of(outcome, paths.DELETIONS_PAUSED)
     return None if data is None else decode_deletions_paused(data.data)
 
 
@@ -65,7 +65,7 @@ async def pause_deletions(session: ZooKeeperSession, now_ms: int, reason: str) -
     wanted = DeletionsPaused(now_ms, reason)
     for _ in range(MAX_ATTEMPTS):
         (found,) = await session.read([GetData(path)])
-        data = optional_data(found, path)
+        data = data_of(found, path)
         operation: Operation = Create(path, encode_deletions_paused(wanted))
         if data is not None:
             before = decode_deletions_paused(data.data)
@@ -110,14 +110,12 @@ async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) ->
     found = []
     for name, topic, children, mark in zip(names, outcomes[::3], outcomes[1::3], outcomes[2::3], strict=True):
         try:
-            data = optional_data(topic, paths.topic(name))
-            if data is None:
+            if topic_of(topic, name) is None:
                 continue
-            decode_topic(name, data.data)
             problem = None
         except (MalformedZnode, ZnodeUnreadable) as error:
             problem = str(error)
-        marker = optional_data(mark, paths.delete_topic(name))
+        marker = data_of(mark, paths.delete_topic(name))
         below = children.names if isinstance(children, Children) else ()
         ordered = marker is not None and decode_deletion_marker(marker.data)
         found.append(Unreadable(name, problem, below, marker is not None, ordered))
@@ -136,7 +134,7 @@ async def _order(session: ZooKeeperSession, name: str) -> Outcome:
     create = Create(path, encode_deletion_marker(even_if_unreadable=True))
     for _ in range(MAX_ATTEMPTS):
         (found,) = await session.read([GetData(path)])
-        marker = optional_data(found, path)
+        marker = data_of(found, path)
         if marker is not None and decode_deletion_marker(marker.data):
             return Outcome(name, was_done=True)
         outcome = await session.multi([create] if marker is None else [Delete(path, marker.stat.version), create])

@@ -12,7 +12,7 @@ from typing import Final
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
-from lethe.admin.topic_znodes import demand_zookeeper_controller, optional_data
+from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -27,6 +27,7 @@ from lethe.protocol.zookeeper.operations import (
     ZkError,
 )
 from lethe.protocol.zookeeper.znodes import decode_reassignment, encode_preferred_replica_election, encode_reassignment
+from lethe.survey.znodes import data_of
 
 MAX_REQUEST_BYTES: Final = 800_000
 """ZooKeeper's servers and clients take a megabyte as they are shipped."""
@@ -55,7 +56,7 @@ async def request_reassignment(
     path = paths.REASSIGN_PARTITIONS
     for _ in range(MAX_ATTEMPTS):
         (found,) = await session.read([GetData(path)])
-        data = optional_data(found, path)
+        data = data_of(found, path)
         operation: Operation
         if data is None:
             operation = Create(path, _fitting(encode_reassignment(targets), len(targets)))

@@ -9,19 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.topic_znodes import (
-    Topics,
-    ZnodeUnreadable,
-    list_topics,
-    live_brokers,
-    optional_data,
-    read_states,
-    requested_reassignments,
-)
+from lethe.admin.topic_znodes import Topics, list_topics, live_brokers, read_states, requested_reassignments
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import GetData
-from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
+from lethe.protocol.zookeeper.znodes import MalformedZnode
+from lethe.survey.znodes import ZnodeUnreadable, topic_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +68,7 @@ async def view_partitions(session: ZooKeeperSession, names: Collection[str] | No
     assignments: dict[TopicPartition, ReplicaAssignment] = {}
     for name, outcome in zip(chosen, await session.read([GetData(paths.topic(name)) for name in chosen]), strict=True):
         try:
-            data = optional_data(outcome, paths.topic(name))
-            znode = None if data is None else decode_topic(name, data.data)
+            znode = topic_of(outcome, name)
         except (MalformedZnode, ZnodeUnreadable) as malformed:
             problems[name] = str(malformed)
             continue

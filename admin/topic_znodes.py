@@ -25,7 +25,6 @@ from lethe.admin.topic_plans import (
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
-    Children,
     Data,
     Exists,
     GetChildren,
@@ -33,7 +32,6 @@ from lethe.protocol.zookeeper.operations import (
     MultiFailed,
     MultiOutcome,
     Present,
-    ReadFailed,
     ReadOutcome,
     Stat,
     ZkError,
@@ -43,22 +41,14 @@ from lethe.protocol.zookeeper.znodes import (
     ControllerZnode,
     MalformedZnode,
     TopicZnode,
-    decode_broker,
     decode_config,
     decode_controller,
-    decode_reassignment,
-    decode_state,
-    decode_topic,
-    is_controller_registration,
 )
+from lethe.survey.znodes import broker_of, children_of, data_of, reassignment_of, state_of, topic_of
 
 
 class NoCluster(Exception):
     """There is no Kafka cluster in ZooKeeper mode at this place; the text says what was looked for."""
-
-
-class ZnodeUnreadable(Exception):
-    """ZooKeeper answered a read with an error that does not mean "there is none"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,32 +82,27 @@ async def list_topics(session: ZooKeeperSession) -> Topics:
             f"ZooKeeper has no {paths.BROKER_IDS} here: no broker has ever registered. Is the path after the hosts "
             "(the chroot) the one of the brokers' zookeeper.connect?"
         )
-    return Topics(_names(topics, paths.BROKER_TOPICS), _names(marks, paths.DELETE_TOPICS))
+    return Topics(children_of(topics, paths.BROKER_TOPICS) or (), children_of(marks, paths.DELETE_TOPICS) or ())
 
 
 async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], tuple[MalformedZnode, ...]]:
     """The registered brokers by id, and the registrations that cannot be understood."""
     (children,) = await session.read([GetChildren(paths.BROKER_IDS)])
-    named = (paths.broker_named(name) for name in _names(children, paths.BROKER_IDS))
+    named = (paths.broker_named(name) for name in children_of(children, paths.BROKER_IDS) or ())
     ids = sorted(broker for broker in named if broker is not None)
     brokers, malformed = [], []
     for broker, outcome in zip(ids, await session.read([GetData(paths.broker_id(b)) for b in ids]), strict=True):
-        data = optional_data(outcome, paths.broker_id(broker))
-        if data is None:
-            continue  # it went away between the two reads
-        if is_controller_registration(data.data):
-            continue
         try:
-            brokers.append(decode_broker(broker, data.stat.czxid, data.data))
+            brokers.append(broker_of(outcome, broker))
         except MalformedZnode as problem:
             malformed.append(problem)
-    return tuple(brokers), tuple(malformed)
+    return tuple(broker for broker in brokers if broker is not None), tuple(malformed)
 
 
 async def active_controller(session: ZooKeeperSession) -> ActiveController | None:
     """What `/controller` says; None where nobody is the controller. Raises MalformedZnode."""
     (outcome,) = await session.read([GetData(paths.CONTROLLER)])
-    data = optional_data(outcome, paths.CONTROLLER)
+    data = data_of(outcome, paths.CONTROLLER)
     return None if data is None else ActiveController(decode_controller(data.data), data.stat)
 
 
@@ -128,9 +113,8 @@ async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iter
     outcomes = await session.read(reads)
     found = []
     for name, topic, config in zip(names, outcomes[::2], outcomes[1::2], strict=True):
-        data = optional_data(topic, paths.topic(name))
-        if data is not None:
-            found.append(_found(name, data, optional_data(config, paths.config_topic(name))))
+        if not is_absent(topic):
+            found.append(_found(name, topic, data_of(config, paths.config_topic(name))))
     partitions = [(topic.name, p) for topic in found for p in topic.znode.assignments]
     requested = await _requested(session) if partitions else {}
     states = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
@@ -147,17 +131,16 @@ async def read_states(
     for partition, outcome in zip(partitions, outcomes, strict=True):
         if not is_absent(outcome):
             try:
-                found[partition] = _state(*partition, outcome)
+                found[partition] = state_of(outcome, partition)
             except MalformedZnode:
                 found[partition] = None
     return found
 
 
-async def requested_reassignments(session: ZooKeeperSession) -> dict[TopicPartition, tuple[int, ...]]:
+async def requested_reassignments(session: ZooKeeperSession) -> Mapping[TopicPartition, tuple[int, ...]]:
     """What `/admin/reassign_partitions` asks for; nothing where there is none. Raises MalformedZnode."""
     (outcome,) = await session.read([GetData(paths.REASSIGN_PARTITIONS)])
-    data = optional_data(outcome, paths.REASSIGN_PARTITIONS)
-    return {} if data is None else decode_reassignment(data.data)
+    return reassignment_of(outcome)
 
 
 async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> tuple[str, ...]:
@@ -182,8 +165,8 @@ async def _requested(session: ZooKeeperSession) -> Mapping[TopicPartition, tuple
 
 def _assignments(name: str, outcome: ReadOutcome) -> Iterable[ReplicaAssignment]:
     try:
-        data = optional_data(outcome, paths.topic(name))
-        return () if data is None else decode_topic(name, data.data).assignments.values()
+        znode = topic_of(outcome, name)
+        return () if znode is None else znode.assignments.values()
     except MalformedZnode:
         return ()
 
@@ -254,7 +237,7 @@ class _Found(NamedTuple):
         for partition, assignment in self.znode.assignments.items():
             state = None
             try:
-                state = _state(self.name, partition, states[self.name, partition])
+                state = state_of(states[self.name, partition], TopicPartition(self.name, partition))
             except MalformedZnode as problem:
                 problems.append(str(problem))
             leader, epoch, isr = (None, -1, ()) if state is None else (state.leader, state.leader_epoch, state.isr)
@@ -264,10 +247,10 @@ class _Found(NamedTuple):
         return TopicDescription(self.name, self.znode.topic_id, is_marked, self.config, tuple(partitions), problem_text)
 
 
-def _found(name: str, topic: Data, config: Data | None) -> _Found:
+def _found(name: str, topic: ReadOutcome, config: Data | None) -> _Found:
     znode, overrides, problems = TopicZnode({}), dict[str, str](), []
     try:
-        znode = decode_topic(name, topic.data)
+        znode = topic_of(topic, name) or znode
     except MalformedZnode as problem:
         problems.append(str(problem))
     try:
@@ -275,11 +258,6 @@ def _found(name: str, topic: Data, config: Data | None) -> _Found:
     except MalformedZnode as problem:
         problems.append(str(problem))
     return _Found(name, znode, overrides, tuple(problems))
-
-
-def _state(topic: str, partition: int, outcome: ReadOutcome) -> LeaderAndIsr | None:
-    data = optional_data(outcome, paths.partition_state(topic, partition))
-    return None if data is None else decode_state(topic, partition, data.data, data.stat.version)
 
 
 async def demand_zookeeper_controller(session: ZooKeeperSession) -> None:
@@ -303,28 +281,3 @@ def _marked(name: str, outcome: MultiOutcome) -> Outcome:
         return Outcome(name, was_done=True)
     act, done = f"mark topic {name} for deletion", f"topic {name} was marked for deletion"
     return outcome_of(name, outcome, act=act, done=done)
-
-
-def _names(outcome: ReadOutcome, path: str) -> tuple[str, ...]:
-    match outcome:
-        case Children(names=names):
-            return names
-        case ReadFailed(error=ZkError.NO_NODE):
-            return ()
-        case _:
-            raise ZnodeUnreadable(f"ZooKeeper does not list the children of {path}: {_why(outcome)}")
-
-
-def optional_data(outcome: ReadOutcome, path: str) -> Data | None:
-    """The data that was read; None where there is no such znode. Raises ZnodeUnreadable for any other answer."""
-    match outcome:
-        case Data():
-            return outcome
-        case ReadFailed(error=ZkError.NO_NODE):
-            return None
-        case _:
-            raise ZnodeUnreadable(f"ZooKeeper does not give the data of {path}: {_why(outcome)}")
-
-
-def _why(outcome: ReadOutcome) -> str:
-    return outcome.error.name if isinstance(outcome, ReadFailed) else f"an unexpected {type(outcome).__name__}"

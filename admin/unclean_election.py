@@ -14,7 +14,6 @@ from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import CONFLICTS, MAX_ATTEMPTS, Outcome, is_conflict, outcome_of
 from lethe.admin.topic_changes import config_operations, notification
-from lethe.admin.topic_znodes import optional_data
 from lethe.protocol.shell_words import operand, option
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -28,6 +27,7 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
 )
 from lethe.protocol.zookeeper.znodes import decode_config
+from lethe.survey.znodes import data_of
 
 SETTING: Final = "unclean.leader.election.enable"
 
@@ -56,7 +56,7 @@ async def settings_before(session: ZooKeeperSession, topic: str) -> Before:
     """The topic's settings as they are. Raises MalformedZnode."""
     path = paths.config_topic(topic)
     (found,) = await session.read([GetData(path)])
-    data = optional_data(found, path)
+    data = data_of(found, path)
     return Before(topic, data, {} if data is None else decode_config(path, data.data))
 
 
@@ -77,7 +77,7 @@ async def put_back(session: ZooKeeperSession, before: Before) -> Outcome:
     ours = {**before.config, SETTING: "true"}
     for _ in range(MAX_ATTEMPTS):
         (found,) = await session.read([GetData(path)])
-        now = optional_data(found, path)
+        now = data_of(found, path)
         if now is None or (before.znode is not None and now.data == before.znode.data):
             return Outcome(before.topic, was_done=True)
         current = decode_config(path, now.data)

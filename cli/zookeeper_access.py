@@ -14,11 +14,12 @@ from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKee
 from lethe.admin.partition_names import Selector, selected
 from lethe.admin.partition_views import PartitionViews
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_znodes import NoCluster, ZnodeUnreadable
+from lethe.admin.topic_znodes import NoCluster
 from lethe.cli.answer import Answer
 from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper.operations import Credentials
+from lethe.survey.znodes import ZnodeUnreadable
 
 DIGEST_VARIABLE: Final = "LETHE_ZOOKEEPER_DIGEST"
 CONNECTION_TIMEOUT_MS: Final = 10_000

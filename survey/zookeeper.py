@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -17,24 +17,17 @@ from lethe.protocol.zookeeper.operations import (
     GetChildren,
     GetData,
     Present,
-    ReadFailed,
     ReadOutcome,
-    ZkError,
     is_absent,
 )
 from lethe.protocol.zookeeper.znodes import (
     MalformedZnode,
-    TopicZnode,
-    decode_broker,
     decode_cluster_id,
     decode_controller,
     decode_controller_epoch,
-    decode_reassignment,
-    decode_state,
-    decode_topic,
-    is_controller_registration,
 )
 from lethe.survey.views import Problem, TopicTree, ZooKeeperTree
+from lethe.survey.znodes import ZnodeUnreadable, broker_of, children_of, data_of, reassignment_of, state_of, topic_of
 
 T = TypeVar("T")
 
@@ -66,31 +59,22 @@ class _Reader:
 
     problems: list[Problem] = field(default_factory=list)
 
+    def noted(self, read: Callable[[], T]) -> T | None:
+        """What `read` returns; None where it raises, which becomes a problem."""
+        try:
+            return read()
+        except (MalformedZnode, ZnodeUnreadable) as unread:
+            self.problems.append(Problem(unread.path, unread.reason))
+            return None
+
     def children(self, path: str, outcome: ReadOutcome) -> tuple[str, ...] | None:
-        """None where the znode is not there."""
-        match outcome:
-            case Children(names):
-                return names
-            case ReadFailed(error=ZkError.NO_NODE):
-                return None
-            case _:
-                self.problems.append(Problem(path, _why(outcome)))
-                return None
+        """None where the znode is not there, or not readable."""
+        return self.noted(lambda: children_of(outcome, path))
 
     def decoded(self, path: str, outcome: ReadOutcome, decode: Callable[[Data], T]) -> T | None:
-        """None where the znode is not there or says nothing that can be understood."""
-        match outcome:
-            case Data():
-                try:
-                    return decode(outcome)
-                except MalformedZnode as malformed:
-                    self.problems.append(Problem(path, malformed.reason))
-                    return None
-            case ReadFailed(error=ZkError.NO_NODE):
-                return None
-            case _:
-                self.problems.append(Problem(path, _why(outcome)))
-                return None
+        """None where the znode is not there, or not readable."""
+        data = self.noted(lambda: data_of(outcome, path))
+        return None if data is None else self.noted(lambda: decode(data))
 
     def numbers(self, path: str, names: Sequence[str], what: str) -> tuple[int, ...]:
         """The children that are numbers, in order; another one is a problem."""
@@ -121,7 +105,7 @@ async def read_hosts(session: ZooKeeperSession, topics: Sequence[str]) -> tuple[
     """The brokers that have replicas of these topics, by id; what cannot be read or understood names none."""
     outcomes = await session.read([GetData(paths.topic(name)) for name in topics]) if topics else ()
     reader = _Reader()
-    znodes = (_topic_znode(reader, name, found) for name, found in zip(topics, outcomes, strict=True))
+    znodes = (reader.noted(partial(topic_of, found, name)) for name, found in zip(topics, outcomes, strict=True))
     hosts: set[int] = set()
     for znode in znodes:
         for assignment in () if znode is None else znode.assignments.values():
@@ -193,8 +177,8 @@ async def _created(session: ZooKeeperSession, znodes: Sequence[str]) -> dict[str
     }
 
 
-def _reassigning(reader: _Reader, outcome: ReadOutcome) -> dict[TopicPartition, tuple[int, ...]]:
-    return reader.decoded(paths.REASSIGN_PARTITIONS, outcome, lambda data: decode_reassignment(data.data)) or {}
+def _reassigning(reader: _Reader, outcome: ReadOutcome) -> Mapping[TopicPartition, tuple[int, ...]]:
+    return reader.noted(lambda: reassignment_of(outcome)) or {}
 
 
 async def _brokers(session: ZooKeeperSession, reader: _Reader, names: Sequence[str]) -> tuple[Broker, ...]:
@@ -202,9 +186,7 @@ async def _brokers(session: ZooKeeperSession, reader: _Reader, names: Sequence[s
     outcomes = await session.read([GetData(paths.broker_id(broker)) for broker in ids])
     found = []
     for broker, outcome in zip(ids, outcomes, strict=True):
-        if isinstance(outcome, Data) and is_controller_registration(outcome.data):
-            continue
-        decoded = reader.decoded(paths.broker_id(broker), outcome, partial(_broker, broker))
+        decoded = reader.noted(partial(broker_of, outcome, broker))
         if decoded is not None:
             found.append(decoded)
     return tuple(found)
@@ -219,7 +201,7 @@ async def _topics(session: ZooKeeperSession, reader: _Reader, names: Sequence[st
         if is_absent(data):
             found.append(None)
             continue
-        znode = _topic_znode(reader, name, data)
+        znode = reader.noted(partial(topic_of, data, name))
         path = paths.topic_partitions(name)
         below = reader.children(path, children)
         found.append(
@@ -233,24 +215,17 @@ async def _topics(session: ZooKeeperSession, reader: _Reader, names: Sequence[st
     return await _with_states(session, reader, found)
 
 
-def _topic_znode(reader: _Reader, name: str, outcome: ReadOutcome) -> TopicZnode | None:
-    return reader.decoded(paths.topic(name), outcome, lambda found: decode_topic(name, found.data))
-
-
 async def _with_states(
     session: ZooKeeperSession, reader: _Reader, topics: Sequence[TopicTree | None]
 ) -> list[TopicTree | None]:
     wanted = [TopicPartition(t.name, p) for t in topics if t is not None for p in t.partition_znodes or ()]
     outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in wanted])
     states: dict[str, dict[int, LeaderAndIsr | None]] = {}
-    for (name, number), outcome in zip(wanted, outcomes, strict=True):
-        if is_absent(outcome):
-            continue
-        states.setdefault(name, {})[number] = reader.decoded(
-            paths.partition_state(name, number),
-            outcome,
-            partial(_state, name, number),
-        )
+    for partition, outcome in zip(wanted, outcomes, strict=True):
+        if not is_absent(outcome):
+            states.setdefault(partition.topic, {})[partition.partition] = reader.noted(
+                partial(state_of, outcome, partition)
+            )
     return [
         None
         if topic is None
@@ -259,15 +234,3 @@ async def _with_states(
         )
         for topic in topics
     ]
-
-
-def _broker(broker: int, found: Data) -> Broker:
-    return decode_broker(broker, found.stat.czxid, found.data)
-
-
-def _state(topic: str, partition: int, found: Data) -> LeaderAndIsr | None:
-    return decode_state(topic, partition, found.data, found.stat.version)
-
-
-def _why(outcome: ReadOutcome) -> str:
-    return outcome.error.name if isinstance(outcome, ReadFailed) else f"an unexpected {type(outcome).__name__}"

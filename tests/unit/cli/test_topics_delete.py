@@ -24,6 +24,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
 from lethe.survey.brokers import AskBroker, Scope
 from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
+from lethe.survey.znodes import ZnodeUnreadable
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, elect
@@ -108,7 +109,7 @@ async def test_a_topic_that_may_not_be_read_is_marked(cluster: FakeSession) -> N
 
 async def test_a_topic_of_which_nothing_may_be_read_is_not_passed_over(cluster: FakeSession) -> None:
     blind = forbidding(cluster, paths.topic("orders"), tells_existence=False)
-    with pytest.raises(topic_znodes.ZnodeUnreadable, match="/brokers/topics/orders: NO_AUTH"):
+    with pytest.raises(ZnodeUnreadable, match="/brokers/topics/orders: NO_AUTH"):
         await deletion(blind, ["orders", "bills"])
     assert (await topic_znodes.list_topics(cluster)).marked == ()
 
