@@ -53,9 +53,9 @@ with `survey_id` and `taken_at` of the manifest. Times are RFC 3339 in UTC, with
 _REMEDIES: Final = """\
 ## What to do about a finding
 
-By `reason`, as the report says it for each finding: TOPIC is its topic, WHAT the path that the survey names. Brokers
-are restarted one at a time, and in good order (SIGTERM), so that they hand over what they lead; none for any reason as
-long as a `replica_without_directory` is on it and no other live broker is in the ISR.
+By `reason`: TOPIC is the topic of the finding, WHAT the path that the survey names. Restart brokers one at a time, with
+SIGTERM, so that they hand over what they lead. Restart none as long as a `replica_without_directory` is on it and no
+other live broker is in the ISR.
 """
 _KINDS: Final = {
     ColumnKind.NUMBER: "int32",
