@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from lethe.admin.refusal import Exit, Refusal
+from lethe.controller.core.cluster_state import SetAside
 from lethe.controller.core.config import Takeover
-from lethe.controller.core.context import Context, LeftBehind, Role, SetAside
+from lethe.controller.core.context import Context, LeftBehind, Role
 from lethe.controller.runtime.app import ControllerApp, ExitCode, application
 from lethe.controller.runtime.configuration import ControllerConfig, load_controller_config
 from lethe.protocol.causes import CauseKind
@@ -86,7 +87,7 @@ class Guest:
     def set_aside(self) -> tuple[SetAside, ...]:
         """Znodes that it cannot understand, and leaves as they are; others may fall over them."""
         context = self._app.loop.context
-        return (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
+        return (*context.cluster.set_aside_topics.values(), *context.cluster.set_aside_brokers.values())
 
     @property
     def left_behind(self) -> LeftBehind:

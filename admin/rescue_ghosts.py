@@ -159,27 +159,29 @@ def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
 
 def is_over(context: Context) -> bool:
     """Every cache was read at least once, and every ghost that can be cured is."""
-    caches = context.caches
+    caches = context.cluster.caches
     return caches.reading is None and not caches.told and all(due.attempts for due in caches.due.values())
 
 
 def progress(context: Context) -> object:
     """Changes whenever the comparison has come further."""
-    caches = context.caches
+    caches = context.cluster.caches
     reading = None if caches.reading is None else caches.reading.id
     return reading, len(caches.told), len(caches.due), context.ghosts_cured
 
 
 def told(context: Context) -> Caches:
     """What the controller has found and done so far."""
-    caches = context.caches
+    caches = context.cluster.caches
     ghosts = (
         Haunting(broker, ghost.topic, ghost.kept_because or "it was told to drop it, and has not been seen to")
         for broker, ghosts in caches.ghosts.items()
         for ghost in ghosts.values()
     )
     cured = tuple((broker, ghost.topic) for broker, ghost in caches.cured)
-    return Caches(tuple(ghosts), tuple(caches.unseen.items()), cured, not is_over(context), tuple(context.brokers))
+    return Caches(
+        tuple(ghosts), tuple(caches.unseen.items()), cured, not is_over(context), tuple(context.cluster.brokers)
+    )
 
 
 # --- words --------------------------------------------------------------------------------------------------------

@@ -234,8 +234,8 @@ def phases(partitions: int) -> tuple[Phase, ...]:
         world.run(events.TopicDeletionsRequested())
 
     found.append(_measured(world, "delete", delete))
-    if world.context.topics:
-        raise RuntimeError(f"{len(world.context.topics)} topics are left")
+    if world.context.cluster.topics:
+        raise RuntimeError(f"{len(world.context.cluster.topics)} topics are left")
     return tuple(found)
 
 
@@ -258,7 +258,7 @@ def traced(partitions: int) -> tuple[float, float]:
     tracemalloc.start()
     world.run(events.SessionEstablished(1, bytes(32)))
     _, peak = tracemalloc.get_traced_memory()
-    world.context.outstanding.clear()
+    world.context.cluster.outstanding.clear()
     world.zookeeper.data.clear()
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()

@@ -21,7 +21,15 @@ PURE: Final = ("protocol/", "controller/core/", "broker/core/")
 MEMORY: Final = frozenset(
     f"{room}/{module}.py"
     for room, modules in {
-        "controller/core": ("cache_memory", "context", "deletion_memory", "raises", "takings", "topic"),
+        "controller/core": (
+            "cache_memory",
+            "cluster_state",
+            "context",
+            "deletion_memory",
+            "raises",
+            "takings",
+            "topic",
+        ),
         "broker/core": ("due", "metadata_cache", "removal", "state"),
     }.items()
     for module in modules

@@ -14,7 +14,8 @@ from lethe.controller.core import caches, evidence, owed, power, reassignment_en
 from lethe.controller.core.agenda import LeaveIfSettled, Stand, TakeReplicasOffline
 from lethe.controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
 from lethe.controller.core.agenda_partitions import MoveReplicas
-from lethe.controller.core.context import Context, Outstanding
+from lethe.controller.core.cluster_state import Outstanding
+from lethe.controller.core.context import Context
 from lethe.controller.core.deletion import note_problem, note_tombstoned
 from lethe.controller.core.deletion_memory import METADATA_CACHE
 from lethe.controller.core.events import (
@@ -76,15 +77,15 @@ def received(turn: Turn, event: Answer) -> None:
 
 
 def _settle(context: Context, event: Answer) -> Outstanding | None:
-    outstanding = context.outstanding.get(event.request_id)
+    outstanding = context.cluster.outstanding.get(event.request_id)
     if outstanding is None or (outstanding.broker, outstanding.broker_epoch) != (event.broker, event.broker_epoch):
         return None
-    return context.outstanding.pop(event.request_id)
+    return context.cluster.outstanding.pop(event.request_id)
 
 
 def _was_dropped(context: Context, event: Answer) -> bool:
     """Whether the request was forgotten with the term or the broker's incarnation: its late answer means nothing."""
-    broker = context.brokers.get(event.broker)
+    broker = context.cluster.brokers.get(event.broker)
     return not context.is_leading or broker is None or broker.epoch != event.broker_epoch
 
 
@@ -96,14 +97,14 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
     context = turn.context
     broker = event.broker
     asked = {topic.topic: topic.topic_id for topic in request.topics if _lives(context, topic)}
-    offline = context.offline_dirs.setdefault(broker, {})
+    offline = context.cluster.offline_dirs.setdefault(broker, {})
     confirmed = Hosting(event.broker_epoch, event.request_id, confirmed=True)
     newly_offline: list[PartitionReplica] = []
     problems: dict[tuple[str, int], list[int]] = {}
     for topic, number, error in _said(request, event.response) if event.response.error == ErrorCode.NONE else ():
         if topic not in asked:
             continue
-        partition = context.topics[topic].partitions.get(number)
+        partition = context.cluster.topics[topic].partitions.get(number)
         if partition is None:
             continue
         if error == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -173,7 +174,7 @@ def _asked_without_id(request: LeaderAndIsrRequest) -> Iterator[tuple[str, int]]
 
 def _lives(context: Context, asked: LeaderAndIsrTopic) -> bool:
     """True where the topic is still the one that was asked about, and not a later one of the same name."""
-    known = context.topics.get(asked.topic)
+    known = context.cluster.topics.get(asked.topic)
     return known is not None and known.id == asked.topic_id
 
 
@@ -181,7 +182,7 @@ def _forget_announcement(context: Context, broker: BrokerId, request_id: int, re
     """The request as a whole was refused: the broker has said nothing about any replica."""
     for topic in request.topics:
         for row in topic.partitions:
-            partition = context.partition(TopicPartition(topic.topic, row.partition))
+            partition = context.cluster.partition(TopicPartition(topic.topic, row.partition))
             hosting = None if partition is None else partition.hosting.get(broker)
             if partition is not None and hosting is not None and hosting.request_id == request_id:
                 del partition.hosting[broker]
@@ -193,10 +194,11 @@ def _forget_announcement(context: Context, broker: BrokerId, request_id: int, re
 def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
     """A tombstone that a broker has taken in is settled; one that it refused is sent again later."""
     context = turn.context
+    cluster = context.cluster
     settled = []
     owed.answered(turn, event, request)
-    for topic in request.topics if context.deletions else ():
-        deletion = context.deletions.get(topic.topic)
+    for topic in request.topics if cluster.deletions else ():
+        deletion = cluster.deletions.get(topic.topic)
         tombstone = None if deletion is None else deletion.tombstones.get(event.broker)
         if deletion is None or tombstone is None or tombstone.broker_epoch != event.broker_epoch:
             continue
@@ -212,7 +214,7 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
         else:
             cache = PartitionReplica(topic.topic, METADATA_CACHE, event.broker)
             note_problem(turn, cache, error_name(event.response.error))
-    if context.leaving is not None:
+    if cluster.leaving is not None:
         context.agenda.append(LeaveIfSettled())
     if settled:
         turn.do(ResumeDeletions(tuple(settled)))
@@ -270,7 +272,7 @@ def _settle_deletions(
         note_problem(turn, replica, problem)
     move(turn, MoveReplicas(succeeded, ReplicaState.DELETION_SUCCESSFUL))
     for replica in succeeded:
-        turn.context.deletions[replica.topic].problems.pop((replica.partition, replica.broker), None)
+        turn.context.cluster.deletions[replica.topic].problems.pop((replica.partition, replica.broker), None)
     _record(turn, event, request_id, succeeded, failed)
     topics = tuple(dict.fromkeys(replica.topic for replica in succeeded))
     turn.do(FailReplicaDeletions(tuple(failed)), ResumeDeletions(topics))
@@ -278,7 +280,7 @@ def _settle_deletions(
 
 def _moved_away(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
     """Replicas of living topics are deleted only where they were moved away."""
-    moving = turn.context.reassignments
+    moving = turn.context.cluster.reassignments
     if not moving:
         return
     rows = ((topic.topic, row) for topic in request.topics for row in topic.partitions)
@@ -303,8 +305,8 @@ def _asked_to_delete(
     """The replicas that this request was to delete and that have not been settled otherwise since."""
     broker, found = event.broker, []
     for topic in request.topics:
-        known = context.topics.get(topic.topic)
-        if known is None or not context.is_queued(topic.topic):
+        known = context.cluster.topics.get(topic.topic)
+        if known is None or not context.cluster.is_queued(topic.topic):
             continue
         for row in topic.partitions:
             partition = known.partitions.get(row.partition)
@@ -329,7 +331,7 @@ def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnsw
         return error_name(error)
     if evidence.is_awaited(context, replica, event.broker_epoch, event.request_id):
         return AWAITS_PROOF
-    partition = context.partition_of(replica)
+    partition = context.cluster.partition_of(replica)
     hosting = None if partition is None else partition.hosting.get(replica.broker)
     proven = (
         hosting is not None

@@ -77,7 +77,7 @@ class RequestBatch:
     def add_leader_and_isr(self, brokers: Iterable[int], topic_partition: TopicPartition, *, is_new: bool) -> None:
         """Tell these brokers who leads the partition, and all brokers what to answer clients."""
         for broker in brokers:
-            if broker in self._context.brokers:
+            if broker in self._context.cluster.brokers:
                 entries = self._leader_and_isr.setdefault(BrokerId(broker), {})
                 if is_new:
                     entries[topic_partition] = True
@@ -89,14 +89,14 @@ class RequestBatch:
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
         """Tell these brokers who is live, and all receivers of this batch about the partitions."""
         for broker in brokers:
-            if broker in self._context.brokers:
+            if broker in self._context.cluster.brokers:
                 self._told[BrokerId(broker)] = None
         for topic_partition in partitions:
             self._updates[topic_partition] = None
 
     def add_stop_replica(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
         """Tell the broker to stop serving its replica and, with `delete`, to remove it."""
-        if broker in self._context.brokers:
+        if broker in self._context.cluster.brokers:
             entries = self._stop_replica.setdefault(broker, {})
             if delete:
                 entries[topic_partition] = True
@@ -105,7 +105,7 @@ class RequestBatch:
 
     def add_dropped(self, broker: BrokerId, topics: tuple[UpdateMetadataTopic, ...]) -> None:
         """Tell this broker alone to drop partitions from its metadata cache that no topic has."""
-        if topics and broker in self._context.brokers:
+        if topics and broker in self._context.cluster.brokers:
             self._dropped[broker] = topics
 
     # --- making requests -------------------------------------------------------------------------------------------
@@ -120,6 +120,7 @@ class RequestBatch:
 
     def _leader_and_isr_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
+        cluster = context.cluster
         shared: dict[tuple[TopicPartition, bool], LeaderAndIsrPartition] = {}
         made: list[tuple[dict[TopicPartition, bool], LeaderAndIsrRequest]] = []
         for broker, entries in self._leader_and_isr.items():
@@ -129,7 +130,7 @@ class RequestBatch:
             leaders: dict[int, None] = {}
             topics: dict[str, list[LeaderAndIsrPartition]] = {}
             for topic_partition, is_new in entries.items():
-                partition = context.partition(topic_partition)
+                partition = cluster.partition(topic_partition)
                 if partition is None:
                     continue
                 row = shared.get((topic_partition, is_new))
@@ -141,8 +142,8 @@ class RequestBatch:
                 topics.setdefault(topic_partition.topic, []).append(row)
             request = LeaderAndIsrRequest(
                 context.config.controller_id,
-                context.epoch,
-                tuple(LeaderAndIsrTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
+                cluster.epoch,
+                tuple(LeaderAndIsrTopic(name, cluster.topics[name].id, tuple(rows)) for name, rows in topics.items()),
                 tuple(_nodes(context, leaders)),
             )
             made.append((entries, request))
@@ -150,28 +151,29 @@ class RequestBatch:
 
     def _update_metadata_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
-        told = self._told | dict.fromkeys(context.brokers) if self._tell_all else self._told
+        cluster = context.cluster
+        told = self._told | dict.fromkeys(cluster.brokers) if self._tell_all else self._told
         if not told:
             return
         topics: dict[str, list[UpdateMetadataPartition]] = {}
         # Where no directory has failed, which replicas are offline depends on their brokers alone.
-        has_failures = any(context.offline_dirs.values())
+        has_failures = any(cluster.offline_dirs.values())
         absent: dict[tuple[int, ...], tuple[int, ...]] = {}
         for topic_partition in self._updates:
-            partition = context.partition(topic_partition)
+            partition = cluster.partition(topic_partition)
             if partition is None:
                 continue
             replicas = partition.assignment.replicas
             offline = None if has_failures else absent.get(replicas)
             if offline is None:
-                offline = tuple(r for r in replicas if not context.is_online(topic_partition, r))
+                offline = tuple(r for r in replicas if not cluster.is_online(topic_partition, r))
                 absent[replicas] = offline
             row = _update_metadata_row(context, topic_partition, partition, offline)
             if row is not None:
                 topics.setdefault(topic_partition.topic, []).append(row)
         request = update_metadata(
             context,
-            tuple(UpdateMetadataTopic(name, context.topics[name].id, tuple(rows)) for name, rows in topics.items()),
+            tuple(UpdateMetadataTopic(name, cluster.topics[name].id, tuple(rows)) for name, rows in topics.items()),
         )
         for broker in told:
             yield broker, _without_owed(context, broker, request)
@@ -202,7 +204,7 @@ class RequestBatch:
             )
         return StopReplicaRequest(
             context.config.controller_id,
-            context.epoch,
+            context.cluster.epoch,
             tuple(StopReplicaTopic(name, tuple(rows)) for name, rows in topics.items()),
         )
 
@@ -210,24 +212,25 @@ class RequestBatch:
 def update_metadata(context: Context, topics: tuple[UpdateMetadataTopic, ...]) -> UpdateMetadataRequest:
     """A request that tells who is live, and these topics."""
     listed = listing.entry(context)
-    live = (*context.brokers.values(), *(() if listed is None else (listed,)))
-    return UpdateMetadataRequest(context.config.controller_id, context.epoch, topics, live)
+    live = (*context.cluster.brokers.values(), *(() if listed is None else (listed,)))
+    return UpdateMetadataRequest(context.config.controller_id, context.cluster.epoch, topics, live)
 
 
 def tombstone(context: Context, name: str) -> UpdateMetadataTopic:
     """The row of UpdateMetadata that makes brokers drop a topic that is queued for deletion."""
+    cluster = context.cluster
     rows = []
-    for topic_partition, partition in context.partitions_of(name):
-        offline = tuple(r for r in partition.assignment.replicas if not context.is_online(topic_partition, r))
+    for topic_partition, partition in cluster.partitions_of(name):
+        offline = tuple(r for r in partition.assignment.replicas if not cluster.is_online(topic_partition, r))
         row = _update_metadata_row(context, topic_partition, partition, offline)
         assert row is not None, "a queued topic is announced without leadership too"
         rows.append(row)
-    return UpdateMetadataTopic(name, context.topics[name].id, tuple(rows))
+    return UpdateMetadataTopic(name, cluster.topics[name].id, tuple(rows))
 
 
 def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataRequest) -> UpdateMetadataRequest:
     """The request without topics of whose names the broker owes a tombstone."""
-    debtor = context.owed.get(broker)
+    debtor = context.cluster.owed.get(broker)
     if debtor is None:
         return request
     kept = tuple(topic for topic in request.topics if topic.topic not in debtor.topics)
@@ -250,10 +253,10 @@ def _leader_and_isr_row(
     # Only a partition that is being deleted is ever announced without leadership: so that its broker says whether it
     # can reach the replica's directory before it is asked to delete it.
     leadership = partition.leadership or LeaderAndIsr(
-        LEADER_NONE, INITIAL_LEADER_EPOCH, assignment.replicas, context.epoch
+        LEADER_NONE, INITIAL_LEADER_EPOCH, assignment.replicas, context.cluster.epoch
     )
     # Nobody leads what is about to be deleted: a broker that holds nothing of it opens an empty log and stops there.
-    leader = LEADER_NONE if context.is_queued(topic_partition.topic) else leadership.leader
+    leader = LEADER_NONE if context.cluster.is_queued(topic_partition.topic) else leadership.leader
     return LeaderAndIsrPartition(
         topic_partition.partition,
         leadership.controller_epoch,
@@ -274,9 +277,9 @@ def _update_metadata_row(
 ) -> UpdateMetadataPartition | None:
     replicas = partition.assignment.replicas
     leadership = partition.leadership
-    if context.is_queued(topic_partition.topic):
+    if context.cluster.is_queued(topic_partition.topic):
         isr = leadership.isr if leadership is not None else replicas
-        epoch = leadership.controller_epoch if leadership is not None else context.epoch
+        epoch = leadership.controller_epoch if leadership is not None else context.cluster.epoch
         return UpdateMetadataPartition(
             topic_partition.partition, epoch, LEADER_DURING_DELETE, 0, isr, 0, replicas, offline
         )
@@ -295,9 +298,9 @@ def _update_metadata_row(
 
 
 def _stop_epoch(context: Context, topic_partition: TopicPartition) -> int:
-    if context.is_queued(topic_partition.topic):
+    if context.cluster.is_queued(topic_partition.topic):
         return EPOCH_DURING_DELETE
-    partition = context.partition(topic_partition)
+    partition = context.cluster.partition(topic_partition)
     if partition is None or partition.leadership is None:
         return NO_LEADER_EPOCH
     return partition.leadership.leader_epoch
@@ -305,7 +308,7 @@ def _stop_epoch(context: Context, topic_partition: TopicPartition) -> int:
 
 def _nodes(context: Context, leaders: Iterable[int]) -> Iterator[Node]:
     for leader in leaders:
-        broker = context.brokers.get(BrokerId(leader))
+        broker = context.cluster.brokers.get(BrokerId(leader))
         if broker is None or not broker.endpoints:
             continue
         chosen = context.control_endpoint(broker)

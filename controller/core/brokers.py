@@ -23,7 +23,8 @@ from lethe.controller.core.agenda_deletion import FailReplicaDeletions, ResumeDe
 from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from lethe.controller.core.agenda_reassignment import ProgressReassignments, RetireReplicas
 from lethe.controller.core.agenda_residence import EvictReplicas, Register
-from lethe.controller.core.context import Context, SetAside
+from lethe.controller.core.cluster_state import SetAside
+from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
 from lethe.controller.core.deletion import note_tombstoned
 from lethe.controller.core.effects import CloseChannel, OpenChannel, ShowBrokers
@@ -52,18 +53,18 @@ def listed(turn: Turn, task: BrokersListed, outcomes: Sequence[ReadOutcome]) -> 
 
 def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Compare with who was known: by id, and by epoch."""
-    context = turn.context
+    cluster = turn.context.cluster
     found: dict[BrokerId, Broker] = {}
     for broker_id, outcome in zip(task.ids, outcomes, strict=True):
         broker = _understood(turn, broker_id, outcome)
         if broker is not None:
             found[broker_id] = broker
-    for broker_id in [b for b in context.set_aside_brokers if b not in task.ids]:
-        del context.set_aside_brokers[broker_id]
+    for broker_id in [b for b in cluster.set_aside_brokers if b not in task.ids]:
+        del cluster.set_aside_brokers[broker_id]
     if task.loading:
-        context.brokers = found
+        cluster.brokers = found
         return
-    known = context.brokers
+    known = cluster.brokers
     new = tuple(broker for broker_id, broker in found.items() if broker_id not in known)
     bounced = tuple(b for broker_id, b in found.items() if broker_id in known and b.epoch > known[broker_id].epoch)
     dead = tuple(broker_id for broker_id in known if broker_id not in found)
@@ -78,6 +79,7 @@ def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None
 def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker | None:
     """The registration, or None where it vanished or cannot be understood; the latter is shown."""
     context = turn.context
+    cluster = context.cluster
     if is_absent(outcome):
         return None
     if isinstance(outcome, Data) and znodes.is_controller_registration(outcome.data):
@@ -92,15 +94,15 @@ def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker
         else:
             problem = _unusable(context, broker)
             if problem is None:
-                context.set_aside_brokers.pop(broker_id, None)
+                cluster.set_aside_brokers.pop(broker_id, None)
                 return broker
     else:
         problem = (
             f"reading it failed with {outcome.error.name}" if isinstance(outcome, ReadFailed) else "it was not read"
         )
-    known = context.set_aside_brokers.get(broker_id)
+    known = cluster.set_aside_brokers.get(broker_id)
     if known is None or known.reason != problem:
-        context.set_aside_brokers[broker_id] = SetAside(paths.broker_id(broker_id), problem, turn.now_ms)
+        cluster.set_aside_brokers[broker_id] = SetAside(paths.broker_id(broker_id), problem, turn.now_ms)
         turn.record(FactType.SET_ASIDE, f"broker/{broker_id}", path=paths.broker_id(broker_id), reason=problem)
     return None
 
@@ -124,7 +126,7 @@ def show(turn: Turn) -> None:
     """Tell the listener, where there is one, which brokers there are to pass clients on to."""
     context = turn.context
     if context.config.endpoints:
-        turn.emit(ShowBrokers(tuple(context.brokers.values())))
+        turn.emit(ShowBrokers(tuple(context.cluster.brokers.values())))
 
 
 # --- coming and going ---------------------------------------------------------------------------------------------
@@ -133,12 +135,13 @@ def show(turn: Turn) -> None:
 def started(turn: Turn, task: BrokersStarted) -> None:
     """Tell the others who came, tell the newcomers everything, and use their replicas again."""
     context = turn.context
-    existing = tuple(context.brokers)
+    cluster = context.cluster
+    existing = tuple(cluster.brokers)
     ids = frozenset(broker.id for broker in task.brokers)
     for broker in task.brokers:
-        forget_broker_memory(context, broker.id)
-        context.brokers[broker.id] = broker
-        context.gone_since_ms.pop(broker.id, None)
+        forget_broker_memory(cluster, broker.id)
+        cluster.brokers[broker.id] = broker
+        cluster.gone_since_ms.pop(broker.id, None)
         open_channel(turn, broker)
         turn.record(FactType.BROKER, f"broker/{broker.id}", what="started", broker_epoch=broker.epoch)
     show(turn)
@@ -151,8 +154,8 @@ def started(turn: Turn, task: BrokersStarted) -> None:
     batch.add_update_metadata((broker.id for broker in task.brokers), _in_service(context))
     turn.flush(batch)
     caches.schedule(turn, tuple(broker.id for broker in task.brokers))
-    replicas = tuple(context.replicas_on(ids))
-    doomed = tuple(dict.fromkeys(r.topic for r in replicas if context.is_queued(r.topic)))
+    replicas = tuple(cluster.replicas_on(ids))
+    doomed = tuple(dict.fromkeys(r.topic for r in replicas if cluster.is_queued(r.topic)))
     turn.do(
         MoveReplicas(tuple(r for r in replicas if _may_go_online(context, r)), ReplicaState.ONLINE),
         BringOnline(),
@@ -167,14 +170,14 @@ def started(turn: Turn, task: BrokersStarted) -> None:
 def _in_service(context: Context) -> list[TopicPartition]:
     return [
         topic_partition
-        for topic_partition, partition in context.all_partitions()
-        if partition.leadership is not None and not context.is_queued(topic_partition.topic)
+        for topic_partition, partition in context.cluster.all_partitions()
+        if partition.leadership is not None and not context.cluster.is_queued(topic_partition.topic)
     ]
 
 
 def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
     """Partitions that are being reassigned to one of these brokers."""
-    moving = ((tp, context.partition(tp)) for tp in context.reassignments)
+    moving = ((tp, context.cluster.partition(tp)) for tp in context.cluster.reassignments)
     return tuple(
         tp
         for tp, partition in moving
@@ -185,32 +188,33 @@ def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
 def _may_go_online(context: Context, replica: PartitionReplica) -> bool:
     """A replica that has confirmed its deletion stays deleted: its broker must not be told to host it again. One that a
     reassignment adds and could not announce yet is announced with the reassignment."""
-    return context.replica_state(replica) not in (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT)
+    return context.cluster.replica_state(replica) not in (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT)
 
 
 def failed(turn: Turn, task: BrokersFailed) -> None:
     """Forget the incarnation, and take what it hosted out of service."""
     context = turn.context
+    cluster = context.cluster
     for broker_id in task.brokers:
-        broker = context.brokers.pop(broker_id, None)
-        forget_broker_memory(context, broker_id)
+        broker = cluster.brokers.pop(broker_id, None)
+        forget_broker_memory(cluster, broker_id)
         caches.forget(turn, broker_id)
-        context.gone_since_ms[broker_id] = turn.now_ms
+        cluster.gone_since_ms[broker_id] = turn.now_ms
         turn.emit(CloseChannel(broker_id))
         epoch = None if broker is None else broker.epoch
         turn.record(FactType.BROKER, f"broker/{broker_id}", what="failed", broker_epoch=epoch)
     show(turn)
     for broker_id in task.brokers if not task.returned else ():
         reassignment_end.broker_failed(turn, broker_id)
-    for name in context.deletions:
+    for name in cluster.deletions:
         # What the broker remembered of the topic is gone with it.
         note_tombstoned(turn, name)
-    if context.leaving is not None:
+    if cluster.leaving is not None:
         context.agenda.append(LeaveIfSettled())
     turn.do(
-        TakeReplicasOffline(tuple(context.replicas_on(frozenset(task.brokers)))),
+        TakeReplicasOffline(tuple(cluster.replicas_on(frozenset(task.brokers)))),
         # Some may have waited for nothing but this broker's answer to the tombstone.
-        ResumeDeletions(tuple(name for name, deletion in context.deletions.items() if deletion.all_acknowledged)),
+        ResumeDeletions(tuple(name for name, deletion in cluster.deletions.items() if deletion.all_acknowledged)),
         Register(),
     )
 
@@ -218,14 +222,15 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
 def take_replicas_offline(turn: Turn, task: TakeReplicasOffline) -> None:
     """New leaders first, then the ISRs without these replicas; deletions learn what they wait for."""
     context = turn.context
+    cluster = context.cluster
     leaderless = tuple(
         topic_partition
-        for topic_partition, partition in context.all_partitions()
-        if not context.is_queued(topic_partition.topic) and context.has_offline_leader(topic_partition, partition)
+        for topic_partition, partition in cluster.all_partitions()
+        if not cluster.is_queued(topic_partition.topic) and cluster.has_offline_leader(topic_partition, partition)
     )
-    known = (r for r in task.replicas if context.replica_state(r) is not ReplicaState.NON_EXISTENT)
-    in_service = tuple(r for r in known if not context.is_queued(r.topic))
-    doomed = tuple(r for r in task.replicas if context.is_queued(r.topic))
+    known = (r for r in task.replicas if cluster.replica_state(r) is not ReplicaState.NON_EXISTENT)
+    in_service = tuple(r for r in known if not cluster.is_queued(r.topic))
+    doomed = tuple(r for r in task.replicas if cluster.is_queued(r.topic))
     last = () if in_service else (AnnounceBrokersUnlessElected(context.elections),)
     turn.do(
         MovePartitions(leaderless, PartitionState.OFFLINE),
@@ -245,7 +250,7 @@ def announce_unless_elected(turn: Turn, task: AnnounceBrokersUnlessElected) -> N
 def announce(turn: Turn) -> None:
     """Tell all brokers who is live, and nothing else."""
     batch = turn.batch()
-    batch.add_update_metadata(turn.context.brokers)
+    batch.add_update_metadata(turn.context.cluster.brokers)
     turn.flush(batch)
 
 
@@ -259,15 +264,15 @@ def read_broker(turn: Turn, task: ReadBroker) -> None:
 
 def modified(turn: Turn, task: BrokerRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Take over new endpoints under the same registration; another registration is a matter of its own event."""
-    context = turn.context
-    known = context.brokers.get(task.broker)
+    cluster = turn.context.cluster
+    known = cluster.brokers.get(task.broker)
     broker = _understood(turn, task.broker, outcomes[0])
     if broker is None:
         return
     if known is None:
         turn.do(ListBrokers())
     elif broker.epoch == known.epoch and broker != known:
-        context.brokers[task.broker] = broker
+        cluster.brokers[task.broker] = broker
         turn.record(FactType.BROKER, f"broker/{broker.id}", what="modified", broker_epoch=broker.epoch)
         show(turn)
         announce(turn)

@@ -81,19 +81,20 @@ def schedule(turn: Turn, brokers: Iterable[BrokerId]) -> None:
     """Have these brokers' caches read, each when the broker has answered what it has been sent so far."""
     context = turn.context
     for broker in brokers:
-        context.caches.due[broker] = Due(None, context.last_request_id, turn.now_ms)
-        context.caches.unseen[broker] = NOT_READ_YET
+        context.cluster.caches.due[broker] = Due(None, context.last_request_id, turn.now_ms)
+        context.cluster.caches.unseen[broker] = NOT_READ_YET
     _wake(turn, turn.now_ms)
 
 
 def look(turn: Turn) -> None:
     """Read the next cache that is due; one at a time."""
     context = turn.context
-    caches = context.caches
+    cluster = context.cluster
+    caches = cluster.caches
     if context.role is not Role.ACTIVE or caches.reading is not None or not caches.due:
         return
     busy: dict[BrokerId, int] = {}
-    for request_id, outstanding in context.outstanding.items():
+    for request_id, outstanding in cluster.outstanding.items():
         busy.setdefault(outstanding.broker, request_id)
     for broker, due in caches.due.items():
         if due.not_before_ms <= turn.now_ms and busy.get(broker, due.after_request + 1) > due.after_request:
@@ -106,7 +107,7 @@ def look(turn: Turn) -> None:
     del caches.due[broker]
     effect_id = turn.next_effect_id()
     caches.reading = Reading(effect_id, broker, due, turn.now_ms)
-    endpoint = context.control_endpoint(context.brokers[broker])
+    endpoint = context.control_endpoint(cluster.brokers[broker])
     turn.emit(ReadCache(effect_id, broker, endpoint, due.topics))
 
 
@@ -118,7 +119,7 @@ def _again(turn: Turn, broker: BrokerId, due: Due) -> None:
     """Look at the whole cache again, later each time."""
     attempts = due.attempts + 1
     at_ms = turn.now_ms + _AGAIN.wait_ms(attempts)
-    turn.context.caches.due[broker] = Due(None, turn.context.last_request_id, at_ms, attempts)
+    turn.context.cluster.caches.due[broker] = Due(None, turn.context.last_request_id, at_ms, attempts)
 
 
 # --- what a cache shows -------------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ def _again(turn: Turn, broker: BrokerId, due: Due) -> None:
 def was_read(turn: Turn, event: CacheRead) -> None:
     """Compare, and go on with the next step for this broker."""
     context = turn.context
-    caches = context.caches
+    caches = context.cluster.caches
     reading = caches.reading
     if reading is None or reading.id != event.id:
         return
@@ -159,7 +160,7 @@ def was_read(turn: Turn, event: CacheRead) -> None:
 
 
 def _look_is_over(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic], suspects: Sequence[str]) -> None:
-    caches, broker = turn.context.caches, reading.broker
+    caches, broker = turn.context.cluster.caches, reading.broker
     hidden = _hidden(turn.context, shown)
     if hidden:
         caches.unseen[broker] = (
@@ -182,16 +183,17 @@ def _suspects(context: Context, shown: Mapping[str, CachedTopic]) -> list[str]:
 
 
 def _is_suspect(context: Context, name: str, cached: CachedTopic) -> bool:
-    known = context.topics.get(name)
+    cluster = context.cluster
+    known = cluster.topics.get(name)
     if known is None:
-        return name not in context.set_aside_topics
+        return name not in cluster.set_aside_topics
     if any(number not in known.partitions for number in cached.partitions):
         return True
-    return _has_other_id(context, name, cached) and not context.is_queued(name)
+    return _has_other_id(context, name, cached) and not cluster.is_queued(name)
 
 
 def _has_other_id(context: Context, name: str, cached: CachedTopic) -> bool:
-    known = context.topics[name].id
+    known = context.cluster.topics[name].id
     return known is not None and cached.topic_id is not None and known != cached.topic_id
 
 
@@ -199,16 +201,16 @@ def _hidden(context: Context, shown: Mapping[str, CachedTopic]) -> list[str]:
     """Topics in service, of which every broker has been told, that are not shown."""
     return [
         name
-        for name, topic in context.topics.items()
+        for name, topic in context.cluster.topics.items()
         if name not in shown
-        and not context.is_queued(name)
+        and not context.cluster.is_queued(name)
         and any(partition.leadership is not None for partition in topic.partitions.values())
     ]
 
 
 def _note_gone(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic]) -> None:
     """What the broker was told to drop and does not show any more is cured."""
-    caches = turn.context.caches
+    caches = turn.context.cluster.caches
     known = caches.ghosts.get(reading.broker, {})
     for name, ghost in list(known.items()):
         if reading.due.topics is not None and name not in reading.due.topics:
@@ -232,12 +234,13 @@ def _note_gone(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic]) -
 def checked(turn: Turn, then: GhostsChecked, outcomes: Sequence[ReadOutcome]) -> None:
     """Tell the broker to drop what ZooKeeper does not have either, if we are still elected."""
     context = turn.context
+    cluster = context.cluster
     *found, epoch = outcomes
-    if not isinstance(epoch, Data) or epoch.stat.version != context.epoch_version:
+    if not isinstance(epoch, Data) or epoch.stat.version != cluster.epoch_version:
         turn.do(Stand())
         return
     broker = then.broker
-    if broker not in context.brokers:
+    if broker not in cluster.brokers:
         return
     verdicts = [
         _judge(context, name, cached, outcome)
@@ -250,13 +253,13 @@ def checked(turn: Turn, then: GhostsChecked, outcomes: Sequence[ReadOutcome]) ->
     batch = turn.batch()
     batch.add_update_metadata(
         (broker,) if announced else (),
-        (TopicPartition(name, number) for name in announced for number in context.topics[name].partitions),
+        (TopicPartition(name, number) for name in announced for number in cluster.topics[name].partitions),
     )
     batch.add_dropped(broker, tuple(_tombstone(context, verdict) for verdict in ghosts.values() if verdict.drop))
     before = context.last_request_id
     turn.flush(batch)
     if context.last_request_id > before:
-        context.caches.told[broker] = Told(context.last_request_id, tuple(ghosts), then.attempts)
+        cluster.caches.told[broker] = Told(context.last_request_id, tuple(ghosts), then.attempts)
     elif verdicts:
         _again(turn, broker, Due(None, 0, 0, then.attempts))
     _wake(turn, turn.now_ms)
@@ -277,7 +280,7 @@ class _Verdict(NamedTuple):
 
 
 def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcome) -> _Verdict:
-    known = context.topics.get(name)
+    known = context.cluster.topics.get(name)
     unproven = _Verdict(name, cached, is_ghost=False)
     if known is None and is_absent(outcome):
         if name in INTERNAL_TOPICS:
@@ -293,7 +296,7 @@ def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcom
     if znode.topic_id != known.id:
         return unproven
     extra = tuple(n for n in cached.partitions if n not in known.partitions and n not in znode.assignments)
-    if extra and context.is_queued(name):
+    if extra and context.cluster.is_queued(name):
         # Its answer is one to the topic's own tombstone as well, so it has to be as good as that.
         return _Verdict(name, cached, drop=tuple(sorted({*cached.partitions, *known.partitions})))
     if not _has_other_id(context, name, cached):
@@ -310,15 +313,15 @@ def _ghost(turn: Turn, verdict: _Verdict) -> Ghost:
 
 def _tombstone(context: Context, verdict: _Verdict) -> UpdateMetadataTopic:
     """Under the id that the name has in the cache afterwards, so that the request changes nothing else."""
-    known = context.topics.get(verdict.topic)
-    rows = (UpdateMetadataPartition(n, context.epoch, LEADER_DURING_DELETE, 0, (), 0, ()) for n in verdict.drop)
+    known = context.cluster.topics.get(verdict.topic)
+    rows = (UpdateMetadataPartition(n, context.cluster.epoch, LEADER_DURING_DELETE, 0, (), 0, ()) for n in verdict.drop)
     return UpdateMetadataTopic(verdict.topic, verdict.cached.topic_id if known is None else known.id, tuple(rows))
 
 
 def _remember(turn: Turn, broker: BrokerId, ghosts: Mapping[str, Ghost]) -> None:
     if not ghosts:
         return
-    known = turn.context.caches.ghosts.setdefault(broker, {})
+    known = turn.context.cluster.caches.ghosts.setdefault(broker, {})
     for name, ghost in ghosts.items():
         before = known.get(name)
         known[name] = ghost if before is None else ghost._replace(found_at_ms=before.found_at_ms)
@@ -328,7 +331,7 @@ def _remember(turn: Turn, broker: BrokerId, ghosts: Mapping[str, Ghost]) -> None
 
 def answered(turn: Turn, event: UpdateMetadataAnswered) -> None:
     """The broker has answered what told it to drop ghosts: ask whether it has."""
-    caches = turn.context.caches
+    caches = turn.context.cluster.caches
     told = caches.told.get(event.broker)
     if told is None or told.request_id != event.request_id:
         return
@@ -346,7 +349,7 @@ def answered(turn: Turn, event: UpdateMetadataAnswered) -> None:
 
 def forget(turn: Turn, broker: BrokerId) -> None:
     """The incarnation is gone, and what was seen of its cache with it."""
-    caches = turn.context.caches
+    caches = turn.context.cluster.caches
     missed.note(turn.context, broker, caches.ghosts.get(broker, ()))
     for memory in (caches.due, caches.told, caches.ghosts, caches.unseen):
         memory.pop(broker, None)
@@ -361,7 +364,7 @@ def _record(turn: Turn, what: str, broker: BrokerId, ghost: Ghost) -> None:
         FactType.BROKER,
         f"broker/{broker}",
         what=what,
-        broker_epoch=turn.context.brokers[broker].epoch,
+        broker_epoch=turn.context.cluster.brokers[broker].epoch,
         topic=ghost.topic,
         topic_id=None if ghost.topic_id is None else topic_id_to_text(ghost.topic_id),
         partitions=partition_ranges(ghost.partitions),

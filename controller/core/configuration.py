@@ -35,13 +35,14 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 def unseen(context: Context, names: Iterable[str]) -> tuple[str, ...]:
     """The notifications that have not been looked at, oldest first; they count as looked at from now on."""
+    cluster = context.cluster
     numbered = _numbered(names)
     newest = max(numbered, default=-1)
-    if 0 <= newest < context.last_config_change:
+    if 0 <= newest < cluster.last_config_change:
         # Old ones are purged before new ones: somebody has made the parent anew, and numbers begin again.
-        context.last_config_change = -1
-    fresh = tuple(numbered[number] for number in sorted(numbered) if number > context.last_config_change)
-    context.last_config_change = max(context.last_config_change, newest)
+        cluster.last_config_change = -1
+    fresh = tuple(numbered[number] for number in sorted(numbered) if number > cluster.last_config_change)
+    cluster.last_config_change = max(cluster.last_config_change, newest)
     return fresh
 
 
@@ -57,7 +58,9 @@ def changed(turn: Turn, changes: Iterable[ConfigChange]) -> None:
     mine = (f"brokers/{paths.DEFAULT_ENTITY}", f"brokers/{context.config.controller_id}")
     named = (entity.partition("/") for entity in entities)
     topics = [name for entity_type, _, name in named if entity_type == "topics"]
-    partitions = tuple(tp for name in topics if not context.is_queued(name) for tp, _ in context.partitions_of(name))
+    partitions = tuple(
+        tp for name in topics if not context.cluster.is_queued(name) for tp, _ in context.cluster.partitions_of(name)
+    )
     if partitions:
         # The election reads the topic's configuration by itself, and only where it decides something.
         turn.do(BringOnline(partitions))
@@ -83,20 +86,25 @@ def read(turn: Turn, task: ReadConfiguration) -> None:
 def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Take it over, and do what is possible now that was not before."""
     context = turn.context
+    cluster = context.cluster
     listed, *entities = outcomes
     if task.loading and isinstance(listed, Children):
-        context.last_config_change = max(_numbered(listed.names), default=-1)
+        cluster.last_config_change = max(_numbered(listed.names), default=-1)
     config, problem = _config(turn, entities)
     if problem is not None:
         turn.refuse("cluster", "taking over its configuration", f"{problem.path}: {problem.why}")
-    before, deleting, unclean = context.dynamic, context.delete_topic_enable, context.unclean_leader_election_enable
+    before, deleting, unclean = (
+        cluster.dynamic,
+        context.delete_topic_enable,
+        context.unclean_leader_election_enable,
+    )
     may_delete, not_known = _boolean(turn, config, DELETE_TOPIC, before.delete_topic_enable)
     may_be_unclean, _ = _boolean(turn, config, UNCLEAN_ELECTION, before.unclean_leader_election_enable)
     # Who has known it during this tenure goes on with that.
     unknown = problem or not_known if task.loading or before.deletion_unknown is not None else None
     if unknown is not None and before.deletion_unknown is not None:
         unknown = unknown._replace(since_ms=before.deletion_unknown.since_ms)
-    context.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown)
+    cluster.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown)
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
         turn.do(ReadPause())
     if (deleting, unclean) == (context.delete_topic_enable, context.unclean_leader_election_enable):

@@ -29,6 +29,7 @@ from lethe.protocol.vocabulary import NO_EPOCH, BrokerId, LeaderAndIsr, Partitio
 def begin(turn: Turn, task: ControlShutdown) -> None:
     """Leaders first, then the ISRs, then the answer."""
     context = turn.context
+    cluster = context.cluster
     request = requests.asked(context, task.key, ControlledShutdownRequest)
     problem = _problem(context, request)
     if problem is not None:
@@ -36,9 +37,9 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
         requests.answer(turn, task.key, ControlledShutdownResponse(problem))
         return
     leaving = request.broker_id
-    if leaving not in context.shutting_down:
-        context.shutting_down[leaving] = None
-        epoch = context.brokers[leaving].epoch
+    if leaving not in cluster.shutting_down:
+        cluster.shutting_down[leaving] = None
+        epoch = cluster.brokers[leaving].epoch
         turn.record(FactType.BROKER, f"broker/{leaving}", what="shutting down", broker_epoch=epoch)
     led: list[TopicPartition] = []
     followed: list[PartitionReplica] = []
@@ -48,7 +49,7 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
             continue
         replica = PartitionReplica(*topic_partition, leaving)
         # One that a reassignment adds and could not announce yet is on no disk.
-        if context.replica_state(replica) is not ReplicaState.NON_EXISTENT:
+        if cluster.replica_state(replica) is not ReplicaState.NON_EXISTENT:
             followed.append(replica)
     replicas = tuple(followed)
     turn.do(
@@ -61,7 +62,7 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
 
 def _problem(context: Context, request: ControlledShutdownRequest) -> ErrorCode | None:
     """Kafka's answers: one that does not know its epoch is not asked for it."""
-    broker = context.brokers.get(request.broker_id)
+    broker = context.cluster.brokers.get(request.broker_id)
     if broker is None:
         return ErrorCode.BROKER_NOT_AVAILABLE if request.broker_epoch == NO_EPOCH else ErrorCode.UNKNOWN_SERVER_ERROR
     if request.broker_epoch != NO_EPOCH and request.broker_epoch < broker.epoch:
@@ -71,11 +72,12 @@ def _problem(context: Context, request: ControlledShutdownRequest) -> ErrorCode 
 
 def _concerned(context: Context, leaving: BrokerId) -> Iterator[tuple[TopicPartition, LeaderAndIsr]]:
     """Partitions with a replica on the broker that somebody else can serve."""
-    for topic_partition, partition in context.all_partitions():
+    cluster = context.cluster
+    for topic_partition, partition in cluster.all_partitions():
         replicas = partition.assignment.replicas
-        if leaving not in replicas or len(replicas) < 2 or context.is_queued(topic_partition.topic):
+        if leaving not in replicas or len(replicas) < 2 or cluster.is_queued(topic_partition.topic):
             continue
-        if context.residents and all(r == leaving or context.is_resident(r) for r in replicas):
+        if cluster.residents and all(r == leaving or cluster.is_resident(r) for r in replicas):
             continue
         if partition.leadership is not None:
             yield topic_partition, partition.leadership

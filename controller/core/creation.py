@@ -16,7 +16,8 @@ from lethe.controller.core.agenda_deletion import ListDeletions
 from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from lethe.controller.core.agenda_reassignment import TrimReassignments
 from lethe.controller.core.agenda_residence import EvictReplicas
-from lethe.controller.core.context import Context, SetAside
+from lethe.controller.core.cluster_state import SetAside
+from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import REFUSED, VANISHED
@@ -49,47 +50,48 @@ def list_topics(turn: Turn, task: ListTopics) -> None:
 def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> None:
     """Read the new ones, forget the ones that are gone."""
     context = turn.context
+    cluster = context.cluster
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     present = frozenset(names)
-    unreadable = [name for name in context.set_aside_topics if name not in present]
+    unreadable = [name for name in cluster.set_aside_topics if name not in present]
     for name in unreadable:
         _forget_unreadable(turn, name)
-    vanished = [name for name in context.topics if name not in present]
-    if unreadable or any(context.is_queued(name) or name in context.marks for name in vanished):
+    vanished = [name for name in cluster.topics if name not in present]
+    if unreadable or any(cluster.is_queued(name) or name in cluster.marks for name in vanished):
         # Their markers have nothing left to ask for.
         turn.do(ListDeletions())
     if vanished:
         forget(turn, vanished)
     if vanished or unreadable:
         context.agenda.append(TrimReassignments())
-    new = tuple(n for n in names if n not in context.topics and n not in context.set_aside_topics)
+    new = tuple(n for n in names if n not in cluster.topics and n not in cluster.set_aside_topics)
     if new:
         turn.do(ReadTopics(new, task.loading))
 
 
 def forget(turn: Turn, names: list[str]) -> None:
     """Somebody removed these znodes by hand: tell the caches, so that no ghost stays, and forget them."""
-    context = turn.context
+    cluster = turn.context.cluster
     batch = turn.batch()
     for name in names:
         _record_vanished(turn, name)
-        queue_deletion(context, name, turn.now_ms)
-        batch.add_update_metadata(context.brokers, (tp for tp, _ in context.partitions_of(name)))
+        queue_deletion(cluster, name, turn.now_ms)
+        batch.add_update_metadata(cluster.brokers, (tp for tp, _ in cluster.partitions_of(name)))
     turn.flush(batch)
     for name in names:
-        remove_topic(context, name)
+        remove_topic(cluster, name)
         turn.refuse(f"topic/{name}", "keeping the topic", "its znode was removed by somebody else")
 
 
 def _forget_unreadable(turn: Turn, name: str) -> None:
     _record_vanished(turn, name)
-    turn.context.marks.pop(name, None)
-    turn.context.set_aside_topics.pop(name, None)
+    turn.context.cluster.marks.pop(name, None)
+    turn.context.cluster.set_aside_topics.pop(name, None)
 
 
 def _record_vanished(turn: Turn, name: str) -> None:
     """Whoever follows a deletion by its phases is to know that no other one follows."""
-    deletion, mark = turn.context.deletions.get(name), turn.context.marks.get(name)
+    deletion, mark = turn.context.cluster.deletions.get(name), turn.context.cluster.marks.get(name)
     if deletion is not None:
         phase(turn, name, VANISHED, since_ms=deletion.queued_at_ms)
     elif mark is not None and mark.held_by not in REFUSED:
@@ -107,6 +109,7 @@ def read_topics(turn: Turn, task: ReadTopics) -> None:
 def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Take in what can be understood, and set aside what cannot."""
     context = turn.context
+    cluster = context.cluster
     taken: list[str] = []
     without_id: list[tuple[str, znodes.TopicZnode, int]] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
@@ -115,17 +118,17 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
             continue
         znode = understood(name, outcome)
         if not isinstance(znode, znodes.TopicZnode) or not isinstance(outcome, Data):
-            is_first_look = name not in context.set_aside_topics
+            is_first_look = name not in cluster.set_aside_topics
             _set_aside(turn, name, str(znode))
             if is_first_look and not task.loading:
                 # It may be marked already, and what it waits for is to be shown.
                 turn.do(ListDeletions())
             continue
-        context.set_aside_topics.pop(name, None)
+        cluster.set_aside_topics.pop(name, None)
         version, created_zxid = outcome.stat.version, outcome.stat.czxid
         assignments = dict(znode.assignments)
         add_topic(
-            context,
+            cluster,
             name,
             znode.topic_id,
             assignments,
@@ -156,10 +159,10 @@ def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
 
 
 def _set_aside(turn: Turn, name: str, problem: str) -> None:
-    context = turn.context
-    known = context.set_aside_topics.get(name)
+    cluster = turn.context.cluster
+    known = cluster.set_aside_topics.get(name)
     if known is None or known.reason != problem:
-        context.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms)
+        cluster.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms)
         path, topic_id = paths.topic(name), turn.id_of(name)
         turn.record(FactType.SET_ASIDE, f"topic/{name}", topic_id=topic_id, path=path, reason=problem)
 
@@ -180,17 +183,17 @@ def _write_ids(turn: Turn, topics: list[tuple[str, znodes.TopicZnode, int]], loa
 
 def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutcome]) -> None:
     """A topic whose znode changed or vanished meanwhile is read again."""
-    context = turn.context
+    cluster = turn.context.cluster
     changed = []
     for name, topic_id, outcome in zip(task.topics, task.ids, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
-            topic = context.topics[name]
+            topic = cluster.topics[name]
             topic.id, topic.version = topic_id, topic.version + 1
         elif isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
             # Not somebody else's write, but something that would refuse the next try as well.
             turn.refuse(f"topic/{name}", "giving the topic an id", outcome.error.name)
         else:
-            remove_topic(context, name)
+            remove_topic(cluster, name)
             changed.append(name)
     if changed:
         turn.do(ReadTopics(tuple(changed), task.loading))
@@ -214,7 +217,7 @@ def create(turn: Turn, task: CreateTopics) -> None:
     changed while it was given an id has been read and created again already."""
     context = turn.context
     names = [name for name in task.topics if not _is_in_service(context, name)]
-    into_service(turn, tuple(tp for name in names for tp, _ in context.partitions_of(name)))
+    into_service(turn, tuple(tp for name in names for tp, _ in context.cluster.partitions_of(name)))
 
 
 def into_service(turn: Turn, partitions: Partitions) -> None:
@@ -222,7 +225,7 @@ def into_service(turn: Turn, partitions: Partitions) -> None:
     context = turn.context
     if not partitions:
         return
-    known = ((tp, context.partition(tp)) for tp in partitions)
+    known = ((tp, context.cluster.partition(tp)) for tp in partitions)
     replicas = tuple(
         PartitionReplica(*tp, BrokerId(broker))
         for tp, partition in known
@@ -246,4 +249,6 @@ def into_service(turn: Turn, partitions: Partitions) -> None:
 
 
 def _is_in_service(context: Context, name: str) -> bool:
-    return any(partition.state is not PartitionState.NON_EXISTENT for _, partition in context.partitions_of(name))
+    return any(
+        partition.state is not PartitionState.NON_EXISTENT for _, partition in context.cluster.partitions_of(name)
+    )

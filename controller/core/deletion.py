@@ -53,18 +53,18 @@ _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
 def resume(turn: Turn, task: ResumeDeletions) -> None:
     """Finish, retry or start each of these topics, as its replicas allow; all of them in one batch per kind."""
-    context = turn.context
+    cluster = turn.context.cluster
     finished, retrying, starting = [], [], []
     for name in task.topics:
-        deletion = context.deletions.get(name)
-        if deletion is None or name not in context.topics:
+        deletion = cluster.deletions.get(name)
+        if deletion is None or name not in cluster.topics:
             continue
-        if context.paused is not None:
+        if cluster.paused is not None:
             if deletion.all_acknowledged:
                 _note_acknowledged(turn, name, deletion)
             continue
         if task.unblock:
-            set_ineligible(context, deletion, False)
+            set_ineligible(cluster, deletion, False)
             deletion.retry_at_ms = None
             deletion.round_is_due = deletion.in_progress
         if deletion.all_acknowledged:
@@ -72,7 +72,7 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
             if _tombstone_is_settled(turn, name, deletion) and not deletion.ineligible:
                 finished.append(name)
             continue
-        if not deletion.in_progress and context.leaving is None:
+        if not deletion.in_progress and cluster.leaving is None:
             if deletion.by_state.get(ReplicaState.DELETION_INELIGIBLE, 0):
                 retrying.append(name)
             if not deletion.ineligible or deletion.round_is_due:
@@ -81,8 +81,8 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
         ineligible = [
             replica
             for name in retrying
-            for replica in context.replicas_of(name)
-            if context.replica_state(replica) is ReplicaState.DELETION_INELIGIBLE
+            for replica in cluster.replicas_of(name)
+            if cluster.replica_state(replica) is ReplicaState.DELETION_INELIGIBLE
         ]
         move(turn, MoveReplicas(tuple(ineligible), ReplicaState.OFFLINE))
     if starting:
@@ -93,13 +93,13 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
 
 def _note_acknowledged(turn: Turn, name: str, deletion: Deletion) -> None:
     if deletion.acknowledged_at_ms is None:
-        acknowledge_deletion(turn.context, deletion, turn.now_ms)
+        acknowledge_deletion(turn.context.cluster, deletion, turn.now_ms)
         phase(turn, name, "acknowledged", since_ms=deletion.started_at_ms or deletion.queued_at_ms)
 
 
 def note_tombstoned(turn: Turn, name: str) -> None:
     """Record once that no registered broker owes an answer to the tombstone any more."""
-    deletion = turn.context.deletions[name]
+    deletion = turn.context.cluster.deletions[name]
     if deletion.started_at_ms is not None and deletion.tombstoned_at_ms is None and not deletion.owing_tombstone:
         deletion.tombstoned_at_ms = turn.now_ms
         phase(turn, name, "tombstoned", since_ms=deletion.started_at_ms)
@@ -112,10 +112,10 @@ def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
     owing = deletion.owing_tombstone
     if not owing:
         return True
-    unasked = [broker for broker in owing if deletion.tombstones[broker].request_id not in context.outstanding]
+    unasked = [broker for broker in owing if deletion.tombstones[broker].request_id not in context.cluster.outstanding]
     if unasked and not deletion.ineligible:
         batch = turn.batch()
-        batch.add_update_metadata(unasked, (tp for tp, _ in context.partitions_of(name)))
+        batch.add_update_metadata(unasked, (tp for tp, _ in context.cluster.partitions_of(name)))
         turn.flush(batch)
     due_ms = _tombstone_wait_ends_at_ms(context, deletion)
     if due_ms is None:
@@ -132,7 +132,7 @@ def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
 def _tombstone_wait_ends_at_ms(context: Context, deletion: Deletion) -> int | None:
     """Counted from when nothing but answers to the tombstone was waited for; None: it does not end by itself."""
     limit_ms = context.config.tombstone_timeout_ms
-    if not limit_ms or deletion.acknowledged_at_ms is None or context.leaving is not None:
+    if not limit_ms or deletion.acknowledged_at_ms is None or context.cluster.leaving is not None:
         return None
     return deletion.acknowledged_at_ms + limit_ms
 
@@ -144,7 +144,7 @@ def end_tombstone_waits(turn: Turn) -> None:
     context = turn.context
     due: list[str] = []
     later: list[int] = []
-    for name, deletion in context.deletions.items():
+    for name, deletion in context.cluster.deletions.items():
         at_ms = _tombstone_wait_ends_at_ms(context, deletion)
         if at_ms is None:
             continue
@@ -164,27 +164,28 @@ def end_tombstone_waits(turn: Turn) -> None:
 def _start(turn: Turn, names: list[str]) -> None:
     """One round for all these topics: tombstone, stop, delete; a request of each kind per broker."""
     context = turn.context
-    unseen = [name for name in names if context.deletions[name].started_at_ms is None]
+    cluster = context.cluster
+    unseen = [name for name in names if cluster.deletions[name].started_at_ms is None]
     _leave_service(turn, unseen)
     unasked = _send_tombstones(turn, names)
     alive: list[PartitionReplica] = []
     dead: list[PartitionReplica] = []
     on_no_disk: list[PartitionReplica] = []
     for name in names:
-        deletion = context.deletions[name]
+        deletion = cluster.deletions[name]
         deletion.attempts += 1
         deletion.round_is_due = False
         deletion.asked_at_ms = turn.now_ms
-        for replica in context.replicas_of(name):
-            if context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
+        for replica in cluster.replicas_of(name):
+            if cluster.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
                 continue
-            if context.residents and context.is_resident(replica.broker):
+            if cluster.residents and cluster.is_resident(replica.broker):
                 on_no_disk.append(replica)
-            elif context.is_replica_reachable(replica):
+            elif cluster.is_replica_reachable(replica):
                 alive.append(replica)
             else:
                 dead.append(replica)
-                set_ineligible(context, deletion, True)
+                set_ineligible(cluster, deletion, True)
     _confirm_unasked(turn, on_no_disk)
     move(turn, MoveReplicas(_in_states(context, dead, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_INELIGIBLE))
     move(turn, MoveReplicas(tuple(alive), ReplicaState.OFFLINE))
@@ -197,7 +198,7 @@ def _confirm_unasked(turn: Turn, replicas: list[PartitionReplica]) -> None:
     controller."""
     partitions: dict[tuple[str, int], list[int]] = {}
     for replica in replicas:
-        set_replica_state(turn.context, replica, ReplicaState.DELETION_SUCCESSFUL)
+        set_replica_state(turn.context.cluster, replica, ReplicaState.DELETION_SUCCESSFUL)
         partitions.setdefault((replica.topic, replica.broker), []).append(replica.partition)
     for (name, controller), numbers in partitions.items():
         turn.record(
@@ -212,13 +213,13 @@ def _confirm_unasked(turn: Turn, replicas: list[PartitionReplica]) -> None:
 
 def _leave_service(turn: Turn, names: list[str]) -> None:
     """States only; before `started_at_ms` is set, so that these partitions stop counting as offline."""
-    context = turn.context
-    partitions = tuple(tp for name in names for tp, _ in context.partitions_of(name))
+    cluster = turn.context.cluster
+    partitions = tuple(tp for name in names for tp, _ in cluster.partitions_of(name))
     partition_machine.move(turn, MovePartitions(partitions, PartitionState.OFFLINE))
     partition_machine.move(turn, MovePartitions(partitions, PartitionState.NON_EXISTENT))
     for name in names:
-        deletion = context.deletions[name]
-        start_deletion(context, deletion, turn.now_ms)
+        deletion = cluster.deletions[name]
+        start_deletion(cluster, deletion, turn.now_ms)
         phase(turn, name, "started", since_ms=deletion.queued_at_ms)
 
 
@@ -228,18 +229,19 @@ def _send_tombstones(turn: Turn, names: list[str]) -> dict[BrokerId, list[TopicP
     Returns the replicas that were announced to nobody, by broker: a look is to prove their deletion.
     """
     context = turn.context
+    cluster = context.cluster
     batch = turn.batch()
     unasked: dict[BrokerId, list[TopicPartition]] = {}
-    batch.add_update_metadata(context.brokers, (tp for name in names for tp, _ in context.partitions_of(name)))
+    batch.add_update_metadata(cluster.brokers, (tp for name in names for tp, _ in cluster.partitions_of(name)))
     for name in names:
-        for topic_partition, partition in context.partitions_of(name):
+        for topic_partition, partition in cluster.partitions_of(name):
             for broker in partition.assignment.replicas:
                 state = partition.replicas.get(broker)
-                if state is ReplicaState.DELETION_SUCCESSFUL or not context.is_reachable(topic_partition, broker):
+                if state is ReplicaState.DELETION_SUCCESSFUL or not cluster.is_reachable(topic_partition, broker):
                     continue
-                if context.was_announced(partition, broker):
+                if cluster.was_announced(partition, broker):
                     continue
-                if context.must_announce(broker):
+                if cluster.must_announce(broker):
                     batch.add_leader_and_isr((broker,), topic_partition, is_new=False)
                 else:
                     unasked.setdefault(BrokerId(broker), []).append(topic_partition)
@@ -251,7 +253,7 @@ def _send_tombstones(turn: Turn, names: list[str]) -> dict[BrokerId, list[TopicP
 def _in_states(
     context: Context, replicas: Iterable[PartitionReplica], states: tuple[ReplicaState, ...]
 ) -> tuple[PartitionReplica, ...]:
-    return tuple(replica for replica in replicas if context.replica_state(replica) in states)
+    return tuple(replica for replica in replicas if context.cluster.replica_state(replica) in states)
 
 
 # --- failing ------------------------------------------------------------------------------------------------------
@@ -260,24 +262,25 @@ def _in_states(
 def fail(turn: Turn, task: FailReplicaDeletions) -> None:
     """These replicas cannot be deleted now; their topics wait. One that has confirmed is not waited for."""
     context = turn.context
+    cluster = context.cluster
     queued = tuple(
         replica
         for replica in task.replicas
-        if context.is_queued(replica.topic) and context.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
+        if cluster.is_queued(replica.topic) and cluster.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
     )
     topics = tuple(dict.fromkeys(replica.topic for replica in queued))
     if not topics:
         return
     move(turn, MoveReplicas(_in_states(context, queued, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
     for name in topics:
-        set_ineligible(context, context.deletions[name], True)
+        set_ineligible(cluster, cluster.deletions[name], True)
     turn.do(ResumeDeletions(topics))
 
 
 def note_problem(turn: Turn, replica: PartitionReplica, what: str) -> None:
     """Remember why a replica was not deleted, and when its topic is to be tried again. Its partition may be
     METADATA_CACHE: then it is the broker's cache that did not let the topic go."""
-    deletion = turn.context.deletions[replica.topic]
+    deletion = turn.context.cluster.deletions[replica.topic]
     key = (replica.partition, replica.broker)
     deletion.problems[key] = problem = Problem.met(deletion.problems.get(key), what, turn.now_ms)
     count_retry(turn.context, RetryOf.TOMBSTONE if replica.partition == METADATA_CACHE else RetryOf.REPLICA, what)
@@ -289,7 +292,7 @@ def retry_later(turn: Turn, name: str, attempts: int) -> None:
     context = turn.context
     config = context.config
     wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(attempts)
-    deletion = context.deletions[name]
+    deletion = context.cluster.deletions[name]
     due_ms = turn.now_ms + wait_ms
     deletion.retry_at_ms = due_ms if deletion.retry_at_ms is None else min(deletion.retry_at_ms, due_ms)
     set_at_ms = context.timers.get(RetryDeletions())
@@ -299,13 +302,13 @@ def retry_later(turn: Turn, name: str, attempts: int) -> None:
 
 def retries_due(turn: Turn) -> None:
     """The timer fired: try again what is due, and set the timer for what is not."""
-    context = turn.context
-    if context.paused is not None:
+    cluster = turn.context.cluster
+    if cluster.paused is not None:
         # Everything is tried again when deletions go on.
         return
     due: list[tuple[str, int]] = []
     later: list[tuple[str, int]] = []
-    for name, deletion in context.deletions.items():
+    for name, deletion in cluster.deletions.items():
         if deletion.retry_at_ms is not None:
             (due if deletion.retry_at_ms <= turn.now_ms else later).append((name, deletion.retry_at_ms))
     if later:
@@ -316,7 +319,7 @@ def retries_due(turn: Turn) -> None:
 
 def phase(turn: Turn, name: str, what: str, *, since_ms: int, **data: JsonValue) -> None:
     """Record that a deletion has reached a phase, and how long the step to it took."""
-    topic = turn.context.topics.get(name)
+    topic = turn.context.cluster.topics.get(name)
     replicas = sum(len(p.assignment.replicas) for p in topic.partitions.values()) if topic else 0
     turn.record(
         FactType.DELETION_PHASE,

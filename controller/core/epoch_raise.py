@@ -60,28 +60,27 @@ def consider(turn: Turn) -> None:
     data = znodes.encode_controller_epoch(epoch)
     # Noted before the outcome is known: a raise whose reply is lost may have been applied.
     _note_raise(context, turn.now_ms)
-    group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, context.epoch_version))
+    group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, context.cluster.epoch_version))
     turn.write([group], EpochRaised(epoch), fenced=False)
 
 
 def _problem(context: Context, brokers: tuple[BrokerId, ...], now_ms: int) -> str | None:
     """Why the epoch is not raised, with the cure; None where it is to be raised now."""
-    raises = context.raises
+    raises, registered, epoch = context.raises, context.cluster.brokers, context.cluster.epoch
     named = ", ".join(map(str, brokers))
-    if 2 * len(brokers) <= len(context.brokers):
+    if 2 * len(brokers) <= len(registered):
         return (
-            f"only {len(brokers)} of {counted(len(context.brokers), 'registered broker')} refuse epoch {context.epoch} "
-            f"as stale: "
+            f"only {len(brokers)} of {counted(len(registered), 'registered broker')} refuse epoch {epoch} as stale: "
             f"restart broker {named}, which then takes the epoch that ZooKeeper says"
         )
-    if context.epoch >= HIGHEST:
+    if epoch >= HIGHEST:
         return (
-            f"brokers {named} refuse even epoch {context.epoch}, the highest that is tried: somebody has sent them a "
+            f"brokers {named} refuse even epoch {epoch}, the highest that is tried: somebody has sent them a "
             "forged one; restart them, which makes them forget it"
         )
     if not raises.leaps and now_ms < (due_ms := raises.due_ms(_interval(context))):
         return (
-            f"brokers {named} refuse epoch {context.epoch} as stale again; the epoch was raised recently and is "
+            f"brokers {named} refuse epoch {epoch} as stale again; the epoch was raised recently and is "
             f"raised again in {(due_ms - now_ms) // 60_000 + 1} min at most: see which other controller sends to them"
         )
     return None
@@ -93,7 +92,7 @@ def _interval(context: Context) -> BackOff:
 
 def next_epoch(context: Context) -> ControllerEpoch:
     """The epoch that is tried next."""
-    return ControllerEpoch(min(HIGHEST, context.epoch + 4**context.raises.leaps))
+    return ControllerEpoch(min(HIGHEST, context.cluster.epoch + 4**context.raises.leaps))
 
 
 def _note_raise(context: Context, now_ms: int) -> None:
@@ -113,6 +112,6 @@ def raised(turn: Turn, task: EpochRaised, outcome: GroupOutcome) -> None:
     context = turn.context
     if isinstance(outcome, GroupDone):
         brokers = ", ".join(map(str, refusing_epoch(context)))
-        reason = f"/controller_epoch is raised to {task.epoch}, since brokers {brokers} refuse {context.epoch} as stale"
-        resign(turn, reason)
+        refused = context.cluster.epoch
+        resign(turn, f"/controller_epoch is raised to {task.epoch}, since brokers {brokers} refuse {refused} as stale")
     context.agenda.append(Stand())

@@ -105,10 +105,11 @@ class Landlord:
 def evict(turn: Turn, task: EvictReplicas) -> None:
     """Rewrite the topics that nobody has been told of, and reassign the partitions of the others."""
     context = turn.context
-    residents = [resident for resident in context.residents if context.is_resident(resident)]
+    cluster = context.cluster
+    residents = [resident for resident in cluster.residents if cluster.is_resident(resident)]
     if not residents:
         return
-    live = (BrokerRack(b.id, b.rack) for b in context.brokers.values() if context.is_live(b.id))
+    live = (BrokerRack(b.id, b.rack) for b in cluster.brokers.values() if cluster.is_live(b.id))
     landlord = Landlord(live, residents)
     targets: list[Target] = []
     rewritten: dict[str, dict[int, ReplicaAssignment]] = {}
@@ -130,16 +131,17 @@ def evict(turn: Turn, task: EvictReplicas) -> None:
 
 def _concerned(context: Context, task: EvictReplicas, landlord: Landlord) -> Iterator[tuple[TopicPartition, Partition]]:
     """Partitions with a replica on a controller that may be moved now; the landlord knows their topics then."""
-    for name in context.topics if task.topics is None else task.topics:
-        if context.is_queued(name):
+    cluster = context.cluster
+    for name in cluster.topics if task.topics is None else task.topics:
+        if cluster.is_queued(name):
             continue
-        found = list(context.partitions_of(name))
+        found = list(cluster.partitions_of(name))
         if not any(landlord.concerns(partition.assignment.replicas) for _, partition in found):
             continue
         for _, partition in found:
             landlord.note(partition.assignment.replicas)
         for topic_partition, partition in found:
-            if landlord.concerns(partition.assignment.replicas) and topic_partition not in context.reassignments:
+            if landlord.concerns(partition.assignment.replicas) and topic_partition not in cluster.reassignments:
                 yield topic_partition, partition
 
 
@@ -160,7 +162,7 @@ def evicted(turn: Turn, task: ReplicasEvicted, outcomes: Sequence[GroupOutcome])
         if isinstance(outcome, GroupDone):
             note_written(context, name)
             for number, assignment in assignments:
-                set_assignment(context, TopicPartition(name, number), assignment)
+                set_assignment(context.cluster, TopicPartition(name, number), assignment)
             numbers = partition_ranges([number for number, _ in assignments])
             turn.record(FactType.EVENT, f"topic/{name}", what="replicas moved off a controller", partitions=numbers)
         elif isinstance(outcome, GroupFailed) and outcome.error in (ZkError.BAD_VERSION, ZkError.NO_NODE):
@@ -174,18 +176,18 @@ def evicted(turn: Turn, task: ReplicasEvicted, outcomes: Sequence[GroupOutcome])
 
 def _read_again(turn: Turn, names: tuple[str, ...], *, loading: bool) -> None:
     """As if it had never been seen, where none of it is in service yet."""
-    context = turn.context
+    cluster = turn.context.cluster
     unseen = [
         name
         for name in names
         if all(
             partition.state is PartitionState.NON_EXISTENT and partition.leadership is None
-            for _, partition in context.partitions_of(name)
+            for _, partition in cluster.partitions_of(name)
         )
     ]
     for name in unseen:
-        remove_topic(context, name)
-    seen = tuple(name for name in names if name in context.topics)
+        remove_topic(cluster, name)
+    seen = tuple(name for name in names if name in cluster.topics)
     if seen and not loading:
         turn.do(ReadModifiedTopics(seen), EvictReplicas(seen))
     if unseen:

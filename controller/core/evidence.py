@@ -40,26 +40,27 @@ NO_LOOK = "the answer to StopReplica was not followed by a look at the log direc
 def expect(context: Context, unasked: dict[BrokerId, list[TopicPartition]]) -> None:
     """From now on the answer to the next StopReplica for these replicas is to be proven by a look."""
     for broker, partitions in unasked.items():
-        marker = Hosting(context.brokers[broker].epoch, context.last_request_id, confirmed=False, by_look=True)
+        marker = Hosting(context.cluster.brokers[broker].epoch, context.last_request_id, confirmed=False, by_look=True)
         for topic_partition in partitions:
-            context.topics[topic_partition.topic].partitions[topic_partition.partition].hosting[broker] = marker
+            context.cluster.topics[topic_partition.topic].partitions[topic_partition.partition].hosting[broker] = marker
 
 
 def look(turn: Turn, brokers: Iterable[BrokerId]) -> None:
     """Ask these brokers for the state of their log directories, behind what is queued for them already."""
     context = turn.context
-    known = tuple(broker for broker in brokers if broker in context.brokers)
+    cluster = context.cluster
+    known = tuple(broker for broker in brokers if broker in cluster.brokers)
     question = DescribeLogDirsRequest(topics=())
-    fence = StopReplicaRequest(context.config.controller_id, context.epoch, ())
+    fence = StopReplicaRequest(context.config.controller_id, cluster.epoch, ())
     asked = [turn.send(broker, question) for broker in known]
     fences = [turn.send(broker, fence) for broker in known]
     for broker, request_id, fence_id in zip(known, asked, fences, strict=True):
-        context.log_dir_evidence.setdefault(broker, LogDirEvidence()).looks.append(Look(request_id, fence_id))
+        cluster.log_dir_evidence.setdefault(broker, LogDirEvidence()).looks.append(Look(request_id, fence_id))
 
 
 def await_proof(context: Context, event: StopReplicaAnswered, replicas: tuple[PartitionReplica, ...]) -> bool:
     """Keep answers until the look behind them is answered. False where no look is behind them."""
-    evidence = context.log_dir_evidence.get(event.broker)
+    evidence = context.cluster.log_dir_evidence.get(event.broker)
     if evidence is None or not any(each.request_id > event.request_id for each in evidence.looks):
         return False
     evidence.unproven.append(Unproven(event.request_id, replicas))
@@ -69,7 +70,7 @@ def await_proof(context: Context, event: StopReplicaAnswered, replicas: tuple[Pa
 def described(turn: Turn, event: LogDirsDescribed) -> None:
     """Note that no log directory has failed; or announce the replicas whose deletion this look cannot prove."""
     context = turn.context
-    evidence = context.log_dir_evidence.get(event.broker)
+    evidence = context.cluster.log_dir_evidence.get(event.broker)
     found = None if evidence is None else next((e for e in evidence.looks if e.request_id == event.request_id), None)
     if evidence is None or found is None:
         return
@@ -83,7 +84,7 @@ def described(turn: Turn, event: LogDirsDescribed) -> None:
     evidence.must_announce = True
     replicas = _taken(context, event.broker, evidence, found)
     topics = dict.fromkeys(r.topic for _, each in replicas for r in each)
-    waiting = (r.topic for r in context.replicas_on(frozenset((event.broker,))) if _waits(context, r))
+    waiting = (r.topic for r in context.cluster.replicas_on(frozenset((event.broker,))) if _waits(context, r))
     topics |= dict.fromkeys(waiting)
     turn.do(
         FailReplicaDeletions(tuple(r for _, each in replicas for r in each)),
@@ -94,7 +95,7 @@ def described(turn: Turn, event: LogDirsDescribed) -> None:
 def fenced(turn: Turn, event: StopReplicaAnswered) -> tuple[list[tuple[int, tuple[PartitionReplica, ...]]], str | None]:
     """What the answer to a fence settles: (id of the StopReplica, replicas), and what is wrong; None: all are gone."""
     context = turn.context
-    evidence = context.log_dir_evidence.get(event.broker)
+    evidence = context.cluster.log_dir_evidence.get(event.broker)
     found = None if evidence is None else next((e for e in evidence.looks if e.fence_id == event.request_id), None)
     if evidence is None or found is None:
         return [], None
@@ -111,18 +112,18 @@ def _taken(
     """The answers before this look, without what has been settled otherwise since; they are kept no longer."""
     before = [each for each in evidence.unproven if each.request_id < found.request_id]
     evidence.unproven = [each for each in evidence.unproven if each.request_id > found.request_id]
-    epoch = context.brokers[broker].epoch
+    epoch = context.cluster.brokers[broker].epoch
     return [(n, tuple(r for r in replicas if is_awaited(context, r, epoch, n))) for n, replicas in before]
 
 
 def is_awaited(context: Context, replica: PartitionReplica, broker_epoch: int, request_id: int) -> bool:
     """The answer to this StopReplica is what the replica's deletion waits for."""
-    partition = context.partition_of(replica)
+    partition = context.cluster.partition_of(replica)
     if partition is None or partition.replicas.get(replica.broker) is not ReplicaState.DELETION_STARTED:
         return False
     hosting = partition.hosting.get(replica.broker)
     return (
-        context.is_queued(replica.topic)
+        context.cluster.is_queued(replica.topic)
         and hosting is not None
         and hosting.by_look
         and hosting.broker_epoch == broker_epoch
@@ -131,7 +132,10 @@ def is_awaited(context: Context, replica: PartitionReplica, broker_epoch: int, r
 
 
 def _waits(context: Context, replica: PartitionReplica) -> bool:
-    return context.is_queued(replica.topic) and context.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
+    return (
+        context.cluster.is_queued(replica.topic)
+        and context.cluster.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
+    )
 
 
 def _problem(response: DescribeLogDirsResponse) -> str | None:

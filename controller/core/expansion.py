@@ -34,9 +34,9 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 def topics_modified(turn: Turn, topics: tuple[str, ...]) -> None:
     """Read those again that we know; what was set aside may make sense now, and may be marked already."""
-    context = turn.context
-    known = [name for name in topics if name in context.topics]
-    aside = [name for name in topics if name in context.set_aside_topics]
+    cluster = turn.context.cluster
+    known = [name for name in topics if name in cluster.topics]
+    aside = [name for name in topics if name in cluster.set_aside_topics]
     if known:
         turn.do(ReadModifiedTopics(tuple(known)))
     if aside:
@@ -55,7 +55,7 @@ def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcom
     added: list[TopicPartition] = []
     restoring: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
-        topic = context.topics.get(name)
+        topic = context.cluster.topics.get(name)
         if topic is None or is_absent(outcome):
             # That it is gone is told by the list of topics.
             continue
@@ -90,20 +90,20 @@ def _take_in(turn: Turn, name: str, topic: Topic, znode: znodes.TopicZnode) -> l
     new = sorted(number for number in znode.assignments if number not in topic.partitions)
     if not new:
         return []
-    if turn.context.is_queued(name):
+    if turn.context.cluster.is_queued(name):
         why = "the topic is being deleted; its znode is written back"
         turn.refuse(f"topic/{name}", "adding partitions", why, partitions=partition_ranges(new))
         return []
     for number in new:
         # Nothing moves in a partition that does not exist yet.
         target = znode.assignments[number].target
-        set_assignment(turn.context, TopicPartition(name, number), ReplicaAssignment(target))
+        set_assignment(turn.context.cluster, TopicPartition(name, number), ReplicaAssignment(target))
     turn.record(FactType.EVENT, f"topic/{name}", what="partitions added", partitions=partition_ranges(new))
     return [TopicPartition(name, number) for number in new]
 
 
 def _differs(context: Context, name: str, znode: znodes.TopicZnode) -> bool:
-    topic = context.topics[name]
+    topic = context.cluster.topics[name]
     return znode.topic_id != topic.id or dict(znode.assignments) != znode_of(context, name).assignments
 
 
@@ -112,10 +112,11 @@ def _differs(context: Context, name: str, znode: znodes.TopicZnode) -> bool:
 
 def znode_of(context: Context, name: str) -> znodes.TopicZnode:
     """The topic's znode as it must be: a partition that moves is written as moving until that is finished."""
-    topic = context.topics[name]
+    cluster = context.cluster
+    topic = cluster.topics[name]
     assignments = {number: partition.assignment for number, partition in topic.partitions.items()}
-    for number in assignments if context.reassignments else ():
-        moving = context.reassignments.get(TopicPartition(name, number))
+    for number in assignments if cluster.reassignments else ():
+        moving = cluster.reassignments.get(TopicPartition(name, number))
         if moving is not None:
             assignments[number] = moving.written
     return znodes.TopicZnode(assignments, topic.id)
@@ -123,7 +124,7 @@ def znode_of(context: Context, name: str) -> znodes.TopicZnode:
 
 def set_topic(context: Context, name: str, znode: znodes.TopicZnode) -> Operation:
     """Write the topic's znode, provided nobody else has since we last saw it."""
-    return SetData(paths.topic(name), znodes.encode_topic(znode), context.topics[name].version)
+    return SetData(paths.topic(name), znodes.encode_topic(znode), context.cluster.topics[name].version)
 
 
 def _restore(turn: Turn, names: list[str]) -> None:
@@ -152,6 +153,6 @@ def restored(turn: Turn, task: TopicsRestored, outcomes: Sequence[GroupOutcome])
 
 def note_written(context: Context, name: str) -> None:
     """Our write raised the version of the topic's znode by one."""
-    topic = context.topics.get(name)
+    topic = context.cluster.topics.get(name)
     if topic is not None:
         topic.version += 1

@@ -65,7 +65,7 @@ def notifications_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
 
 def read_states(turn: Turn) -> None:
     """Read every partition's state in one go."""
-    partitions = tuple(tp for tp, partition in turn.context.all_partitions() if partition.leadership is None)
+    partitions = tuple(tp for tp, partition in turn.context.cluster.all_partitions() if partition.leadership is None)
     if partitions:
         turn.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRead(partitions))
 
@@ -85,7 +85,7 @@ def states_read(turn: Turn, task: StatesRead, outcomes: Sequence[ReadOutcome]) -
             else:
                 known[content] = state
                 if state is not None:
-                    set_leadership(turn.context, topic_partition, state)
+                    set_leadership(turn.context.cluster, topic_partition, state)
         elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
             problem = f"reading it failed with {outcome.error.name}"
         if problem is not None:
@@ -97,28 +97,28 @@ def states_read(turn: Turn, task: StatesRead, outcomes: Sequence[ReadOutcome]) -
 
 def take_over(turn: Turn) -> None:
     """Open the channels, announce who is live, and give every replica its first state."""
-    context = turn.context
-    for broker in context.brokers.values():
+    cluster = turn.context.cluster
+    for broker in cluster.brokers.values():
         brokers.open_channel(turn, broker)
     brokers.show(turn)
     batch = turn.batch()
-    batch.add_update_metadata(context.brokers)
+    batch.add_update_metadata(cluster.brokers)
     turn.flush(batch)
     # The replicas go straight to Online and are announced in one pass: there are hundreds of thousands of them.
     batch = turn.batch()
     offline: list[PartitionReplica] = []
-    for topic_partition, partition in context.all_partitions():
-        online = [b for b in partition.assignment.replicas if b in context.brokers]
-        set_first_replica_states(context, topic_partition, partition, online)
-        if context.is_queued(topic_partition.topic):
+    for topic_partition, partition in cluster.all_partitions():
+        online = [b for b in partition.assignment.replicas if b in cluster.brokers]
+        set_first_replica_states(cluster, topic_partition, partition, online)
+        if cluster.is_queued(topic_partition.topic):
             # It is not announced: its brokers would create again what they have deleted already. While deletions are
             # paused nothing else tells them to answer no client.
-            if context.paused is not None:
-                batch.add_update_metadata(context.brokers, (topic_partition,))
+            if cluster.paused is not None:
+                batch.add_update_metadata(cluster.brokers, (topic_partition,))
         elif partition.leadership is not None:
             batch.add_leader_and_isr(online, topic_partition, is_new=False)
         if len(online) < len(partition.assignment.replicas):
-            absent = (b for b in partition.assignment.replicas if b not in context.brokers)
+            absent = (b for b in partition.assignment.replicas if b not in cluster.brokers)
             offline.extend(PartitionReplica(*topic_partition, BrokerId(b)) for b in absent)
     turn.flush(batch)
     turn.do(MoveReplicas(tuple(offline), ReplicaState.OFFLINE), StartPartitions())
@@ -132,10 +132,11 @@ def start_partitions(turn: Turn) -> None:
 def replicas_announced(turn: Turn) -> None:
     """Give every partition its first state, then leaders to those that have none, then go on with deletions."""
     context = turn.context
+    cluster = context.cluster
     with_strangers: list[TopicPartition] = []
-    for topic_partition, partition in context.all_partitions():
+    for topic_partition, partition in cluster.all_partitions():
         first = _first_state(context, topic_partition, partition)
-        set_state_of(context, topic_partition.topic, partition, first)
+        set_state_of(cluster, topic_partition.topic, partition, first)
         known = partition.leadership
         if known is not None and without_strangers(partition.assignment, known) is not known:
             with_strangers.append(topic_partition)
@@ -144,7 +145,7 @@ def replicas_announced(turn: Turn) -> None:
         DropStrangers(tuple(with_strangers)),
         ReadReassignments(),
         ProgressReassignments(announce=True),
-        ResumeDeletions(tuple(context.deletions)),
+        ResumeDeletions(tuple(cluster.deletions)),
         ReadPreferredElections(),
         EvictReplicas(),
         Register(),
@@ -155,7 +156,7 @@ def replicas_announced(turn: Turn) -> None:
 def _first_state(context: Context, topic_partition: TopicPartition, partition: Partition) -> PartitionState:
     if partition.leadership is None:
         return PartitionState.NEW
-    if context.is_online(topic_partition, partition.leadership.leader):
+    if context.cluster.is_online(topic_partition, partition.leadership.leader):
         return PartitionState.ONLINE
     return PartitionState.OFFLINE
 
@@ -163,17 +164,18 @@ def _first_state(context: Context, topic_partition: TopicPartition, partition: P
 def become_active(turn: Turn) -> None:
     """All that the takeover had to say has been handed to the brokers' channels."""
     context = turn.context
+    cluster = context.cluster
     context.role = Role.ACTIVE
     preferred.schedule_first_rebalance(turn)
-    caches.schedule(turn, tuple(context.brokers))
+    caches.schedule(turn, tuple(cluster.brokers))
     turn.record(
         FactType.ELECTION,
         f"controller/{context.config.controller_id}",
         what="active",
-        epoch=context.epoch,
-        brokers=len(context.brokers),
-        topics=len(context.topics),
-        partitions=sum(len(topic.partitions) for topic in context.topics.values()),
-        deletions=len(context.deletions),
-        loading_ms=turn.now_ms - context.elected_at_ms,
+        epoch=cluster.epoch,
+        brokers=len(cluster.brokers),
+        topics=len(cluster.topics),
+        partitions=sum(len(topic.partitions) for topic in cluster.topics.values()),
+        deletions=len(cluster.deletions),
+        loading_ms=turn.now_ms - cluster.elected_at_ms,
     )

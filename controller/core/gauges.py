@@ -51,31 +51,32 @@ class Gauges:
 
 def gauges(context: Context) -> Gauges:
     """The gauges as of the last event. Costs the same however many topics and partitions there are."""
+    cluster = context.cluster
     if not context.is_leading:
         return Gauges()
-    replicas = context.doomed_replicas
+    replicas = cluster.doomed_replicas
     return Gauges(
         active_controller_count=1,
-        offline_partitions_count=context.offline_partitions,
-        preferred_replica_imbalance_count=context.preferred_imbalance,
-        global_topic_count=len(context.topics),
-        global_partition_count=context.partitions_with_leadership,
-        topics_to_delete_count=len(context.deletions),
+        offline_partitions_count=cluster.offline_partitions,
+        preferred_replica_imbalance_count=cluster.preferred_imbalance,
+        global_topic_count=len(cluster.topics),
+        global_partition_count=cluster.partitions_with_leadership,
+        topics_to_delete_count=len(cluster.deletions),
         replicas_to_delete_count=sum(replicas.values()) - replicas.get(ReplicaState.DELETION_SUCCESSFUL, 0),
-        topics_ineligible_to_delete_count=context.topics_in_stage.get(Stage.WAITING, 0),
+        topics_ineligible_to_delete_count=cluster.topics_in_stage.get(Stage.WAITING, 0),
         replicas_ineligible_to_delete_count=replicas.get(ReplicaState.DELETION_INELIGIBLE, 0),
-        active_broker_count=len(context.brokers),
-        set_aside_topic_count=len(context.set_aside_topics),
-        set_aside_broker_count=len(context.set_aside_brokers),
-        held_topic_count=len(context.marks),
-        deletions_paused=int(context.paused is not None),
-        ghost_count=sum(len(ghosts) for ghosts in context.caches.ghosts.values()),
-        unseen_cache_count=len(context.caches.unseen),
-        topics_in_stage=dict(context.topics_in_stage),
+        active_broker_count=len(cluster.brokers),
+        set_aside_topic_count=len(cluster.set_aside_topics),
+        set_aside_broker_count=len(cluster.set_aside_brokers),
+        held_topic_count=len(cluster.marks),
+        deletions_paused=int(cluster.paused is not None),
+        ghost_count=sum(len(ghosts) for ghosts in cluster.caches.ghosts.values()),
+        unseen_cache_count=len(cluster.caches.unseen),
+        topics_in_stage=dict(cluster.topics_in_stage),
         doomed_replicas=dict(replicas),
         owed_tombstones={
             broker: Owed(len(debtor.topics), debtor.since_ms)
-            for broker, debtor in context.owed.items()
-            if broker in context.brokers
+            for broker, debtor in cluster.owed.items()
+            if broker in cluster.brokers
         },
     )

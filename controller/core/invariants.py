@@ -16,10 +16,11 @@ from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, T
 
 def violations(context: Context) -> list[str]:
     """Everything that is wrong with the context."""
+    cluster = context.cluster
     found = [*_counts(context), *_totals(context), *_deletions(context), *_strangers(context)]
-    for topic_partition, partition in context.all_partitions():
+    for topic_partition, partition in cluster.all_partitions():
         found.extend(_partition(topic_partition, partition))
-    known = context.topics or context.brokers or context.deletions or context.marks or context.outstanding
+    known = cluster.topics or cluster.brokers or cluster.deletions or cluster.marks or cluster.outstanding
     if not context.is_leading and known:
         found.append(f"not leading ({context.role.value}), and yet the cluster is remembered")
     return found
@@ -36,11 +37,12 @@ def _partition(topic_partition: TopicPartition, partition: Partition) -> Iterato
 def _strangers(context: Context) -> Iterator[str]:
     """What somebody else wrote is put right next; of what is being moved or deleted the assignment shrinks first. Where
     nobody else is in sync, they stay."""
+    cluster = context.cluster
     if context.awaiting_result:
         return
-    for topic_partition, partition in context.all_partitions():
+    for topic_partition, partition in cluster.all_partitions():
         known, replicas = partition.leadership, partition.assignment.replicas
-        if known is None or topic_partition in context.reassignments or context.is_queued(topic_partition.topic):
+        if known is None or topic_partition in cluster.reassignments or cluster.is_queued(topic_partition.topic):
             continue
         strangers = [broker for broker in known.isr if broker not in replicas]
         if 0 < len(strangers) < len(known.isr):
@@ -48,9 +50,10 @@ def _strangers(context: Context) -> Iterator[str]:
 
 
 def _counts(context: Context) -> Iterator[str]:
+    cluster = context.cluster
     offline = imbalanced = led = 0
-    for topic_partition, partition in context.all_partitions():
-        deletion = context.deletions.get(topic_partition.topic)
+    for topic_partition, partition in cluster.all_partitions():
+        deletion = cluster.deletions.get(topic_partition.topic)
         if partition.state is PartitionState.OFFLINE and (deletion is None or deletion.started_at_ms is None):
             offline += 1
         if partition.leadership is not None:
@@ -59,55 +62,57 @@ def _counts(context: Context) -> Iterator[str]:
             plain = not partition.assignment.is_being_reassigned
             if deletion is None and plain and replicas and partition.leadership.leader != replicas[0]:
                 imbalanced += 1
-    reassigning = any(partition.assignment.is_being_reassigned for _, partition in context.all_partitions())
-    if offline != context.offline_partitions:
-        yield f"offline partitions: {context.offline_partitions} counted, there are {offline}"
-    if led != context.partitions_with_leadership:
-        yield f"partitions with leadership: {context.partitions_with_leadership} counted, there are {led}"
-    if not reassigning and imbalanced != context.preferred_imbalance:
-        yield f"imbalanced partitions: {context.preferred_imbalance} counted, there are {imbalanced}"
+    reassigning = any(partition.assignment.is_being_reassigned for _, partition in cluster.all_partitions())
+    if offline != cluster.offline_partitions:
+        yield f"offline partitions: {cluster.offline_partitions} counted, there are {offline}"
+    if led != cluster.partitions_with_leadership:
+        yield f"partitions with leadership: {cluster.partitions_with_leadership} counted, there are {led}"
+    if not reassigning and imbalanced != cluster.preferred_imbalance:
+        yield f"imbalanced partitions: {cluster.preferred_imbalance} counted, there are {imbalanced}"
 
 
 def _totals(context: Context) -> Iterator[str]:
     """What is counted over all deletions, against a count."""
+    cluster = context.cluster
     stages: dict[Stage, int] = {}
     states: dict[ReplicaState, int] = {}
-    for deletion in context.deletions.values():
+    for deletion in cluster.deletions.values():
         stages[deletion.stage] = stages.get(deletion.stage, 0) + 1
         for state, count in deletion.by_state.items():
             states[state] = states.get(state, 0) + count
     waiting: dict[BrokerId, int] = {}
-    for topic in context.deletions:
-        for replica in context.replicas_of(topic):
-            if context.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL:
+    for topic in cluster.deletions:
+        for replica in cluster.replicas_of(topic):
+            if cluster.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL:
                 waiting[replica.broker] = waiting.get(replica.broker, 0) + 1
-    if waiting != context.waiting_replicas:
-        yield f"replicas that wait for brokers are counted as {context.waiting_replicas}, they are {waiting}"
-    if stages != context.topics_in_stage:
-        yield f"queued topics are counted as {context.topics_in_stage}, they are {stages}"
-    if states != context.doomed_replicas:
-        yield f"replicas of queued topics are counted as {context.doomed_replicas}, they are {states}"
+    if waiting != cluster.waiting_replicas:
+        yield f"replicas that wait for brokers are counted as {cluster.waiting_replicas}, they are {waiting}"
+    if stages != cluster.topics_in_stage:
+        yield f"queued topics are counted as {cluster.topics_in_stage}, they are {stages}"
+    if states != cluster.doomed_replicas:
+        yield f"replicas of queued topics are counted as {cluster.doomed_replicas}, they are {states}"
 
 
 def _deletions(context: Context) -> Iterator[str]:
-    for topic, mark in context.marks.items():
-        if topic in context.deletions:
+    cluster = context.cluster
+    for topic, mark in cluster.marks.items():
+        if topic in cluster.deletions:
             yield f"{topic}: held back ({mark.held_by.name}), and yet queued for deletion"
-        if mark.held_by in PAUSES and context.paused is None and not context.awaiting_result:
+        if mark.held_by in PAUSES and cluster.paused is None and not context.awaiting_result:
             yield f"{topic}: held back by a pause that is over"
-    for topic, deletion in context.deletions.items():
-        if topic not in context.topics:
+    for topic, deletion in cluster.deletions.items():
+        if topic not in cluster.topics:
             yield f"{topic}: queued for deletion, and yet unknown"
         states: dict[ReplicaState, int] = {}
-        for replica in context.replicas_of(topic):
-            state = context.replica_state(replica)
+        for replica in cluster.replicas_of(topic):
+            state = cluster.replica_state(replica)
             states[state] = states.get(state, 0) + 1
         if states != deletion.by_state:
             yield f"{topic}: replicas are counted as {deletion.by_state}, they are {states}"
         for partition, broker in deletion.problems:
             if (
                 partition >= 0
-                and context.replica_state(PartitionReplica(topic, partition, BrokerId(broker)))
+                and cluster.replica_state(PartitionReplica(topic, partition, BrokerId(broker)))
                 is ReplicaState.DELETION_SUCCESSFUL
             ):
                 yield f"{topic}-{partition}: broker {broker} has confirmed, and yet a problem is remembered"

@@ -55,7 +55,7 @@ def alter(turn: Turn, task: AlterPartitions) -> None:
     """Judge every partition, and write those that may be written in one go."""
     context = turn.context
     request = requests.asked(context, task.key, AlterPartitionRequest)
-    version = context.unanswered[task.key].version
+    version = context.cluster.unanswered[task.key].version
     problem = _problem(context, request)
     if problem is not None:
         turn.refuse(f"broker/{request.broker_id}", "altering ISRs", error_name(problem))
@@ -72,7 +72,7 @@ def alter(turn: Turn, task: AlterPartitions) -> None:
                 request.broker_id,
                 wanted.leader_epoch,
                 wanted.new_isr,
-                context.epoch,
+                context.cluster.epoch,
                 wanted.partition_epoch,
                 wanted.recovery_state,
             )
@@ -89,7 +89,7 @@ def alter(turn: Turn, task: AlterPartitions) -> None:
 
 def _problem(context: Context, request: AlterPartitionRequest) -> ErrorCode | None:
     """Why nothing of the request is done."""
-    broker = context.brokers.get(request.broker_id)
+    broker = context.cluster.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     states = (wanted.recovery_state for topic in request.topics for wanted in topic.partitions)
@@ -119,7 +119,9 @@ def _names(context: Context, request: AlterPartitionRequest, version: int) -> Na
     if version < FIRST_ALTER_PARTITION_WITH_TOPIC_IDS:
         return {}
     wanted = frozenset(topic.topic_id for topic in request.topics)
-    return {topic.id: name for name, topic in context.topics.items() if topic.id is not None and topic.id in wanted}
+    return {
+        topic.id: name for name, topic in context.cluster.topics.items() if topic.id is not None and topic.id in wanted
+    }
 
 
 def _name(topic: AlterPartitionTopic, names: Names, version: int) -> str | None:
@@ -130,9 +132,9 @@ def _verdict(
     context: Context, broker: BrokerId, topic_partition: TopicPartition, wanted: AlterPartition, version: int
 ) -> Verdict | None:
     """What the leader is told without a write; None: its ISR may be written. The first rule that applies decides."""
-    partition = context.partition(topic_partition)
+    partition = context.cluster.partition(topic_partition)
     current = None if partition is None else partition.leadership
-    if partition is None or current is None or context.is_queued(topic_partition.topic):
+    if partition is None or current is None or context.cluster.is_queued(topic_partition.topic):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if wanted.partition_epoch > current.partition_epoch or wanted.leader_epoch > current.leader_epoch:
         # The leader has heard of something later than we have: somebody else must be controller.
@@ -165,7 +167,7 @@ def _impossible(
         return ErrorCode.INVALID_REQUEST
     if current.leader != broker or broker not in wanted.new_isr:
         return ErrorCode.INVALID_REQUEST
-    if any(b not in partition.assignment.replicas or not context.is_live(b) for b in wanted.new_isr):
+    if any(b not in partition.assignment.replicas or not context.cluster.is_live(b) for b in wanted.new_isr):
         has_error = version >= FIRST_ALTER_PARTITION_WITH_TOPIC_IDS
         return ErrorCode.INELIGIBLE_REPLICA if has_error else ErrorCode.OPERATION_NOT_ATTEMPTED
     return None
@@ -184,13 +186,13 @@ def altered(turn: Turn, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> 
         state, outcome = next(results)
         if isinstance(outcome, GroupDone):
             verdicts[topic_partition] = now = with_next_version(state)
-            set_leadership(context, topic_partition, now)
+            set_leadership(context.cluster, topic_partition, now)
             continue
         verdicts[topic_partition] = _error_of(outcome)
         if is_stale(outcome):
             stale.append(topic_partition)
     request = requests.asked(context, task.key, AlterPartitionRequest)
-    version = context.unanswered[task.key].version
+    version = context.cluster.unanswered[task.key].version
     _record_refusals(turn, request.broker_id, verdicts)
     response = _response(context, request, version, verdicts)
     _tell_everybody(turn, task.partitions)
@@ -251,9 +253,9 @@ def _row(number: int, verdict: Verdict) -> AlteredPartition:
 
 def refresh(turn: Turn, task: RefreshStates) -> None:
     """Read the states of these partitions, all in one go; those of queued topics matter to nobody."""
-    context = turn.context
+    cluster = turn.context.cluster
     partitions = tuple(
-        tp for tp in task.partitions if context.partition(tp) is not None and not context.is_queued(tp.topic)
+        tp for tp in task.partitions if cluster.partition(tp) is not None and not cluster.is_queued(tp.topic)
     )
     if partitions:
         turn.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRefreshed(partitions))
@@ -273,16 +275,16 @@ def refreshed(turn: Turn, task: StatesRefreshed, outcomes: Sequence[ReadOutcome]
 
 def _move_on(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
     """A reassignment waits for nothing but its targets in the ISR."""
-    moving = tuple(tp for tp in partitions if tp in turn.context.reassignments)
+    moving = tuple(tp for tp in partitions if tp in turn.context.cluster.reassignments)
     if moving:
         turn.do(ProgressReassignments(moving))
 
 
 def _tell_everybody(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
     """UpdateMetadata for those that are in service; none where none is."""
-    context = turn.context
-    told = [tp for tp in partitions if context.partition(tp) is not None and not context.is_queued(tp.topic)]
+    cluster = turn.context.cluster
+    told = [tp for tp in partitions if cluster.partition(tp) is not None and not cluster.is_queued(tp.topic)]
     if told:
         batch = turn.batch()
-        batch.add_update_metadata(context.brokers, told)
+        batch.add_update_metadata(cluster.brokers, told)
         turn.flush(batch)

@@ -23,6 +23,7 @@ from lethe.controller.core.agenda_partitions import (
 )
 from lethe.controller.core.agenda_reassignment import AnnounceReassignments, LeadTargets, ProgressReassignments
 from lethe.controller.core.agenda_requests import DropStrangers
+from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import StatesReread
 from lethe.controller.core.election import Elected, NoLeader, Strategy
@@ -78,8 +79,8 @@ def elect(turn: Turn, task: ElectLeaders) -> None:
     doubtful: list[TopicPartition] = []
     believed = task.fresh or unclean is not None or context.config.ibp.has_alter_partition
     for topic_partition in task.partitions:
-        partition = context.partition(topic_partition)
-        if partition is None or partition.leadership is None or context.is_queued(topic_partition.topic):
+        partition = context.cluster.partition(topic_partition)
+        if partition is None or partition.leadership is None or context.cluster.is_queued(topic_partition.topic):
             continue
         may_be_unclean = unclean is not None and topic_partition.topic in unclean
         result = _chosen(context, topic_partition, partition, partition.leadership, task.strategy, may_be_unclean)
@@ -123,7 +124,7 @@ def _chosen(
     strategy: Strategy,
     may_be_unclean: bool,
 ) -> Elected | NoLeader:
-    assignment, epoch = partition.assignment, context.epoch
+    assignment, epoch = partition.assignment, context.cluster.epoch
     current = election.without_strangers(assignment, current)
     is_online = online(context, topic_partition)
     match strategy:
@@ -141,7 +142,7 @@ def _chosen(
         case Strategy.PREFERRED:
             return election.preferred(assignment, current, is_online, epoch)
         case Strategy.CONTROLLED_SHUTDOWN:
-            leaving = context.shutting_down
+            leaving = context.cluster.shutting_down
             return election.controlled_shutdown(assignment, current, is_online, lambda b: b in leaving, epoch)
         case _:
             assert_never(strategy)
@@ -178,12 +179,12 @@ def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) 
     for topic_partition, leadership, unclean, outcome in rows:
         if isinstance(outcome, GroupDone):
             written = with_next_version(leadership)
-            partition = context.partition(topic_partition)
+            partition = context.cluster.partition(topic_partition)
             if unclean:
                 lossy.setdefault(_what_is_lost(partition, leadership), []).append(topic_partition)
-            set_leadership(context, topic_partition, written)
+            set_leadership(context.cluster, topic_partition, written)
             if partition is not None:
-                receivers = _receivers(context, topic_partition, partition, task.strategy)
+                receivers = _receivers(context.cluster, topic_partition, partition, task.strategy)
                 batch.add_leader_and_isr(receivers, topic_partition, is_new=False)
             context.elections += 1
             context.unclean_elections += unclean
@@ -206,21 +207,19 @@ def _what_is_lost(before: Partition | None, elected: LeaderAndIsr) -> str:
     return f"none of the ISR {isr} is alive: {elected.leader} leads, and what it had not fetched is lost"
 
 
-def _receivers(
-    context: Context, topic_partition: TopicPartition, partition: Partition, strategy: Strategy
-) -> Sequence[int]:
+def _receivers(cluster: ClusterState, tp: TopicPartition, partition: Partition, strategy: Strategy) -> Sequence[int]:
     """Who is told of the election; those that are not registered are left out when it is sent."""
     replicas = partition.assignment.replicas
     match strategy:
         case Strategy.OFFLINE:
-            return [r for r in replicas if context.is_online(topic_partition, r)]
+            return [r for r in replicas if cluster.is_online(tp, r)]
         case Strategy.REASSIGN:
             return partition.assignment.target
         case Strategy.PREFERRED:
             return replicas
         case Strategy.CONTROLLED_SHUTDOWN:
             # The leaving broker too: it is to know that it leads no more.
-            return [r for r in replicas if not context.has_failed_directory(topic_partition, r)]
+            return [r for r in replicas if not cluster.has_failed_directory(tp, r)]
         case _:
             assert_never(strategy)
 
@@ -230,7 +229,7 @@ def _receivers(
 
 def shrink(turn: Turn, task: ShrinkIsr) -> None:
     """Write the ISRs without these replicas; those that are in none go offline along with them."""
-    context = turn.context
+    cluster = turn.context.cluster
     by_partition: dict[TopicPartition, list[PartitionReplica]] = {}
     for replica in task.replicas:
         by_partition.setdefault(replica.topic_partition, []).append(replica)
@@ -239,15 +238,15 @@ def shrink(turn: Turn, task: ShrinkIsr) -> None:
     leadership: list[LeaderAndIsr] = []
     replicas: list[Replicas] = []
     for topic_partition, gone in by_partition.items():
-        partition = context.partition(topic_partition)
+        partition = cluster.partition(topic_partition)
         if partition is None or partition.leadership is None:
             unchanged.extend(gone)
             continue
         # Strangers go first, so that the last one in sync that is left is a replica.
         known = election.without_strangers(partition.assignment, partition.leadership)
-        shrunk = election.shrunk(known, tuple(r.broker for r in gone), context.epoch)
+        shrunk = election.shrunk(known, tuple(r.broker for r in gone), cluster.epoch)
         if shrunk is None and known is not partition.leadership:
-            shrunk = election.raised(known, context.epoch)
+            shrunk = election.raised(known, cluster.epoch)
         if shrunk is None:
             unchanged.extend(gone)
         else:
@@ -272,7 +271,7 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
         task.partitions, task.leadership, task.replicas, outcomes, strict=True
     ):
         if isinstance(outcome, GroupDone):
-            set_leadership(turn.context, topic_partition, with_next_version(leadership))
+            set_leadership(turn.context.cluster, topic_partition, with_next_version(leadership))
             offline.extend(replicas)
         elif is_stale(outcome):
             stale.append(topic_partition)
@@ -318,8 +317,7 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
                 drop_strangers_unwritten(turn.context, topic_partition)
                 removed[topic_partition] = None
     after = (DropStrangers(tuple(going_on)),)
-    moving = tuple(topic_partition for topic_partition in going_on if topic_partition in turn.context.reassignments)
-    if moving:
+    if moving := tuple(tp for tp in going_on if tp in turn.context.cluster.reassignments):
         # The last target may have come in sync. Not at once: what waits here may be about the replicas that would go.
         turn.context.agenda.append(ProgressReassignments(moving))
     match task.again:
@@ -338,6 +336,7 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
 
 def take_in_state(context: Context, topic_partition: TopicPartition, outcome: ReadOutcome) -> str | None:
     """Remember a partition's state as just read. Returns what is wrong with it, or None."""
+    cluster = context.cluster
     if isinstance(outcome, ReadFailed):
         return f"reading it failed with {outcome.error.name}"
     if not isinstance(outcome, Data):
@@ -348,9 +347,9 @@ def take_in_state(context: Context, topic_partition: TopicPartition, outcome: Re
         return str(error)
     if state is None:
         return "the state znode is empty"
-    if state.controller_epoch > context.epoch:
-        return f"it was written by controller epoch {state.controller_epoch}, ours is {context.epoch}"
-    set_leadership(context, topic_partition, state)
+    if state.controller_epoch > cluster.epoch:
+        return f"it was written by controller epoch {state.controller_epoch}, ours is {cluster.epoch}"
+    set_leadership(cluster, topic_partition, state)
     return None
 
 
@@ -358,7 +357,7 @@ def take_in_state(context: Context, topic_partition: TopicPartition, outcome: Re
 
 
 def online(context: Context, topic_partition: TopicPartition) -> election.IsOnline:
-    return lambda broker: context.is_online(topic_partition, broker)
+    return lambda broker: context.cluster.is_online(topic_partition, broker)
 
 
 def set_state(topic_partition: TopicPartition, state: LeaderAndIsr) -> tuple[Operation, ...]:
@@ -377,12 +376,13 @@ def drop_strangers_unwritten(context: Context, topic_partition: TopicPartition) 
     No write can remove them there. Brokers would be told of an ISR with a replica whose log is deleted, and a leader
     cannot shrink its ISR without the state: producers with acks=all would wait until another controller is elected.
     """
-    partition = context.partition(topic_partition)
+    cluster = context.cluster
+    partition = cluster.partition(topic_partition)
     if partition is None or partition.leadership is None:
         return
     known = election.without_strangers(partition.assignment, partition.leadership)
     if known is not partition.leadership:
-        set_leadership(context, topic_partition, election.raised(known, context.epoch))
+        set_leadership(cluster, topic_partition, election.raised(known, cluster.epoch))
 
 
 def is_stale(outcome: GroupOutcome) -> bool:

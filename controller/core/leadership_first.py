@@ -38,10 +38,10 @@ def _write_first_states(turn: Turn, partitions: Iterable[TopicPartition], *, sta
     groups: list[tuple[Operation, ...]] = []
     leaderless: list[TopicPartition] = []
     for topic_partition in partitions:
-        partition = context.partition(topic_partition)
+        partition = context.cluster.partition(topic_partition)
         if partition is None:
             continue
-        first = election.initial(partition.assignment, online(context, topic_partition), context.epoch)
+        first = election.initial(partition.assignment, online(context, topic_partition), context.cluster.epoch)
         if first is None:
             leaderless.append(topic_partition)
             continue
@@ -60,7 +60,7 @@ def initialized(turn: Turn, task: LeadershipInitialized, outcomes: Sequence[Grou
     done, again = [], []
     for topic_partition, leadership, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
-            set_leadership(turn.context, topic_partition, leadership)
+            set_leadership(turn.context.cluster, topic_partition, leadership)
             batch.add_leader_and_isr(leadership.isr, topic_partition, is_new=True)
             done.append(topic_partition)
         elif not task.state_only and outcome == GroupFailed(0, ZkError.NODE_EXISTS):

@@ -26,7 +26,7 @@ def entry(context: Context) -> Broker | None:
     config = context.config
     if not config.endpoints:
         return None
-    brokers = context.brokers.values()
+    brokers = context.cluster.brokers.values()
     return Broker(config.controller_id, NO_EPOCH, _endpoints(config, brokers), _rack(brokers))
 
 

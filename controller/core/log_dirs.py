@@ -24,8 +24,8 @@ _ASKED_ABOUT: Final = (ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.D
 
 def check(turn: Turn, task: CheckLogDirs) -> None:
     """Announce what these brokers host, but for what they are known not to reach, and go on with deletions there."""
-    context = turn.context
-    lost = frozenset(broker for broker in task.brokers if broker in context.brokers)
+    cluster = turn.context.cluster
+    lost = frozenset(broker for broker in task.brokers if broker in cluster.brokers)
     for broker in task.brokers:
         if broker in lost:
             turn.record(FactType.BROKER, f"broker/{broker}", what="log directory failed")
@@ -33,11 +33,11 @@ def check(turn: Turn, task: CheckLogDirs) -> None:
             turn.refuse(f"broker/{broker}", "looking for its failed log directory", "the broker is not registered")
     replicas = tuple(
         replica
-        for replica in context.replicas_on(lost)
-        if context.is_replica_reachable(replica)
+        for replica in cluster.replicas_on(lost)
+        if cluster.is_replica_reachable(replica)
         # One that is shutting down is given nothing to serve any more, but may still delete.
-        and (context.is_live(replica.broker) or context.is_queued(replica.topic))
-        and context.replica_state(replica) in _ASKED_ABOUT
+        and (cluster.is_live(replica.broker) or cluster.is_queued(replica.topic))
+        and cluster.replica_state(replica) in _ASKED_ABOUT
     )
-    doomed = tuple(dict.fromkeys(r.topic for r in replicas if context.is_queued(r.topic)))
+    doomed = tuple(dict.fromkeys(r.topic for r in replicas if cluster.is_queued(r.topic)))
     turn.do(MoveReplicas(replicas, ReplicaState.ONLINE), ResumeDeletions(doomed, unblock=True))

@@ -82,11 +82,11 @@ def list_deletions(turn: Turn, task: ListDeletions) -> None:
 
 def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -> None:
     """Ask when the new markers were made; with all of them dated, go on."""
-    context = turn.context
+    cluster = turn.context.cluster
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     _let_go(turn, marked)
-    context.marker_times = {name: context.marker_times[name] for name in marked if name in context.marker_times}
-    undated = tuple(name for name in marked if name not in context.marker_times and not context.is_queued(name))
+    cluster.marker_times = {name: cluster.marker_times[name] for name in marked if name in cluster.marker_times}
+    undated = tuple(name for name in marked if name not in cluster.marker_times and not cluster.is_queued(name))
     if undated:
         reads = (Exists(paths.delete_topic(name)) for name in undated)
         turn.read(reads, MarkersDated(marked, undated, task.loading))
@@ -98,28 +98,29 @@ def dated(turn: Turn, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> No
     """Remember when the markers were made. One without a time, or gone since it was listed, counts as made now."""
     for name, outcome in zip(task.undated, outcomes, strict=True):
         if isinstance(outcome, Present) and outcome.created_at_ms > 0:
-            turn.context.marker_times[name] = min(outcome.created_at_ms, turn.now_ms)
+            turn.context.cluster.marker_times[name] = min(outcome.created_at_ms, turn.now_ms)
     _sort_out(turn, task.topics, loading=task.loading)
 
 
 def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
     """Queue the topics we know; look again for those we do not; with deletion disabled, remove every marker."""
     context = turn.context
+    cluster = context.cluster
     marked = _chosen(turn, marked)
-    if not context.delete_topic_enable and context.dynamic.deletion_unknown is None:
+    if not context.delete_topic_enable and cluster.dynamic.deletion_unknown is None:
         # What has been started ends: some of its replicas are gone.
-        refused = tuple(name for name in marked if not context.is_queued(name))
+        refused = tuple(name for name in marked if not cluster.is_queued(name))
         _refuse(turn, refused, CauseKind.DISABLED, DISABLED)
         if refused:
             turn.write([(Delete(paths.delete_topic(name)),) for name in refused], MarkersRemoved(refused))
         return
-    known = tuple(name for name in marked if name in context.topics)
+    known = tuple(name for name in marked if name in cluster.topics)
     unknown: list[str] = []
     unreadable: list[str] = []
     for name in marked:
-        if name in context.topics:
+        if name in cluster.topics:
             continue
-        aside = context.set_aside_topics.get(name)
+        aside = cluster.set_aside_topics.get(name)
         if aside is not None:
             unreadable.append(name)
             _hold(turn, name, CauseKind.READABLE_ZNODE, aside.reason)
@@ -127,14 +128,14 @@ def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
             unknown.append(name)
             _hold(turn, name, CauseKind.MARKER_WITHOUT_TOPIC)
     settling: list[Task] = []
-    if unreadable and context.paused is None:
+    if unreadable and cluster.paused is None:
         settling += [ReadMarkers(tuple(unreadable))]
     if unknown:
         settling += [ListTopics(), SettleUnknownMarkers(tuple(unknown), loading)]
     if loading:
         # After the takeover: by then the topics have been read later than these markers were.
         context.agenda.extend(settling)
-        turn.do(QueueDeletions(known, loading=True) if context.paused is None else ReadBegun(known))
+        turn.do(QueueDeletions(known, loading=True) if cluster.paused is None else ReadBegun(known))
     elif marked:
         turn.do(QueueDeletions(known), *settling)
 
@@ -152,33 +153,33 @@ def _chosen(turn: Turn, marked: tuple[str, ...]) -> tuple[str, ...]:
 
 def _let_go(turn: Turn, marked: Sequence[str]) -> None:
     """Topics whose marker is gone, and that were not queued, are nobody's business here any more."""
-    context = turn.context
-    if not context.marks:
+    cluster = turn.context.cluster
+    if not cluster.marks:
         return
     present = frozenset(marked)
-    for name in [name for name in context.marks if name not in present]:
-        _record_end(turn, name, context.marks.pop(name))
+    for name in [name for name in cluster.marks if name not in present]:
+        _record_end(turn, name, cluster.marks.pop(name))
 
 
 def _record_end(turn: Turn, name: str, mark: Mark) -> None:
     """A hold that was recorded has ended without the topic being queued."""
     if mark.held_by not in REFUSED:
-        is_there = name in turn.context.topics or name in turn.context.set_aside_topics
+        is_there = name in turn.context.cluster.topics or name in turn.context.cluster.set_aside_topics
         phase(turn, name, LET_GO if is_there else VANISHED, since_ms=mark.since_ms)
 
 
 def _hold(turn: Turn, name: str, held_by: CauseKind, last_error: str | None = None) -> None:
-    context = turn.context
-    known = context.marks.get(name)
+    cluster = turn.context.cluster
+    known = cluster.marks.get(name)
     mark = Mark(turn.now_ms if known is None else known.since_ms, held_by, last_error)
     if known == mark:
         return
-    context.marks[name] = mark
+    cluster.marks[name] = mark
     if held_by in REFUSED:
         if known is not None:
             _record_end(turn, name, known)
     elif known is None or known.held_by is not held_by:
-        marked_at_ms = context.marker_times.get(name, mark.since_ms)
+        marked_at_ms = cluster.marker_times.get(name, mark.since_ms)
         phase(turn, name, "held", since_ms=mark.since_ms, held_by=held_by.held_code, marked_at_ms=marked_at_ms)
 
 
@@ -187,16 +188,16 @@ def _hold(turn: Turn, name: str, held_by: CauseKind, last_error: str | None = No
 
 def queue(turn: Turn, task: QueueDeletions) -> None:
     """Put these marked topics into the queue, those that may go now, and go on with those that are in it."""
-    context = turn.context
-    waiting = tuple(name for name in task.topics if name in context.topics and not context.is_queued(name))
-    if context.paused is not None:
+    cluster = turn.context.cluster
+    waiting = tuple(name for name in task.topics if name in cluster.topics and not cluster.is_queued(name))
+    if cluster.paused is not None:
         for name in waiting:
             if name in task.begun:
                 _queue(turn, name)
             else:
-                _hold(turn, name, context.paused.held_by)
+                _hold(turn, name, cluster.paused.held_by)
         return
-    moving = context.reassigned_topics(waiting)
+    moving = cluster.reassigned_topics(waiting)
     for name in moving:
         _hold(turn, name, CauseKind.REASSIGNMENT)
     for name in waiting:
@@ -210,8 +211,8 @@ def queue(turn: Turn, task: QueueDeletions) -> None:
 
 def _queue(turn: Turn, name: str) -> None:
     turn.context.refused_marks.pop(name, None)
-    queue_deletion(turn.context, name, turn.now_ms)
-    marked_at_ms = turn.context.deletions[name].marked_at_ms
+    queue_deletion(turn.context.cluster, name, turn.now_ms)
+    marked_at_ms = turn.context.cluster.deletions[name].marked_at_ms
     phase(turn, name, "queued", since_ms=turn.now_ms, marked_at_ms=marked_at_ms)
 
 
@@ -221,9 +222,10 @@ def _queue(turn: Turn, name: str) -> None:
 def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:
     """A marker of a topic that does not exist goes; one whose topic has appeared meanwhile is taken up."""
     context = turn.context
-    ghosts = tuple(n for n in task.topics if n not in context.topics and n not in context.set_aside_topics)
+    cluster = context.cluster
+    ghosts = tuple(n for n in task.topics if n not in cluster.topics and n not in cluster.set_aside_topics)
     _remove_ghosts(turn, ghosts, with_config=task.with_config)
-    if any(name in context.topics and not context.is_queued(name) for name in task.topics):
+    if any(name in cluster.topics and not cluster.is_queued(name) for name in task.topics):
         context.agenda.append(ListDeletions())
 
 
@@ -256,6 +258,7 @@ def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOu
     """Where there was no configuration beside the marker, remove the marker alone; where the topic is there after all,
     take the marker up."""
     context = turn.context
+    cluster = context.cluster
     alone: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
@@ -267,11 +270,11 @@ def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOu
                 continue
             if outcome.error is not ZkError.NO_NODE:
                 turn.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
-                mark = context.marks.get(name)
+                mark = cluster.marks.get(name)
                 if mark is not None:
-                    context.marks[name] = mark._replace(last_error=outcome.error.name)
+                    cluster.marks[name] = mark._replace(last_error=outcome.error.name)
                 continue
         if task.ghosts:
             _refuse(turn, (name,), CauseKind.MARKER_WITHOUT_TOPIC, NO_SUCH_TOPIC)
-        context.marks.pop(name, None)
+        cluster.marks.pop(name, None)
     _remove_ghosts(turn, alone, with_config=False)

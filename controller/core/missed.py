@@ -27,21 +27,21 @@ MAX_MISSED: Final = 10_000
 
 def note_removed(context: Context, name: str) -> None:
     """The topic's znodes are gone: every broker that is away misses it."""
-    for broker in context.gone_since_ms:
+    for broker in context.cluster.gone_since_ms:
         note(context, broker, (name,))
 
 
 def note(context: Context, broker: BrokerId, names: Iterable[str]) -> None:
     """The broker misses these topics."""
     for name in names:
-        missed = context.caches.missed.setdefault(broker, {})
+        missed = context.cluster.caches.missed.setdefault(broker, {})
         if len(missed) < MAX_MISSED:
             missed[name] = None
 
 
 def settle(context: Context, reading: Reading, suspects: Collection[str]) -> None:
     """The broker's cache was read, whole or for some topics: what it was asked for and does not show is settled."""
-    missed, asked, shown = context.caches.missed, reading.due.topics, frozenset(suspects)
+    missed, asked, shown = context.cluster.caches.missed, reading.due.topics, frozenset(suspects)
     kept = {
         name: None
         for name in missed.get(reading.broker, {})

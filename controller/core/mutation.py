@@ -1,4 +1,4 @@
-"""Every change of the context that a derived count depends on. Nothing else writes those fields.
+"""Every change of the cluster state that a derived count depends on. Nothing else writes those fields.
 
 Counts: offline partitions (topics whose deletion has started do not count), partitions not led by their preferred
 replica (queued topics do not count), partitions with leadership, each deletion's replicas by state, all deletions'
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lethe.controller.core.context import Context, Outstanding
+from lethe.controller.core.cluster_state import ClusterState, Outstanding
+from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import Deletion, RetryOf, Stage, Tombstone
 from lethe.controller.core.replica_counts import add, count_replicas, count_waiting, move_replica, stop_waiting
 from lethe.controller.core.topic import Hosting, Partition, Reassignment, Topic
@@ -45,18 +46,18 @@ def _is_imbalanced(partition: Partition) -> bool:
     return leadership.leader != preferred
 
 
-def _count_partition(context: Context, topic: str, partition: Partition, sign: int) -> None:
+def _count_partition(cluster: ClusterState, topic: str, partition: Partition, sign: int) -> None:
     if partition.leadership is not None:
-        context.partitions_with_leadership += sign
-    if topic not in context.deletions and _is_imbalanced(partition):
-        context.preferred_imbalance += sign
+        cluster.partitions_with_leadership += sign
+    if topic not in cluster.deletions and _is_imbalanced(partition):
+        cluster.preferred_imbalance += sign
 
 
 # --- topics -------------------------------------------------------------------------------------------------------
 
 
 def add_topic(
-    context: Context,
+    cluster: ClusterState,
     name: str,
     topic_id: TopicId | None,
     assignments: dict[int, ReplicaAssignment],
@@ -68,123 +69,123 @@ def add_topic(
 ) -> None:
     """Take a topic in, with all its partitions NonExistent and without leadership."""
     partitions = {number: Partition(assignment) for number, assignment in sorted(assignments.items())}
-    context.topics[name] = Topic(topic_id, partitions, version, created_zxid, is_made_up)
+    cluster.topics[name] = Topic(topic_id, partitions, version, created_zxid, is_made_up)
     for number, partition in partitions.items():
         if partition.assignment.is_being_reassigned:
-            context.reassignments[TopicPartition(name, number)] = Reassignment(now_ms, partition.assignment)
+            cluster.reassignments[TopicPartition(name, number)] = Reassignment(now_ms, partition.assignment)
 
 
-def remove_topic(context: Context, name: str) -> None:
+def remove_topic(cluster: ClusterState, name: str) -> None:
     """Forget a topic: states, leadership, deletion and offline directories alike."""
-    deletion = context.deletions.get(name)
+    deletion = cluster.deletions.get(name)
     if deletion is not None:
-        stop_waiting(context, name, deletion)
-    for topic_partition, partition in context.partitions_of(name):
-        _count_partition(context, name, partition, -1)
-        set_partition_state(context, topic_partition, PartitionState.NON_EXISTENT)
-        for offline in context.offline_dirs.values():
+        stop_waiting(cluster, name, deletion)
+    for topic_partition, partition in cluster.partitions_of(name):
+        _count_partition(cluster, name, partition, -1)
+        set_partition_state(cluster, topic_partition, PartitionState.NON_EXISTENT)
+        for offline in cluster.offline_dirs.values():
             offline.pop(topic_partition, None)
-        context.reassignments.pop(topic_partition, None)
-    context.topics.pop(name, None)
-    deletion = context.deletions.pop(name, None)
+        cluster.reassignments.pop(topic_partition, None)
+    cluster.topics.pop(name, None)
+    deletion = cluster.deletions.pop(name, None)
     if deletion is not None:
-        count_replicas(context, deletion, -1)
-        add(context.topics_in_stage, deletion.stage, -1)
-    context.marks.pop(name, None)
-    context.marker_times.pop(name, None)
+        count_replicas(cluster, deletion, -1)
+        add(cluster.topics_in_stage, deletion.stage, -1)
+    cluster.marks.pop(name, None)
+    cluster.marker_times.pop(name, None)
 
 
-def set_leadership(context: Context, topic_partition: TopicPartition, leadership: LeaderAndIsr) -> None:
+def set_leadership(cluster: ClusterState, topic_partition: TopicPartition, leadership: LeaderAndIsr) -> None:
     """Remember what the partition's state znode says now."""
-    partition = context.partition(topic_partition)
+    partition = cluster.partition(topic_partition)
     if partition is None:
         return
     if partition.leadership is not None:
-        _count_partition(context, topic_partition.topic, partition, -1)
+        _count_partition(cluster, topic_partition.topic, partition, -1)
     partition.leadership = leadership
-    _count_partition(context, topic_partition.topic, partition, +1)
+    _count_partition(cluster, topic_partition.topic, partition, +1)
 
 
-def set_assignment(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+def set_assignment(cluster: ClusterState, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
     """Replace the replicas, adding and removing lists of a partition of a known topic; a new partition is added."""
-    topic = context.topics[topic_partition.topic]
+    topic = cluster.topics[topic_partition.topic]
     partition = topic.partitions.get(topic_partition.partition)
     if partition is None:
         topic.partitions[topic_partition.partition] = Partition(assignment)
         return
-    _count_partition(context, topic_partition.topic, partition, -1)
+    _count_partition(cluster, topic_partition.topic, partition, -1)
     partition.assignment = assignment
-    _count_partition(context, topic_partition.topic, partition, +1)
+    _count_partition(cluster, topic_partition.topic, partition, +1)
 
 
 def begin_reassignment(
-    context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment, now_ms: int
+    cluster: ClusterState, topic_partition: TopicPartition, assignment: ReplicaAssignment, now_ms: int
 ) -> None:
     """The topic's znode says now that the partition moves; one that moves already is given another target."""
-    set_assignment(context, topic_partition, assignment)
-    known = context.reassignments.get(topic_partition)
+    set_assignment(cluster, topic_partition, assignment)
+    known = cluster.reassignments.get(topic_partition)
     since_ms = now_ms if known is None else known.since_ms
     # Who is wanted again is not deleted any more, whatever it was told before.
     retiring = {} if known is None else {b: None for b in known.retiring if b not in assignment.replicas}
-    context.reassignments[topic_partition] = Reassignment(since_ms, assignment, retiring=retiring)
+    cluster.reassignments[topic_partition] = Reassignment(since_ms, assignment, retiring=retiring)
 
 
-def end_reassignment(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+def end_reassignment(cluster: ClusterState, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
     """The topic's znode says now that the partition stays with these replicas."""
-    set_assignment(context, topic_partition, assignment)
-    context.reassignments.pop(topic_partition, None)
+    set_assignment(cluster, topic_partition, assignment)
+    cluster.reassignments.pop(topic_partition, None)
 
 
 # --- states -------------------------------------------------------------------------------------------------------
 
 
-def set_partition_state(context: Context, topic_partition: TopicPartition, state: PartitionState) -> None:
+def set_partition_state(cluster: ClusterState, topic_partition: TopicPartition, state: PartitionState) -> None:
     """Set the state of a known partition; whether the transition is legal has been checked."""
-    partition = context.partition(topic_partition)
+    partition = cluster.partition(topic_partition)
     if partition is not None:
-        set_state_of(context, topic_partition.topic, partition, state)
+        set_state_of(cluster, topic_partition.topic, partition, state)
 
 
-def set_state_of(context: Context, topic: str, partition: Partition, state: PartitionState) -> None:
+def set_state_of(cluster: ClusterState, topic: str, partition: Partition, state: PartitionState) -> None:
     """As `set_partition_state`, of a partition of that topic that has been looked up."""
-    deletion = context.deletions.get(topic)
+    deletion = cluster.deletions.get(topic)
     if deletion is None or deletion.started_at_ms is None:
         before = partition.state is PartitionState.OFFLINE
         after = state is PartitionState.OFFLINE
-        context.offline_partitions += after - before
+        cluster.offline_partitions += after - before
     partition.state = state
 
 
-def set_replica_state(context: Context, replica: PartitionReplica, state: ReplicaState) -> ReplicaState:
+def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: ReplicaState) -> ReplicaState:
     """Set the state of a replica of a known partition; NonExistent takes it out of the assignment, as in Kafka.
 
     Returns the state before."""
-    partition = context.partition_of(replica)
+    partition = cluster.partition_of(replica)
     if partition is None:
         return _NON_EXISTENT
     broker = replica.broker
-    deletion = context.deletions.get(replica.topic)
+    deletion = cluster.deletions.get(replica.topic)
     before = partition.replicas.get(broker, _NON_EXISTENT)
     if deletion is not None:
-        count_replicas(context, deletion, -1)
+        count_replicas(cluster, deletion, -1)
         # Only assigned replicas are counted, which is all there are outside a reassignment.
         move_replica(deletion, before, state)
-        count_waiting(context, broker, before, None if state is _NON_EXISTENT else state)
+        count_waiting(cluster, broker, before, None if state is _NON_EXISTENT else state)
     if state is _NON_EXISTENT:
         partition.replicas.pop(broker, None)
         partition.hosting.pop(broker, None)
-        set_assignment(context, replica.topic_partition, partition.assignment.without(broker))
+        set_assignment(cluster, replica.topic_partition, partition.assignment.without(broker))
         if deletion is not None:
             move_replica(deletion, _NON_EXISTENT, None)
     else:
         partition.replicas[broker] = state
     if deletion is not None:
-        count_replicas(context, deletion, +1)
+        count_replicas(cluster, deletion, +1)
     return before
 
 
 def enter_replica_state(
-    context: Context, replicas: Iterable[PartitionReplica], state: ReplicaState
+    cluster: ClusterState, replicas: Iterable[PartitionReplica], state: ReplicaState
 ) -> dict[tuple[str, BrokerId, ReplicaState], list[int]]:
     """As `set_replica_state`, for many: the partitions by topic, broker and the state before, where that was another.
 
@@ -193,7 +194,7 @@ def enter_replica_state(
     moved: dict[tuple[str, BrokerId, ReplicaState], list[int]] = {}
     if state is _NON_EXISTENT:
         for replica in replicas:
-            before = set_replica_state(context, replica, state)
+            before = set_replica_state(cluster, replica, state)
             if before is not state:
                 moved.setdefault((replica.topic, replica.broker, before), []).append(replica.partition)
         return moved
@@ -203,10 +204,10 @@ def enter_replica_state(
     for name, number, broker in replicas:
         if name != last:
             if deletion is not None:
-                count_replicas(context, deletion, +1)
-            last, topic, deletion = name, context.topics.get(name), context.deletions.get(name)
+                count_replicas(cluster, deletion, +1)
+            last, topic, deletion = name, cluster.topics.get(name), cluster.deletions.get(name)
             if deletion is not None:
-                count_replicas(context, deletion, -1)
+                count_replicas(cluster, deletion, -1)
             partitions = {} if topic is None else topic.partitions
         partition = partitions.get(number)
         if partition is None:
@@ -219,15 +220,15 @@ def enter_replica_state(
             move_replica(deletion, before, state)
         moved.setdefault((name, broker, before), []).append(number)
     if deletion is not None:
-        count_replicas(context, deletion, +1)
+        count_replicas(cluster, deletion, +1)
     for (name, broker, before), numbers in moved.items():
-        if name in context.deletions:
-            count_waiting(context, broker, before, state, len(numbers))
+        if name in cluster.deletions:
+            count_waiting(cluster, broker, before, state, len(numbers))
     return moved
 
 
 def set_first_replica_states(
-    context: Context, topic_partition: TopicPartition, partition: Partition, online: Sequence[int]
+    cluster: ClusterState, topic_partition: TopicPartition, partition: Partition, online: Sequence[int]
 ) -> None:
     """Replicas of a partition that has just been loaded: these are Online, the others DeletionIneligible."""
     replicas = partition.assignment.replicas
@@ -236,63 +237,63 @@ def set_first_replica_states(
     else:
         ineligible = ReplicaState.DELETION_INELIGIBLE
         first = {broker: ReplicaState.ONLINE if broker in online else ineligible for broker in replicas}
-    if topic_partition.topic not in context.deletions:
+    if topic_partition.topic not in cluster.deletions:
         partition.replicas = first
         return
     for broker, state in first.items():
-        set_replica_state(context, PartitionReplica(*topic_partition, BrokerId(broker)), state)
+        set_replica_state(cluster, PartitionReplica(*topic_partition, BrokerId(broker)), state)
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------
 
 
-def queue_deletion(context: Context, name: str, now_ms: int) -> None:
+def queue_deletion(cluster: ClusterState, name: str, now_ms: int) -> None:
     """Put the topic into the queue of deletions; it no longer counts as imbalanced. Known ones stay as they are."""
-    if name in context.deletions:
+    if name in cluster.deletions:
         return
-    for _, partition in context.partitions_of(name):
+    for _, partition in cluster.partitions_of(name):
         if _is_imbalanced(partition):
-            context.preferred_imbalance -= 1
-    mark = context.marks.pop(name, None)
+            cluster.preferred_imbalance -= 1
+    mark = cluster.marks.pop(name, None)
     seen_at_ms = now_ms if mark is None else mark.since_ms
-    marked_at_ms = context.marker_times.pop(name, seen_at_ms)
+    marked_at_ms = cluster.marker_times.pop(name, seen_at_ms)
     deletion = Deletion(queued_at_ms=now_ms, marked_at_ms=marked_at_ms)
-    for _, partition in context.partitions_of(name):
+    for _, partition in cluster.partitions_of(name):
         for broker in partition.assignment.replicas:
             state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
             deletion.by_state[state] = deletion.by_state.get(state, 0) + 1
-            count_waiting(context, BrokerId(broker), None, state)
-    context.deletions[name] = deletion
-    count_replicas(context, deletion, +1)
-    add(context.topics_in_stage, deletion.stage, +1)
+            count_waiting(cluster, BrokerId(broker), None, state)
+    cluster.deletions[name] = deletion
+    count_replicas(cluster, deletion, +1)
+    add(cluster.topics_in_stage, deletion.stage, +1)
 
 
-def start_deletion(context: Context, deletion: Deletion, now_ms: int) -> None:
+def start_deletion(cluster: ClusterState, deletion: Deletion, now_ms: int) -> None:
     """Its partitions have left service."""
     before = deletion.stage
     deletion.started_at_ms = now_ms
-    _count_stage(context, before, deletion)
+    _count_stage(cluster, before, deletion)
 
 
-def set_ineligible(context: Context, deletion: Deletion, ineligible: bool) -> None:
+def set_ineligible(cluster: ClusterState, deletion: Deletion, ineligible: bool) -> None:
     """It waits for something that is not there, or no longer."""
     before = deletion.stage
     deletion.ineligible = ineligible
-    _count_stage(context, before, deletion)
+    _count_stage(cluster, before, deletion)
 
 
-def acknowledge_deletion(context: Context, deletion: Deletion, now_ms: int) -> None:
+def acknowledge_deletion(cluster: ClusterState, deletion: Deletion, now_ms: int) -> None:
     """Every replica is deleted."""
     before = deletion.stage
     deletion.acknowledged_at_ms = now_ms
-    _count_stage(context, before, deletion)
+    _count_stage(cluster, before, deletion)
 
 
-def _count_stage(context: Context, before: Stage, deletion: Deletion) -> None:
+def _count_stage(cluster: ClusterState, before: Stage, deletion: Deletion) -> None:
     after = deletion.stage
     if after is not before:
-        add(context.topics_in_stage, before, -1)
-        add(context.topics_in_stage, after, +1)
+        add(cluster.topics_in_stage, before, -1)
+        add(cluster.topics_in_stage, after, +1)
 
 
 def count_retry(context: Context, what: RetryOf, why: str) -> None:
@@ -306,33 +307,33 @@ def count_retry(context: Context, what: RetryOf, why: str) -> None:
 # --- brokers ------------------------------------------------------------------------------------------------------
 
 
-def forget_broker_memory(context: Context, broker: BrokerId) -> None:
+def forget_broker_memory(cluster: ClusterState, broker: BrokerId) -> None:
     """Drop what belongs to one incarnation of a broker: failed directories, shutting down, requests, tombstones."""
-    context.offline_dirs.pop(broker, None)
-    context.log_dir_evidence.pop(broker, None)
-    context.shutting_down.pop(broker, None)
-    context.last_answers.pop(broker, None)
-    for request_id in [i for i, request in context.outstanding.items() if request.broker == broker]:
-        del context.outstanding[request_id]
-    for deletion in context.deletions.values():
+    cluster.offline_dirs.pop(broker, None)
+    cluster.log_dir_evidence.pop(broker, None)
+    cluster.shutting_down.pop(broker, None)
+    cluster.last_answers.pop(broker, None)
+    for request_id in [i for i, request in cluster.outstanding.items() if request.broker == broker]:
+        del cluster.outstanding[request_id]
+    for deletion in cluster.deletions.values():
         deletion.tombstones.pop(broker, None)
 
 
-def note_sent(context: Context, request_id: int, outstanding: Outstanding) -> None:
+def note_sent(cluster: ClusterState, request_id: int, outstanding: Outstanding) -> None:
     """Remember a request until it is answered, which replicas it announces, and to whom it is a tombstone."""
-    context.outstanding[request_id] = outstanding
+    cluster.outstanding[request_id] = outstanding
     broker, epoch, request, _ = outstanding
     match request:
         case LeaderAndIsrRequest():
             hosting = Hosting(epoch, request_id, confirmed=False)
             for topic in request.topics:
-                partitions = context.topics[topic.topic].partitions
+                partitions = cluster.topics[topic.topic].partitions
                 for row in topic.partitions:
                     partitions[row.partition].hosting[broker] = hosting
         case UpdateMetadataRequest():
             tombstone = Tombstone(epoch, request_id, acknowledged=False)
-            for update in request.topics if context.deletions else ():
-                deletion = context.deletions.get(update.topic)
+            for update in request.topics if cluster.deletions else ():
+                deletion = cluster.deletions.get(update.topic)
                 if deletion is not None and not _has_acknowledged(deletion, broker, epoch):
                     deletion.tombstones[broker] = tombstone
         case StopReplicaRequest() | DescribeLogDirsRequest():
@@ -342,49 +343,3 @@ def note_sent(context: Context, request_id: int, outstanding: Outstanding) -> No
 def _has_acknowledged(deletion: Deletion, broker: BrokerId, epoch: BrokerEpoch) -> bool:
     known = deletion.tombstones.get(broker)
     return known is not None and known.acknowledged and known.broker_epoch == epoch
-
-
-def reset_cluster(context: Context) -> None:
-    """Forget the cluster and the tenure: what a controller knows only while it leads."""
-    fresh = Context(context.config)
-    for name in (
-        "epoch",
-        "epoch_version",
-        "elected_at_ms",
-        "leaving",
-        "agenda",
-        "awaited",
-        "timers",
-        "brokers",
-        "shutting_down",
-        "gone_since_ms",
-        "residents",
-        "registered",
-        "topics",
-        "offline_dirs",
-        "log_dir_evidence",
-        "reassignments",
-        "reassignments_requested",
-        "reassignment_retries",
-        "deletions",
-        "marks",
-        "marker_times",
-        "owed",
-        "paused",
-        "set_aside_topics",
-        "set_aside_brokers",
-        "outstanding",
-        "last_answers",
-        "had_power",
-        "unanswered",
-        "caches",
-        "dynamic",
-        "last_config_change",
-        "offline_partitions",
-        "preferred_imbalance",
-        "partitions_with_leadership",
-        "topics_in_stage",
-        "doomed_replicas",
-        "waiting_replicas",
-    ):
-        setattr(context, name, getattr(fresh, name))

@@ -45,7 +45,7 @@ LOST: Final = "telling the broker that topics are gone"
 
 def have_room(context: Context, brokers: Iterable[BrokerId]) -> bool:
     """True where none of these brokers owes too many tombstones already."""
-    owed = context.owed
+    owed = context.cluster.owed
     return all(broker not in owed or len(owed[broker].topics) < MAX_OWED_TOPICS for broker in brokers)
 
 
@@ -54,23 +54,24 @@ def note(turn: Turn, name: str) -> tuple[BrokerId, ...]:
 
     To be called while the topic is still in the context."""
     context = turn.context
-    deletion = context.deletions[name]
+    cluster = context.cluster
+    deletion = cluster.deletions[name]
     brokers = tuple(deletion.owing_tombstone)
     row = tombstone(context, name) if brokers else None
     for broker in brokers:
         assert row is not None
-        if broker not in context.owed:
-            context.owed[broker] = Debtor()
+        if broker not in cluster.owed:
+            cluster.owed[broker] = Debtor()
             _record(turn, broker, OWES, 1)
         sent = deletion.tombstones[broker]
-        context.owed[broker].topics[name] = OwedTombstone(turn.now_ms, sent.request_id, row)
+        cluster.owed[broker].topics[name] = OwedTombstone(turn.now_ms, sent.request_id, row)
     return brokers
 
 
 def answered(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
     """Settle what this answer settles, or send it again later."""
     context, broker = turn.context, event.broker
-    debtor = context.owed.get(broker)
+    debtor = context.cluster.owed.get(broker)
     if debtor is None:
         return
     names = [topic.topic for topic in request.topics if _is_about(debtor, topic.topic, event.request_id)]
@@ -88,7 +89,7 @@ def answered(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataR
         del debtor.topics[name]
     # The problem and the time of the next try are kept while there are other topics: these may wait for that time.
     if not debtor.topics:
-        del context.owed[broker]
+        del context.cluster.owed[broker]
         _record(turn, broker, ANSWERED, len(names))
     _tell_of_living(turn, broker, names)
 
@@ -100,8 +101,8 @@ def _is_about(debtor: Debtor, name: str, request_id: int) -> bool:
 
 def _tell_of_living(turn: Turn, broker: BrokerId, names: Sequence[str]) -> None:
     """Topics of these names that were made meanwhile: the broker has not been told of them yet."""
-    context = turn.context
-    living: list[TopicPartition] = [tp for name in names for tp, _ in context.partitions_of(name)]
+    cluster = turn.context.cluster
+    living: list[TopicPartition] = [tp for name in names for tp, _ in cluster.partitions_of(name)]
     if living:
         batch = turn.batch()
         batch.add_update_metadata((broker,), living)
@@ -113,9 +114,9 @@ def _tell_of_living(turn: Turn, broker: BrokerId, names: Sequence[str]) -> None:
 
 def retries_due(turn: Turn) -> None:
     """The timer fired: send again what brokers have answered with an error."""
-    context = turn.context
-    for broker, debtor in context.owed.items():
-        if debtor.retry_at_ms is None or broker not in context.brokers:
+    cluster = turn.context.cluster
+    for broker, debtor in cluster.owed.items():
+        if debtor.retry_at_ms is None or broker not in cluster.brokers:
             continue
         if debtor.retry_at_ms <= turn.now_ms:
             send_again(turn, broker)
@@ -126,11 +127,11 @@ def retries_due(turn: Turn) -> None:
 def send_again(turn: Turn, broker: BrokerId) -> None:
     """Send a registered broker the tombstones that it owes and that are not on their way; one request for all."""
     context = turn.context
-    debtor = context.owed.get(broker)
+    debtor = context.cluster.owed.get(broker)
     if debtor is None:
         return
     debtor.retry_at_ms = None
-    names = [name for name, owed in debtor.topics.items() if owed.request_id not in context.outstanding]
+    names = [name for name, owed in debtor.topics.items() if owed.request_id not in context.cluster.outstanding]
     if names:
         turn.send(broker, update_metadata(context, tuple(debtor.topics[name].row for name in names)))
         for name in names:
@@ -148,7 +149,7 @@ def _set_timer(turn: Turn, at_ms: int) -> None:
 
 def record_lost(turn: Turn) -> None:
     """The term ends: no later controller knows of these debts."""
-    for broker, debtor in turn.context.owed.items():
+    for broker, debtor in turn.context.cluster.owed.items():
         shown = ", ".join(list(debtor.topics)[:NAMES_RECORDED])
         turn.refuse(
             f"broker/{broker}",
@@ -160,7 +161,7 @@ def record_lost(turn: Turn) -> None:
 
 
 def _record(turn: Turn, broker: BrokerId, what: str, topics: int) -> None:
-    known = turn.context.brokers.get(broker)
+    known = turn.context.cluster.brokers.get(broker)
     epoch = None if known is None else known.epoch
     turn.record(FactType.BROKER, f"broker/{broker}", what=what, broker_epoch=epoch, topics=topics)
 

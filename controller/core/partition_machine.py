@@ -20,11 +20,11 @@ def move(turn: Turn, task: MovePartitions) -> None:
 
 def enter(turn: Turn, partitions: tuple[TopicPartition, ...], target: PartitionState) -> None:
     """As `move`; also used when a leader has been written."""
-    context = turn.context
+    cluster = turn.context.cluster
     allowed = PARTITION_TRANSITIONS[target]
     moved: dict[tuple[str, PartitionState], list[int]] = {}
     for topic_partition in partitions:
-        partition = context.partition(topic_partition)
+        partition = cluster.partition(topic_partition)
         before = PartitionState.NON_EXISTENT if partition is None else partition.state
         if partition is None or before not in allowed:
             turn.refuse(
@@ -33,7 +33,7 @@ def enter(turn: Turn, partitions: tuple[TopicPartition, ...], target: PartitionS
                 "the state machine has no such transition",
             )
             continue
-        set_partition_state(context, topic_partition, target)
+        set_partition_state(cluster, topic_partition, target)
         if before is not target:
             moved.setdefault((topic_partition.topic, before), []).append(topic_partition.partition)
     for (topic, before), numbers in moved.items():
@@ -52,7 +52,7 @@ def bring_online(turn: Turn, task: BringOnline) -> None:
     """Every New or Offline partition named, or of the whole cluster, is to get a leader."""
     new, offline = [], []
     for topic_partition, state in _candidates(turn.context, task):
-        if state is PartitionState.ONLINE or turn.context.is_queued(topic_partition.topic):
+        if state is PartitionState.ONLINE or turn.context.cluster.is_queued(topic_partition.topic):
             continue
         if state is PartitionState.NEW:
             new.append(topic_partition)
@@ -66,6 +66,6 @@ def bring_online(turn: Turn, task: BringOnline) -> None:
 
 def _candidates(context: Context, task: BringOnline) -> Iterable[tuple[TopicPartition, PartitionState]]:
     if task.partitions is None:
-        return ((topic_partition, partition.state) for topic_partition, partition in context.all_partitions())
-    known = [(topic_partition, context.partition(topic_partition)) for topic_partition in task.partitions]
+        return ((topic_partition, partition.state) for topic_partition, partition in context.cluster.all_partitions())
+    known = [(topic_partition, context.cluster.partition(topic_partition)) for topic_partition in task.partitions]
     return ((topic_partition, partition.state) for topic_partition, partition in known if partition is not None)

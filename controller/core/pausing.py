@@ -55,9 +55,10 @@ def read_pause(turn: Turn, task: ReadPause) -> None:
 def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Hold on, or queue what was held and go on with what was queued."""
     context = turn.context
-    before = context.paused
+    cluster = context.cluster
+    before = cluster.paused
     now = _ordered(outcomes, before, turn.now_ms) or _own(context)
-    context.paused = now
+    cluster.paused = now
     if (before and before.held_by) is (now and now.held_by):
         return
     turn.record(
@@ -66,8 +67,8 @@ def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> 
         what="deletions are paused" if now is not None else "deletions go on",
         reason=now.reason if now is not None else "",
         held_by=now.held_by.held_code if now is not None else "",
-        topics=len(context.deletions),
-        partitions=sum(len(context.topics[name].partitions) for name in context.deletions if name in context.topics),
+        topics=len(cluster.deletions),
+        partitions=sum(len(cluster.topics[name].partitions) for name in cluster.deletions if name in cluster.topics),
     )
     if now is not None and before is None:
         _note_begun(turn)
@@ -75,7 +76,7 @@ def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> 
         # What is marked is held by something else from now on.
         turn.do(ListDeletions())
     elif not task.loading:
-        turn.do(ResumeDeletions(tuple(context.deletions), unblock=True), ListDeletions())
+        turn.do(ResumeDeletions(tuple(cluster.deletions), unblock=True), ListDeletions())
 
 
 def _ordered(outcomes: Sequence[ReadOutcome], before: Pause | None, now_ms: int) -> Pause | None:
@@ -97,7 +98,7 @@ def _ordered(outcomes: Sequence[ReadOutcome], before: Pause | None, now_ms: int)
 
 def _own(context: Context) -> Pause | None:
     """The pause that the controller holds itself, because it cannot tell whether topics may be deleted."""
-    unknown = context.dynamic.deletion_unknown
+    unknown = context.cluster.dynamic.deletion_unknown
     if unknown is None:
         return None
     return Pause(unknown.since_ms, unknown.why, CauseKind.CONFIGURATION, unknown.path)
@@ -105,7 +106,7 @@ def _own(context: Context) -> Pause | None:
 
 def pauses(context: Context) -> tuple[Pause, ...]:
     """Everything that has to end before deletions go on; empty where they are not paused."""
-    paused, own = context.paused, _own(context)
+    paused, own = context.cluster.paused, _own(context)
     if paused is None:
         return ()
     return (paused,) if own is None or paused.held_by is own.held_by else (paused, own)
@@ -116,11 +117,11 @@ def pauses(context: Context) -> tuple[Pause, ...]:
 
 def _note_begun(turn: Turn) -> None:
     """Write into the markers of the topics whose deletion has begun that it has, for the controllers to come."""
-    context = turn.context
-    begun = tuple(name for name, deletion in context.deletions.items() if deletion.started_at_ms is not None)
+    cluster = turn.context.cluster
+    begun = tuple(name for name, deletion in cluster.deletions.items() if deletion.started_at_ms is not None)
     groups = []
     for name in begun:
-        topic = context.topics[name]
+        topic = cluster.topics[name]
         data = znodes.encode_deletion_marker(topic.is_made_up, topic.created_zxid)
         groups.append((SetData(paths.delete_topic(name), data, ANY_VERSION),))
     if groups:
@@ -141,7 +142,7 @@ def read_begun(turn: Turn, task: ReadBegun) -> None:
 
 def begun_read(turn: Turn, task: BegunRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Have those queued whose deletion had begun, and the others held."""
-    topics = turn.context.topics
+    topics = turn.context.cluster.topics
     begun = tuple(
         name
         for name, outcome in zip(task.topics, outcomes, strict=True)

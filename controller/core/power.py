@@ -24,8 +24,9 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
+from lethe.controller.core.cluster_state import LastAnswer
 from lethe.controller.core.config import CoreConfig
-from lethe.controller.core.context import Context, LastAnswer, Role
+from lethe.controller.core.context import Context, Role
 from lethe.controller.core.endpoints import is_spoken
 from lethe.controller.core.resigning import step_back
 from lethe.controller.core.turn import Turn
@@ -70,20 +71,22 @@ class BrokerPower(NamedTuple):
 def of_brokers(context: Context, now_ms: int) -> tuple[BrokerPower, ...]:
     """Return the standing of each registered broker, in the order of the context; empty where we do not lead."""
     owing = _owing(context)
-    return tuple(_of(context, broker, owing.get(broker.id), now_ms) for broker in context.brokers.values())
+    return tuple(_of(context, broker, owing.get(broker.id), now_ms) for broker in context.cluster.brokers.values())
 
 
 def _of(context: Context, broker: Broker, owing_since_ms: int | None, now_ms: int) -> BrokerPower:
     if not is_spoken(context.control_endpoint(broker)):
-        return BrokerPower(broker.id, Standing.UNSPOKEN, context.elected_at_ms)
-    last = context.last_answers.get(broker.id)
+        return BrokerPower(broker.id, Standing.UNSPOKEN, context.cluster.elected_at_ms)
+    last = context.cluster.last_answers.get(broker.id)
     if last is not None and last.error != ErrorCode.NONE:
         return BrokerPower(broker.id, _standing(last.error), last.since_ms, error_name(last.error))
     if owing_since_ms is not None and now_ms - owing_since_ms >= context.config.silent_after_ms:
         return BrokerPower(broker.id, Standing.SILENT, owing_since_ms)
     if last is not None:
         return BrokerPower(broker.id, Standing.OBEYS, last.since_ms)
-    return BrokerPower(broker.id, Standing.ASKED, context.elected_at_ms if owing_since_ms is None else owing_since_ms)
+    return BrokerPower(
+        broker.id, Standing.ASKED, context.cluster.elected_at_ms if owing_since_ms is None else owing_since_ms
+    )
 
 
 def _standing(error: int) -> Standing:
@@ -93,7 +96,7 @@ def _standing(error: int) -> Standing:
 def _owing(context: Context) -> dict[BrokerId, int]:
     """Since when each broker that owes answers owes the oldest; requests are remembered in the order of sending."""
     found: dict[BrokerId, int] = {}
-    for outstanding in context.outstanding.values():
+    for outstanding in context.cluster.outstanding.values():
         found.setdefault(outstanding.broker, outstanding.sent_at_ms)
     return found
 
@@ -108,8 +111,8 @@ def powerless_since(powers: tuple[BrokerPower, ...]) -> int | None:
 def refusing_epoch(context: Context) -> tuple[BrokerId, ...]:
     """Registered brokers whose last answer was that our epoch is stale."""
     stale = ErrorCode.STALE_CONTROLLER_EPOCH
-    answers = context.last_answers
-    return tuple(broker for broker in context.brokers if broker in answers and answers[broker].error == stale)
+    answers = context.cluster.last_answers
+    return tuple(broker for broker in context.cluster.brokers if broker in answers and answers[broker].error == stale)
 
 
 def powerless_reason(context: Context, now_ms: int) -> str | None:
@@ -153,20 +156,20 @@ _NAMED: Final = 10
 def note_answer(turn: Turn, broker: BrokerId, broker_epoch: BrokerEpoch, error: int) -> None:
     """Remember what a broker's present incarnation answered at top level."""
     context = turn.context
-    before = context.last_answers.get(broker)
+    before = context.cluster.last_answers.get(broker)
     is_same = before is not None and (before.broker_epoch, before.error) == (broker_epoch, error)
     since_ms = before.since_ms if before is not None and is_same else turn.now_ms
-    context.last_answers[broker] = LastAnswer(broker_epoch, error, since_ms)
+    context.cluster.last_answers[broker] = LastAnswer(broker_epoch, error, since_ms)
     if error == ErrorCode.NONE:
-        context.had_power = True
-        if context.raises.leaps and 2 * _obeying(context) > len(context.brokers):
+        context.cluster.had_power = True
+        if context.raises.leaps and 2 * _obeying(context) > len(context.cluster.brokers):
             context.raises.settled()
     else:
         turn.watch_power()
 
 
 def _obeying(context: Context) -> int:
-    return sum(1 for last in context.last_answers.values() if last.error == ErrorCode.NONE)
+    return sum(1 for last in context.cluster.last_answers.values() if last.error == ErrorCode.NONE)
 
 
 # --- acting -------------------------------------------------------------------------------------------------------
@@ -180,7 +183,7 @@ def check(turn: Turn) -> None:
     if since_ms is not None and turn.now_ms - since_ms >= resignation_after_ms(context.config, powers):
         step_back(turn, _powerless(powers, turn.now_ms - since_ms))
         context.preflight_passed_ms = None
-    elif since_ms is not None or context.outstanding:
+    elif since_ms is not None or context.cluster.outstanding:
         turn.watch_power()
 
 

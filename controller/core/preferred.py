@@ -66,14 +66,14 @@ def was_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
 
 def _sensible(turn: Turn, asked: Partitions) -> Partitions:
     """Those that are there, that are not being deleted, and whose leader is not the right one already."""
-    context = turn.context
+    cluster = turn.context.cluster
     chosen: list[TopicPartition] = []
     refused: dict[str, list[TopicPartition]] = {}
     for topic_partition in asked:
-        partition = context.partition(topic_partition)
+        partition = cluster.partition(topic_partition)
         if partition is None or not partition.assignment.replicas:
             refused.setdefault("there is no such partition", []).append(topic_partition)
-        elif context.is_queued(topic_partition.topic):
+        elif cluster.is_queued(topic_partition.topic):
             refused.setdefault("the topic is being deleted", []).append(topic_partition)
         elif partition.leadership is None:
             refused.setdefault("the partition has no leadership yet", []).append(topic_partition)
@@ -118,9 +118,9 @@ def _imbalanced(context: Context) -> Partitions:
     """Also of partitions that are being reassigned, as Kafka since 3.4: one that is stuck must not stop the rest."""
     preferring: dict[int, int] = {}
     led_by_another: dict[int, list[tuple[TopicPartition, Partition, LeaderAndIsr]]] = {}
-    for topic_partition, partition in context.all_partitions():
+    for topic_partition, partition in context.cluster.all_partitions():
         replicas, leadership = partition.assignment.replicas, partition.leadership
-        if not replicas or context.is_queued(topic_partition.topic):
+        if not replicas or context.cluster.is_queued(topic_partition.topic):
             continue
         preferred = replicas[0]
         preferring[preferred] = preferring.get(preferred, 0) + 1
@@ -138,4 +138,6 @@ def _imbalanced(context: Context) -> Partitions:
 
 def _can_lead(context: Context, topic_partition: TopicPartition, partition: Partition, current: LeaderAndIsr) -> bool:
     is_online = online(context, topic_partition)
-    return isinstance(election.preferred(partition.assignment, current, is_online, context.epoch), election.Elected)
+    return isinstance(
+        election.preferred(partition.assignment, current, is_online, context.cluster.epoch), election.Elected
+    )

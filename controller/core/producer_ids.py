@@ -50,7 +50,7 @@ def begin(turn: Turn, task: AllocateProducerIds) -> None:
 
 
 def _problem(context: Context, request: AllocateProducerIdsRequest) -> ErrorCode | None:
-    broker = context.brokers.get(request.broker_id)
+    broker = context.cluster.brokers.get(request.broker_id)
     if broker is None:
         return ErrorCode.BROKER_ID_NOT_REGISTERED
     return None if broker.epoch == request.broker_epoch else ErrorCode.STALE_BROKER_EPOCH

@@ -76,10 +76,11 @@ def in_words(replicas: Iterable[int]) -> str:
 def start(turn: Turn, task: StartReassignments) -> None:
     """Write the targets into the znodes of their topics, a write for each topic."""
     context = turn.context
+    cluster = context.cluster
     by_topic: dict[str, list[Target]] = {}
     for target in task.targets:
-        partition = context.partition(target.topic_partition)
-        if partition is None or context.is_queued(target.topic_partition.topic):
+        partition = cluster.partition(target.topic_partition)
+        if partition is None or cluster.is_queued(target.topic_partition.topic):
             continue
         after = partition.assignment.reassign_to(target.replicas)
         if after == partition.assignment:
@@ -87,7 +88,7 @@ def start(turn: Turn, task: StartReassignments) -> None:
         if _would_lose_records(partition, after):
             why = "no replica that stays is in sync: those that would go are the only ones with every record"
             turn.refuse(f"partition/{target.topic_partition}", f"reassigning it to {list(target.replicas)}", why)
-            context.reassignments[target.topic_partition].held_target = target.replicas
+            cluster.reassignments[target.topic_partition].held_target = target.replicas
             continue
         by_topic.setdefault(target.topic_partition.topic, []).append(target)
     if by_topic:
@@ -107,7 +108,7 @@ def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> zno
     assignments = dict(znode.assignments)
     for (_, number), replicas in targets:
         # From what memory has: of a partition that only waits for its removed replicas, the target is the origin now.
-        assignments[number] = context.topics[name].partitions[number].assignment.reassign_to(replicas)
+        assignments[number] = context.cluster.topics[name].partitions[number].assignment.reassign_to(replicas)
     return znodes.TopicZnode(assignments, znode.topic_id)
 
 
@@ -145,7 +146,7 @@ def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partition
     """The partitions that these replicas lead, which are about to go: they need another leader."""
     led: list[TopicPartition] = []
     for replica in replicas:
-        partition = context.partition_of(replica)
+        partition = context.cluster.partition_of(replica)
         known = None if partition is None else partition.leadership
         if known is not None and known.leader == replica.broker:
             led.append(replica.topic_partition)
@@ -154,11 +155,11 @@ def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partition
 
 def _begin(turn: Turn, topic_partition: TopicPartition, target: tuple[int, ...]) -> list[PartitionReplica]:
     """Remember the new assignment; returns the replicas that were under way to a target that is no longer wanted."""
-    partition = turn.context.partition(topic_partition)
+    partition = turn.context.cluster.partition(topic_partition)
     if partition is None:
         return []
     before, after = partition.assignment, partition.assignment.reassign_to(target)
-    begin_reassignment(turn.context, topic_partition, after, turn.now_ms)
+    begin_reassignment(turn.context.cluster, topic_partition, after, turn.now_ms)
     turn.record(
         FactType.REASSIGNMENT,
         f"partition/{topic_partition}",
@@ -180,15 +181,16 @@ def _begin(turn: Turn, topic_partition: TopicPartition, target: tuple[int, ...])
 def progress(turn: Turn, task: ProgressReassignments) -> None:
     """Have the targets lead where all of them are in sync; announce the others where that is asked for."""
     context = turn.context
-    asked = tuple(context.reassignments) if task.partitions is None else dict.fromkeys(task.partitions)
+    cluster = context.cluster
+    asked = tuple(cluster.reassignments) if task.partitions is None else dict.fromkeys(task.partitions)
     complete: list[TopicPartition] = []
     waiting: list[TopicPartition] = []
     retiring: list[TopicPartition] = []
     released: list[Target] = []
     for topic_partition in asked:
-        partition = context.partition(topic_partition)
-        known = context.reassignments.get(topic_partition)
-        if partition is None or known is None or context.is_queued(topic_partition.topic):
+        partition = cluster.partition(topic_partition)
+        known = cluster.reassignments.get(topic_partition)
+        if partition is None or known is None or cluster.is_queued(topic_partition.topic):
             continue
         target = known.held_target
         if target is not None and not _would_lose_records(partition, partition.assignment.reassign_to(target)):
@@ -214,7 +216,7 @@ def _has_arrived(context: Context, topic_partition: TopicPartition, partition: P
     return not partition.assignment.is_being_reassigned or (
         leadership is not None
         and all(replica in leadership.isr for replica in target)
-        and any(context.is_online(topic_partition, replica) for replica in target)
+        and any(context.cluster.is_online(topic_partition, replica) for replica in target)
     )
 
 
@@ -225,14 +227,14 @@ def announce(turn: Turn, task: AnnounceReassignments) -> None:
     leadership: list[LeaderAndIsr] = []
     leaderless: list[TopicPartition] = []
     for topic_partition in task.partitions:
-        partition = context.partition(topic_partition)
+        partition = context.cluster.partition(topic_partition)
         if partition is None:
             continue
         if partition.leadership is None:
             leaderless.append(topic_partition)
             continue
         chosen.append(topic_partition)
-        leadership.append(raised(without_strangers(partition.assignment, partition.leadership), context.epoch))
+        leadership.append(raised(without_strangers(partition.assignment, partition.leadership), context.cluster.epoch))
     if leaderless:
         turn.do(
             MoveReplicas(_added(context, leaderless), ReplicaState.NEW),
@@ -248,29 +250,30 @@ def announce(turn: Turn, task: AnnounceReassignments) -> None:
 
 
 def _can_start(context: Context, topic_partition: TopicPartition) -> bool:
-    partition = context.partition(topic_partition)
+    partition = context.cluster.partition(topic_partition)
     return partition is not None and any(
-        context.is_online(topic_partition, replica) for replica in partition.assignment.replicas
+        context.cluster.is_online(topic_partition, replica) for replica in partition.assignment.replicas
     )
 
 
 def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[GroupOutcome]) -> None:
     """Tell the origin who is being added, and the added replicas that they are new."""
     context = turn.context
+    cluster = context.cluster
     batch = turn.batch()
     done: list[TopicPartition] = []
     stale: list[TopicPartition] = []
     for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
-        partition = context.partition(topic_partition)
-        if partition is None or topic_partition not in context.reassignments:
+        partition = cluster.partition(topic_partition)
+        if partition is None or topic_partition not in cluster.reassignments:
             continue
         if isinstance(outcome, GroupDone):
-            set_leadership(context, topic_partition, with_next_version(state))
+            set_leadership(cluster, topic_partition, with_next_version(state))
             assignment = partition.assignment
             batch.add_leader_and_isr(assignment.origin, topic_partition, is_new=False)
             known = [r for r in assignment.adding if r in partition.replicas]
             batch.add_leader_and_isr(known, topic_partition, is_new=True)
-            context.reassignments[topic_partition].is_announced = True
+            cluster.reassignments[topic_partition].is_announced = True
             done.append(topic_partition)
         elif is_stale(outcome):
             stale.append(topic_partition)
@@ -285,7 +288,7 @@ def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[Group
 
 def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:
     """The replicas that are being added and that nobody has been told about."""
-    known = ((tp, context.partition(tp)) for tp in partitions)
+    known = ((tp, context.cluster.partition(tp)) for tp in partitions)
     return tuple(
         PartitionReplica(*tp, BrokerId(broker))
         for tp, partition in known
@@ -303,9 +306,9 @@ def retry_later(turn: Turn) -> None:
     context = turn.context
     if RetryReassignments() in context.timers:
         return
-    context.reassignment_retries += 1
+    context.cluster.reassignment_retries += 1
     config = context.config
-    wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(context.reassignment_retries)
+    wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(context.cluster.reassignment_retries)
     turn.set_timer(RetryReassignments(), turn.now_ms + wait_ms)
 
 
@@ -319,6 +322,6 @@ def refuse_state(turn: Turn, topic_partition: TopicPartition, what: str, outcome
 
 def retries_due(turn: Turn) -> None:
     """The timer fired: read what is asked for, and go on with what is under way."""
-    known = turn.context.reassignments.items()
+    known = turn.context.cluster.reassignments.items()
     missed = tuple(topic_partition for topic_partition, each in known if not each.is_announced)
     turn.do(ListDeletions(), ReadReassignments(), ProgressReassignments(), ProgressReassignments(missed, announce=True))

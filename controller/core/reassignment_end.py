@@ -60,8 +60,8 @@ def lead(turn: Turn, task: LeadTargets) -> None:
     leadership: list[LeaderAndIsr] = []
     without: list[TopicPartition] = []
     for topic_partition in task.partitions:
-        partition = context.partition(topic_partition)
-        if partition is None or topic_partition not in context.reassignments:
+        partition = context.cluster.partition(topic_partition)
+        if partition is None or topic_partition not in context.cluster.reassignments:
             continue
         state = _led_by_target(context, topic_partition, partition)
         if state is not None:
@@ -80,29 +80,30 @@ def lead(turn: Turn, task: LeadTargets) -> None:
 
 
 def _led_by_target(context: Context, topic_partition: TopicPartition, partition: Partition) -> LeaderAndIsr | None:
+    cluster = context.cluster
     if partition.leadership is None:
         return None
     current = election.without_strangers(partition.assignment, partition.leadership)
-    if current.leader in partition.assignment.target and context.is_online(topic_partition, current.leader):
-        return election.raised(current, context.epoch)
-    result = election.reassign(partition.assignment, current, online(context, topic_partition), context.epoch)
+    if current.leader in partition.assignment.target and cluster.is_online(topic_partition, current.leader):
+        return election.raised(current, cluster.epoch)
+    result = election.reassign(partition.assignment, current, online(context, topic_partition), cluster.epoch)
     return result.leadership if isinstance(result, election.Elected) else None
 
 
 def led(turn: Turn, task: TargetsLed, outcomes: Sequence[GroupOutcome]) -> None:
     """Tell the target replicas; from now on the target is the assignment, and the others can go."""
-    context = turn.context
+    cluster = turn.context.cluster
     batch = turn.batch()
     done: list[TopicPartition] = []
     stale: list[TopicPartition] = []
     for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
-        partition = context.partition(topic_partition)
+        partition = cluster.partition(topic_partition)
         if partition is None:
             continue
         if isinstance(outcome, GroupDone):
             target = partition.assignment.target
-            set_leadership(context, topic_partition, with_next_version(state))
-            set_assignment(context, topic_partition, ReplicaAssignment(target))
+            set_leadership(cluster, topic_partition, with_next_version(state))
+            set_assignment(cluster, topic_partition, ReplicaAssignment(target))
             batch.add_leader_and_isr(target, topic_partition, is_new=False)
             done.append(topic_partition)
         elif is_stale(outcome):
@@ -119,7 +120,7 @@ def led(turn: Turn, task: TargetsLed, outcomes: Sequence[GroupOutcome]) -> None:
 def _leave(turn: Turn, partitions: Sequence[TopicPartition]) -> None:
     context = turn.context
     for topic_partition in partitions:
-        context.reassignments[topic_partition].is_led = True
+        context.cluster.reassignments[topic_partition].is_led = True
     arrived = [
         PartitionReplica(*tp, BrokerId(broker))
         for tp, partition in _known(context, partitions)
@@ -135,7 +136,7 @@ def _leave(turn: Turn, partitions: Sequence[TopicPartition]) -> None:
 
 def _known(context: Context, partitions: Iterable[TopicPartition]) -> Iterable[tuple[TopicPartition, Partition]]:
     for topic_partition in partitions:
-        partition = context.partition(topic_partition)
+        partition = context.cluster.partition(topic_partition)
         if partition is not None:
             yield topic_partition, partition
 
@@ -157,14 +158,14 @@ def retire(turn: Turn, task: RetireReplicas) -> None:
     """Through all states to NonExistent; a log on a broker that is not registered stays, and that is recorded."""
     if not task.replicas:
         return
-    context = turn.context
+    cluster = turn.context.cluster
     for replica in task.replicas:
-        known = context.reassignments.get(replica.topic_partition)
-        partition = context.partition(replica.topic_partition)
+        known = cluster.reassignments.get(replica.topic_partition)
+        partition = cluster.partition(replica.topic_partition)
         if partition is not None and replica.broker not in partition.replicas:
             # Its broker was told before it registered again.
-            set_replica_state(context, replica, ReplicaState.NEW)
-        if replica.broker not in context.brokers:
+            set_replica_state(cluster, replica, ReplicaState.NEW)
+        if replica.broker not in cluster.brokers:
             turn.refuse(f"replica/{replica}", _DELETING, "its broker is not registered: its log stays on the disk")
         elif known is not None:
             known.retiring[replica.broker] = None
@@ -178,10 +179,10 @@ def retire(turn: Turn, task: RetireReplicas) -> None:
 
 def answered(turn: Turn, broker: BrokerId, verdicts: Mapping[TopicPartition, str | None]) -> None:
     """A broker was to delete these replicas that were moved away: None, or what it said instead."""
-    context = turn.context
+    cluster = turn.context.cluster
     going_on: list[TopicPartition] = []
     for topic_partition, problem in verdicts.items():
-        known = context.reassignments.get(topic_partition)
+        known = cluster.reassignments.get(topic_partition)
         if known is None or broker not in known.retiring:
             continue
         del known.retiring[broker]
@@ -198,21 +199,21 @@ def left_on(context: Context, brokers: Sequence[BrokerId]) -> tuple[PartitionRep
     whether they have answered, is of no use any more. Once the topic's znode is written nobody knows of them."""
     return tuple(
         PartitionReplica(*topic_partition, broker)
-        for topic_partition, known in context.reassignments.items()
+        for topic_partition, known in context.cluster.reassignments.items()
         for broker in brokers
         if broker in known.retiring or (known.is_led and broker in _moved_away(context, topic_partition, known))
     )
 
 
 def _moved_away(context: Context, topic_partition: TopicPartition, known: Reassignment) -> tuple[int, ...]:
-    partition = context.partition(topic_partition)
+    partition = context.cluster.partition(topic_partition)
     stay = () if partition is None else partition.assignment.replicas
     return tuple(broker for broker in known.written.replicas if broker not in stay)
 
 
 def broker_failed(turn: Turn, broker: BrokerId) -> None:
     """It will not answer any more."""
-    moving = turn.context.reassignments.items()
+    moving = turn.context.cluster.reassignments.items()
     answered(turn, broker, {tp: "its broker is gone" for tp, known in moving if broker in known.retiring})
 
 
@@ -224,7 +225,7 @@ def finish(turn: Turn, task: FinishReassignments) -> None:
     context = turn.context
     by_topic: dict[str, list[TopicPartition]] = {}
     for topic_partition, partition in _known(context, task.partitions):
-        known = context.reassignments.get(topic_partition)
+        known = context.cluster.reassignments.get(topic_partition)
         if known is None or known.retiring:
             continue
         if any(broker not in partition.assignment.replicas for broker in partition.replicas):
@@ -252,6 +253,7 @@ def _with_arrived(context: Context, name: str, partitions: Iterable[TopicPartiti
 def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOutcome]) -> None:
     """Done: tell all brokers, and take the entries out of what was asked for."""
     context = turn.context
+    cluster = context.cluster
     batch = turn.batch()
     done: list[TopicPartition] = []
     for name, partitions, outcome in zip(task.topics, task.partitions, outcomes, strict=True):
@@ -264,9 +266,9 @@ def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOu
             why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
             turn.refuse(f"topic/{name}", "finishing reassignments", f"writing its znode: {why}")
             retry_later(turn)
-    held = [(tp, context.reassignments[tp].held_target) for tp in done if tp in context.reassignments]
+    held = [(tp, cluster.reassignments[tp].held_target) for tp in done if tp in cluster.reassignments]
     for topic_partition, partition in _known(context, done):
-        end_reassignment(context, topic_partition, partition.assignment)
+        end_reassignment(cluster, topic_partition, partition.assignment)
         turn.record(
             FactType.REASSIGNMENT,
             f"partition/{topic_partition}",
@@ -274,8 +276,8 @@ def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOu
             target=in_words(partition.assignment.replicas),
         )
     if done:
-        context.reassignment_retries = 0
-        batch.add_update_metadata(context.brokers, done)
+        cluster.reassignment_retries = 0
+        batch.add_update_metadata(cluster.brokers, done)
         turn.flush(batch)
         context.agenda.append(TrimReassignments())
     # What stays is in sync now: nothing keeps the partition from going on to the next target.
@@ -288,7 +290,7 @@ def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOu
 def cancel(turn: Turn, task: EndReassignments) -> None:
     """Write the znodes of these marked topics with all replicas and nothing moving, provided they are still marked."""
     context = turn.context
-    names = [name for name in task.topics if name in context.topics and not context.is_queued(name)]
+    names = [name for name in task.topics if name in context.cluster.topics and not context.cluster.is_queued(name)]
     if names:
         groups = [(Check(paths.delete_topic(name), ANY_VERSION), _with_all_replicas(context, name)) for name in names]
         turn.write(groups, ReassignmentsEnded(tuple(names), task.loading))
@@ -305,7 +307,7 @@ def _with_all_replicas(context: Context, name: str) -> Operation:
 
 def _all_replicas(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> tuple[int, ...]:
     """Also those that were retired already: nobody has heard that they are gone."""
-    known = context.reassignments.get(topic_partition)
+    known = context.cluster.reassignments.get(topic_partition)
     return tuple(dict.fromkeys((*assignment.replicas, *(() if known is None else known.written.replicas))))
 
 
@@ -341,22 +343,23 @@ def cancelled(turn: Turn, task: ReassignmentsEnded, outcomes: Sequence[GroupOutc
 
 def note_end_refused(context: Context, name: str, why: str) -> None:
     """For who asks why the topic is not gone yet."""
-    mark = context.marks.get(name)
+    mark = context.cluster.marks.get(name)
     if mark is not None:
-        context.marks[name] = mark._replace(last_error=why)
+        context.cluster.marks[name] = mark._replace(last_error=why)
 
 
 def _take_over(turn: Turn, name: str) -> None:
     context = turn.context
-    for topic_partition, partition in list(context.partitions_of(name)):
-        if topic_partition not in context.reassignments:
+    cluster = context.cluster
+    for topic_partition, partition in list(cluster.partitions_of(name)):
+        if topic_partition not in cluster.reassignments:
             continue
         replicas = _all_replicas(context, topic_partition, partition.assignment)
-        end_reassignment(context, topic_partition, ReplicaAssignment(replicas))
+        end_reassignment(cluster, topic_partition, ReplicaAssignment(replicas))
         for broker in replicas:
             # Nobody was told about it, or it was retired: the deletion asks its broker before it is believed.
             if broker not in partition.replicas and partition.replicas:
-                set_replica_state(context, PartitionReplica(*topic_partition, BrokerId(broker)), ReplicaState.NEW)
+                set_replica_state(cluster, PartitionReplica(*topic_partition, BrokerId(broker)), ReplicaState.NEW)
         turn.record(
             FactType.REASSIGNMENT,
             f"partition/{topic_partition}",

@@ -39,7 +39,7 @@ def read(turn: Turn, task: ReadReassignments) -> None:
 
 def trim(turn: Turn) -> None:
     """Read the list again, where there is one, to shorten it."""
-    if turn.context.reassignments_requested:
+    if turn.context.cluster.reassignments_requested:
         path = paths.reassign_partitions()
         turn.read((Exists(path, watch=True), GetData(path)), ReassignmentsRead(trimming=True))
 
@@ -48,7 +48,7 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
     """Start what is new, and shorten the list by what is done or moot."""
     context = turn.context
     outcome = outcomes[1]
-    context.reassignments_requested = isinstance(outcome, Data)
+    context.cluster.reassignments_requested = isinstance(outcome, Data)
     if not isinstance(outcome, Data):
         if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
             turn.refuse("reassignments", f"reading {paths.reassign_partitions()}", outcome.error.name)
@@ -63,7 +63,7 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
         turn.do(*looks, ReadReassignments(looked_for=outcome.stat.mzxid))
         return
     verdicts = {tp: _moot(context, tp, replicas, outcome.stat.mzxid) for tp, replicas in asked.items()}
-    for topic_partition, known in context.reassignments.items():
+    for topic_partition, known in context.cluster.reassignments.items():
         if asked.get(topic_partition) != known.held_target:
             known.held_target = None
     if not task.trimming:
@@ -80,10 +80,11 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
 
 def _looks_for(context: Context, asked: Iterable[TopicPartition]) -> list[Task]:
     """What tells whether partitions that we do not know are there by now: we may not have heard of them yet."""
-    unknown = [tp for tp in asked if context.partition(tp) is None and tp.topic not in context.set_aside_topics]
-    grown = tuple(dict.fromkeys(tp.topic for tp in unknown if tp.topic in context.topics))
+    cluster = context.cluster
+    unknown = [tp for tp in asked if cluster.partition(tp) is None and tp.topic not in cluster.set_aside_topics]
+    grown = tuple(dict.fromkeys(tp.topic for tp in unknown if tp.topic in cluster.topics))
     looks: list[Task] = [ReadModifiedTopics(grown)] if grown else []
-    if any(tp.topic not in context.topics for tp in unknown):
+    if any(tp.topic not in cluster.topics for tp in unknown):
         looks.append(ListTopics())
     return looks
 
@@ -92,30 +93,31 @@ def _moot(
     context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...], written_zxid: int
 ) -> str | None:
     """Why this can never be done; None where it can."""
-    if topic_partition.topic in context.set_aside_topics:
+    cluster = context.cluster
+    if topic_partition.topic in cluster.set_aside_topics:
         return None
-    topic = context.topics.get(topic_partition.topic)
+    topic = cluster.topics.get(topic_partition.topic)
     if topic is not None and topic.created_zxid > written_zxid:
         return "it was asked for before the topic was created, and meant an earlier one of that name"
-    if context.partition(topic_partition) is None:
+    if cluster.partition(topic_partition) is None:
         return "there is no such partition"
-    if context.is_queued(topic_partition.topic):
+    if cluster.is_queued(topic_partition.topic):
         return "the topic is being deleted"
     if not replicas or any(replica < 0 for replica in replicas) or len(frozenset(replicas)) != len(replicas):
         return f"{list(replicas)} is no list of different brokers"
-    resident = next((replica for replica in replicas if context.is_resident(replica)), None)
+    resident = next((replica for replica in replicas if cluster.is_resident(replica)), None)
     if resident is not None:
         return f"{resident} is a controller, which holds no replicas"
     return None
 
 
 def _is_known(context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> bool:
-    partition = context.partition(topic_partition)
+    partition = context.cluster.partition(topic_partition)
     return partition is None or partition.assignment.target == replicas
 
 
 def _is_done(context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> bool:
-    return topic_partition not in context.reassignments and _is_known(context, topic_partition, replicas)
+    return topic_partition not in context.cluster.reassignments and _is_known(context, topic_partition, replicas)
 
 
 def _write(turn: Turn, left: dict[TopicPartition, tuple[int, ...]], version: int) -> None:

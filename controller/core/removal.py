@@ -46,7 +46,7 @@ def remove(turn: Turn, task: RemoveTopics) -> None:
     unclear: list[str] = []
     chosen: list[_Doomed] = []
     for name in task.topics:
-        if any(partition.leadership is None for _, partition in context.partitions_of(name)):
+        if any(partition.leadership is None for _, partition in context.cluster.partitions_of(name)):
             unclear.append(name)
             continue
         rest = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))
@@ -80,7 +80,7 @@ def _write_removals(turn: Turn, chosen: list[_Doomed], *, searched: bool) -> Non
 
 
 def _partition_deletes(context: Context, name: str) -> Iterator[Operation]:
-    for number in context.topics[name].partitions:
+    for number in context.cluster.topics[name].partitions:
         yield Delete(paths.partition_state(name, number))
         yield Delete(paths.topic_partition(name, number))
 
@@ -119,12 +119,12 @@ def removed(turn: Turn, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -
 
 def _finish(turn: Turn, name: str) -> None:
     """Nothing of the topic is left in ZooKeeper: the deletion is done, but for caches whose brokers owe an answer."""
-    deletion = turn.context.deletions[name]
+    deletion = turn.context.cluster.deletions[name]
     owing = owed.note(turn, name)
     shown: dict[str, JsonValue] = {"owed_by": ",".join(map(str, owing))} if owing else {}
     phase(turn, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms, **shown)
     phase(turn, name, "done", since_ms=deletion.queued_at_ms, **shown)
-    remove_topic(turn.context, name)
+    remove_topic(turn.context.cluster, name)
     missed.note_removed(turn.context, name)
 
 
@@ -177,10 +177,10 @@ def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome]) -> TopicTree | str:
 
 
 def _give_up_for_now(turn: Turn, name: str, what: str) -> None:
-    deletion = turn.context.deletions[name]
+    deletion = turn.context.cluster.deletions[name]
     deletion.znode_problem = problem = Problem.met(deletion.znode_problem, what, turn.now_ms)
     turn.record(FactType.REFUSAL, f"topic/{name}", what="removing its znodes", why=what)
-    set_ineligible(turn.context, deletion, True)
+    set_ineligible(turn.context.cluster, deletion, True)
     # What comes behind the name of the error is a path, of which there are as many as topics.
     count_retry(turn.context, RetryOf.ZNODES, what.partition(" ")[0])
     retry_later(turn, name, problem.attempts)

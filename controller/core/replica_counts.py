@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from lethe.controller.core.context import Context
+from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion_memory import Deletion
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.vocabulary import BrokerId
@@ -16,10 +16,10 @@ C = TypeVar("C")
 _DELETED: Final = ReplicaState.DELETION_SUCCESSFUL
 
 
-def count_replicas(context: Context, deletion: Deletion, sign: int) -> None:
+def count_replicas(cluster: ClusterState, deletion: Deletion, sign: int) -> None:
     """Put the topic's replicas into the total, or take them out while they are being changed."""
     for state, count in deletion.by_state.items():
-        add(context.doomed_replicas, state, sign * count)
+        add(cluster.doomed_replicas, state, sign * count)
 
 
 def add(counts: dict[C, int], key: C, number: int) -> None:
@@ -42,19 +42,19 @@ def move_replica(deletion: Deletion, before: ReplicaState, after: ReplicaState |
 
 
 def count_waiting(
-    context: Context, broker: BrokerId, before: ReplicaState | None, after: ReplicaState | None, number: int = 1
+    cluster: ClusterState, broker: BrokerId, before: ReplicaState | None, after: ReplicaState | None, number: int = 1
 ) -> None:
     """So many replicas on the broker, of topics that are queued, have changed their state; None: it is not assigned."""
     change = (after is not None and after is not _DELETED) - (before is not None and before is not _DELETED)
     if change:
-        add(context.waiting_replicas, broker, change * number)
+        add(cluster.waiting_replicas, broker, change * number)
 
 
-def stop_waiting(context: Context, topic: str, deletion: Deletion) -> None:
+def stop_waiting(cluster: ClusterState, topic: str, deletion: Deletion) -> None:
     """The topic is forgotten: nobody waits for its replicas any more."""
     if deletion.all_acknowledged:
         return
-    for _, partition in context.partitions_of(topic):
+    for _, partition in cluster.partitions_of(topic):
         for broker in partition.assignment.replicas:
             state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
-            count_waiting(context, BrokerId(broker), state, None)
+            count_waiting(cluster, BrokerId(broker), state, None)

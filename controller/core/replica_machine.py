@@ -43,7 +43,7 @@ def move(turn: Turn, task: MoveReplicas) -> None:
 
 
 def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
-    context = turn.context
+    cluster = turn.context.cluster
     allowed = REPLICA_TRANSITIONS[target]
     legal = []
     last: str | None = None
@@ -51,7 +51,7 @@ def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
     for replica in replicas:
         name, number, broker = replica
         if name != last:
-            last, topic = name, context.topics.get(name)
+            last, topic = name, cluster.topics.get(name)
             partitions = {} if topic is None else topic.partitions
         partition = partitions.get(number)
         state = _NON_EXISTENT if partition is None else partition.replicas.get(broker, _NON_EXISTENT)
@@ -66,7 +66,7 @@ def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
 
 def _enter(turn: Turn, replicas: Iterable[PartitionReplica], target: ReplicaState) -> None:
     """Set the states, and record them a line for each topic, broker and former state."""
-    moved = enter_replica_state(turn.context, replicas, target)
+    moved = enter_replica_state(turn.context.cluster, replicas, target)
     for (topic, broker, before), partitions in moved.items():
         turn.record(
             FactType.TRANSITION,
@@ -84,7 +84,7 @@ def _to_new(turn: Turn, replicas: Replicas) -> None:
     batch = turn.batch()
     entered = []
     for replica in replicas:
-        partition = turn.context.partition_of(replica)
+        partition = turn.context.cluster.partition_of(replica)
         leadership = None if partition is None else partition.leadership
         if leadership is not None and leadership.leader == replica.broker:
             turn.refuse(f"replica/{replica}", "NON_EXISTENT to NEW", "the replica already leads its partition")
@@ -99,13 +99,13 @@ def _to_new(turn: Turn, replicas: Replicas) -> None:
 def _to_online(turn: Turn, replicas: Replicas) -> None:
     batch = turn.batch()
     for replica in replicas:
-        partition = turn.context.partition_of(replica)
+        partition = turn.context.cluster.partition_of(replica)
         if partition is None:
             continue
         if partition.replicas.get(replica.broker) is ReplicaState.NEW:
             if replica.broker not in partition.assignment.replicas:
                 grown = partition.assignment._replace(replicas=(*partition.assignment.replicas, replica.broker))
-                set_assignment(turn.context, replica.topic_partition, grown)
+                set_assignment(turn.context.cluster, replica.topic_partition, grown)
         elif _is_announced(turn.context, replica, partition):
             batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=False)
     turn.flush(batch)
@@ -115,20 +115,21 @@ def _to_online(turn: Turn, replicas: Replicas) -> None:
 def _is_announced(context: Context, replica: PartitionReplica, partition: Partition) -> bool:
     """What is to be deleted is announced only where nothing else proves its deletion, and where it was before: a broker
     that has deleted it already would create it again."""
-    if context.is_queued(replica.topic):
-        return context.must_announce(replica.broker) or context.was_announced(partition, replica.broker)
+    cluster = context.cluster
+    if cluster.is_queued(replica.topic):
+        return cluster.must_announce(replica.broker) or cluster.was_announced(partition, replica.broker)
     return partition.leadership is not None
 
 
 def _to_offline(turn: Turn, replicas: Replicas) -> None:
     """Queued topics' replicas stay in the ISR as it is written: nobody leads a topic that is being deleted."""
-    context = turn.context
+    cluster = turn.context.cluster
     shrinking: list[PartitionReplica] = []
     at_once: list[PartitionReplica] = []
     for replica in replicas:
-        partition = context.partition_of(replica)
+        partition = cluster.partition_of(replica)
         has_leadership = partition is not None and partition.leadership is not None
-        (shrinking if has_leadership and not context.is_queued(replica.topic) else at_once).append(replica)
+        (shrinking if has_leadership and not cluster.is_queued(replica.topic) else at_once).append(replica)
     if shrinking:
         turn.do(ShrinkIsr(tuple(shrinking)))
     if at_once:
@@ -137,7 +138,7 @@ def _to_offline(turn: Turn, replicas: Replicas) -> None:
 
 def finish_offline(turn: Turn, replicas: Replicas) -> None:
     """StopReplica to the replicas' brokers, the new ISR to the other replicas, and the state."""
-    context = turn.context
+    cluster = turn.context.cluster
     batch = turn.batch()
     gone: dict[TopicPartition, list[int]] = {}
     for topic, number, broker in replicas:
@@ -145,11 +146,11 @@ def finish_offline(turn: Turn, replicas: Replicas) -> None:
         batch.add_stop_replica(broker, topic_partition, delete=False)
         gone.setdefault(topic_partition, []).append(broker)
     for topic_partition, brokers in gone.items():
-        partition = context.partition(topic_partition)
-        if partition is None or context.is_queued(topic_partition.topic):
+        partition = cluster.partition(topic_partition)
+        if partition is None or cluster.is_queued(topic_partition.topic):
             continue
         if partition.leadership is None:
-            batch.add_update_metadata(context.brokers, (topic_partition,))
+            batch.add_update_metadata(cluster.brokers, (topic_partition,))
         else:
             others = [r for r in partition.assignment.replicas if r not in brokers]
             batch.add_leader_and_isr(others, topic_partition, is_new=False)

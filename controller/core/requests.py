@@ -20,7 +20,8 @@ from lethe.controller.core.agenda_requests import (
     ControlProven,
     ControlShutdown,
 )
-from lethe.controller.core.context import Asked, Context
+from lethe.controller.core.cluster_state import Asked
+from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested
 from lethe.controller.core.turn import Turn
@@ -48,7 +49,7 @@ def received(turn: Turn, event: BrokerRequested) -> None:
     if not context.is_leading:
         turn.emit(Reply(event.key, refused(event.request)))
         return
-    context.unanswered[event.key] = Asked(event.request, event.version)
+    context.cluster.unanswered[event.key] = Asked(event.request, event.version)
     match event.request:
         case ControlledShutdownRequest():
             turn.do(ControlShutdown(event.key))
@@ -62,7 +63,7 @@ def received(turn: Turn, event: BrokerRequested) -> None:
 
 def asked(context: Context, key: int, kind: type[R]) -> R:
     """The request under this key, which is of that kind. Raises TypeError where it is not."""
-    request = context.unanswered[key].request
+    request = context.cluster.unanswered[key].request
     if not isinstance(request, kind):
         raise TypeError(f"request {key} is no {kind.__name__}: {request}")
     return request
@@ -75,7 +76,7 @@ def answer(turn: Turn, key: int, response: ControllerResponse) -> None:
 
 def prove(turn: Turn, task: AnswerAsController) -> None:
     """Write nothing, fenced. The group is the fence once more, since there is no multi without a group."""
-    check = Check(paths.controller_epoch(), turn.context.epoch_version)
+    check = Check(paths.controller_epoch(), turn.context.cluster.epoch_version)
     turn.write([(check,)], ControlProven(task.key, task.response))
 
 
@@ -84,7 +85,7 @@ def proven(turn: Turn, then: ControlProven, outcome: GroupOutcome) -> None:
     if isinstance(outcome, GroupDone):
         turn.reply(then.key, then.response)
         return
-    request = turn.context.unanswered[then.key].request
+    request = turn.context.cluster.unanswered[then.key].request
     turn.refuse("controller", f"answering {type(request).__name__}", f"{paths.controller_epoch()}: {outcome}")
     turn.reply(then.key, refused(request))
 
@@ -105,5 +106,5 @@ def refused(request: ControllerRequest) -> ControllerResponse:
 
 def refuse_all(turn: Turn) -> None:
     """Our tenure ends: nothing that is not answered yet will be done by us."""
-    for key, asked in list(turn.context.unanswered.items()):
+    for key, asked in list(turn.context.cluster.unanswered.items()):
         turn.reply(key, refused(asked.request))

@@ -54,12 +54,13 @@ def list_residents(turn: Turn) -> None:
 def residents_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
     """Remember them, and add our own before anybody is told of it."""
     context = turn.context
+    cluster = context.cluster
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     known = sorted(broker for broker in map(paths.broker_named, names) if broker is not None)
-    context.residents = dict.fromkeys(known)
+    cluster.residents = dict.fromkeys(known)
     own = context.config.controller_id
-    if context.config.endpoints and own not in context.residents:
-        context.residents[own] = None
+    if context.config.endpoints and own not in cluster.residents:
+        cluster.residents[own] = None
         needed = (paths.lethe(), paths.controllers(), paths.controller_known(own))
         turn.write([(Create(path, None),) for path in needed], ResidentNoted())
 
@@ -79,13 +80,13 @@ def register(turn: Turn) -> None:
     """Write the registration where it is wanted and is not as it should be."""
     context = turn.context
     wanted = _wanted(context)
-    if wanted == context.registered:
+    if wanted == context.cluster.registered:
         return
     path = _path(context)
     operation: Operation
     if wanted is None:
         operation = Delete(path, ANY_VERSION)
-    elif context.registered is None:
+    elif context.cluster.registered is None:
         operation = Create(path, _encoded(turn, wanted), ephemeral=True)
     else:
         operation = SetData(path, _encoded(turn, wanted), ANY_VERSION)
@@ -93,7 +94,7 @@ def register(turn: Turn) -> None:
 
 
 def _wanted(context: Context) -> Broker | None:
-    if not context.brokers or not context.config.ibp.finds_controller_in_broker_ids:
+    if not context.cluster.brokers or not context.config.ibp.finds_controller_in_broker_ids:
         return None
     return listing.entry(context)
 
@@ -110,13 +111,14 @@ def _encoded(turn: Turn, wanted: Broker) -> bytes:
 def registration_written(turn: Turn, task: RegistrationWritten, outcome: GroupOutcome) -> None:
     """It stands as wanted; or look what is there."""
     context = turn.context
+    cluster = context.cluster
     if isinstance(outcome, GroupDone):
-        context.registered = task.wanted
+        cluster.registered = task.wanted
         what = "unregistered" if task.wanted is None else "registered"
-        turn.record(FactType.ELECTION, f"controller/{context.config.controller_id}", what=what, epoch=context.epoch)
+        turn.record(FactType.ELECTION, f"controller/{context.config.controller_id}", what=what, epoch=cluster.epoch)
     elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE:
         # Somebody has removed it.
-        context.registered = None
+        cluster.registered = None
         turn.do(*(() if task.wanted is None else (Register(),)))
     elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
         turn.read((GetData(_path(context)),), RegistrationRead())

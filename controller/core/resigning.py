@@ -11,10 +11,10 @@ from __future__ import annotations
 from lethe.controller.core import leaving, owed
 from lethe.controller.core.agenda import GiveUp, Stand
 from lethe.controller.core.agenda_residence import Unregister
+from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.continuations import GivenUp
 from lethe.controller.core.effects import CloseChannel, DisconnectBrokers, RenewSession, StandAgain, Timer
-from lethe.controller.core.mutation import reset_cluster
 from lethe.controller.core.requests import refuse_all
 from lethe.controller.core.turn import Turn
 from lethe.protocol.back_off import BackOff
@@ -47,13 +47,13 @@ def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
             FactType.ELECTION,
             f"controller/{context.config.controller_id}",
             what="resigned",
-            epoch=context.epoch,
+            epoch=context.cluster.epoch,
             reason=reason,
-            tenure_ms=turn.now_ms - context.elected_at_ms,
+            tenure_ms=turn.now_ms - context.cluster.elected_at_ms,
         )
-        if context.had_power and turn.now_ms - context.elected_at_ms >= SETTLED_AFTER_MS:
+        if context.cluster.had_power and turn.now_ms - context.cluster.elected_at_ms >= SETTLED_AFTER_MS:
             context.faults_in_a_row = 0
-    if context.is_leading and any(last.error == ErrorCode.NONE for last in context.last_answers.values()):
+    if context.is_leading and any(last.error == ErrorCode.NONE for last in context.cluster.last_answers.values()):
         context.preflight_passed_ms = turn.now_ms
     if context.holds_controller:
         context.role = at_rest(context)
@@ -61,11 +61,13 @@ def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
     owed.record_lost(turn)
     refuse_all(turn)
     turn.emit(DisconnectBrokers(reason))
-    for broker in context.brokers:
+    for broker in context.cluster.brokers:
         turn.emit(CloseChannel(broker))
     timers: dict[Timer, int] = {timer: at for timer, at in context.timers.items() if isinstance(timer, StandAgain)}
-    is_registered = context.registered is not None
-    reset_cluster(context)
+    is_registered = context.cluster.registered is not None
+    context.cluster = ClusterState()
+    context.agenda.clear()
+    context.awaited = None
     context.timers = timers
     if is_registered and not session_ends:
         turn.do(Unregister())
@@ -130,7 +132,7 @@ def give_up(turn: Turn, task: GiveUp) -> None:
     """Delete our `/controller` in a fenced write, and with it our registration among the brokers."""
     context = turn.context
     if context.is_leading:
-        registered = () if context.registered is None else (paths.broker_id(context.config.controller_id),)
+        registered = () if context.cluster.registered is None else (paths.broker_id(context.config.controller_id),)
         group = tuple(Delete(path, ANY_VERSION) for path in (*registered, paths.controller()))
         turn.write([group], GivenUp(task.reason))
 
@@ -139,10 +141,10 @@ def given_up(turn: Turn, task: GivenUp, outcome: GroupOutcome) -> None:
     """`/controller` is free: let another controller take it before we stand again, if we do."""
     context = turn.context
     if isinstance(outcome, GroupDone):
-        context.registered = None
-    elif context.registered is not None and isinstance(outcome, GroupFailed) and outcome.index_in_group == 0:
+        context.cluster.registered = None
+    elif context.cluster.registered is not None and isinstance(outcome, GroupFailed) and outcome.index_in_group == 0:
         # Somebody has removed the registration; the rest is still to be done.
-        context.registered = None
+        context.cluster.registered = None
         turn.do(GiveUp(task.reason))
         return
     resign(turn, task.reason)

@@ -52,14 +52,15 @@ def drop(turn: Turn, task: DropStrangers) -> None:
 
 
 def _without(context: Context, topic_partition: TopicPartition) -> LeaderAndIsr | None:
-    partition = context.partition(topic_partition)
-    if partition is None or partition.leadership is None or context.is_queued(topic_partition.topic):
+    cluster = context.cluster
+    partition = cluster.partition(topic_partition)
+    if partition is None or partition.leadership is None or cluster.is_queued(topic_partition.topic):
         return None
     current = partition.leadership
     state = without_strangers(partition.assignment, current)
     if state is current:
         return None
-    return raised(state, context.epoch)
+    return raised(state, cluster.epoch)
 
 
 def dropped(turn: Turn, task: StrangersDropped, outcomes: Sequence[GroupOutcome]) -> None:
@@ -69,14 +70,14 @@ def dropped(turn: Turn, task: StrangersDropped, outcomes: Sequence[GroupOutcome]
     leaderless: list[TopicPartition] = []
     stale: list[TopicPartition] = []
     for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
-        partition = context.partition(topic_partition)
+        partition = context.cluster.partition(topic_partition)
         if partition is None:
             continue
         if is_stale(outcome):
             stale.append(topic_partition)
             continue
         if isinstance(outcome, GroupDone):
-            set_leadership(context, topic_partition, with_next_version(state))
+            set_leadership(context.cluster, topic_partition, with_next_version(state))
         else:
             refuse_write(turn, topic_partition, "taking strangers out of the ISR", outcome)
             if not is_removed(outcome):

@@ -128,7 +128,7 @@ def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome, migration:
             _finish_taking(turn, epoch, migration)
         elif not context.is_leading:
             _find_own_election(turn, epoch)
-        elif not isinstance(epoch, Data) or epoch.stat.version != context.epoch_version:
+        elif not isinstance(epoch, Data) or epoch.stat.version != context.cluster.epoch_version:
             control_lost(turn)
         else:
             epoch_raise.consider(turn)
@@ -302,8 +302,8 @@ def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
     """Load the cluster in the order in which Kafka does: what is read last is acted on first."""
     context = turn.context
     context.role, context.refusal = Role.LOADING, None
-    context.epoch, context.epoch_version = epoch, version
-    context.elected_at_ms = turn.now_ms
+    context.cluster.epoch, context.cluster.epoch_version = epoch, version
+    context.cluster.elected_at_ms = turn.now_ms
     taken: dict[str, JsonValue] = {}
     if context.takings.going_on is not None:
         taken["taken_from"] = context.takings.latest = context.takings.going_on

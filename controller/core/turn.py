@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from lethe.controller.core.agenda import Task
 from lethe.controller.core.agenda_power import BrokersProbed
 from lethe.controller.core.batching import RequestBatch
-from lethe.controller.core.context import Context, Outstanding
+from lethe.controller.core.cluster_state import Outstanding
+from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import (
     AwaitedProbes,
     AwaitedRead,
@@ -68,7 +69,7 @@ class Turn:
         """Write to ZooKeeper, each group atomically; the outcomes go to `then`. Writes that check the version of
         `/controller_epoch` themselves, such as an election, are not fenced."""
         effect_id = self.next_effect_id()
-        fence = Check(paths.controller_epoch(), self.context.epoch_version) if fenced else None
+        fence = Check(paths.controller_epoch(), self.context.cluster.epoch_version) if fenced else None
         self.effects.append(WriteZnodes(effect_id, tuple(groups), fence))
         self.context.awaited = AwaitedWrite(effect_id, then)
 
@@ -101,8 +102,8 @@ class Turn:
         """Queue a request for a registered broker behind all that was queued for it before; its id."""
         context = self.context
         context.last_request_id += 1
-        epoch = context.brokers[broker].epoch
-        note_sent(context, context.last_request_id, Outstanding(broker, epoch, request, self.now_ms))
+        epoch = context.cluster.brokers[broker].epoch
+        note_sent(context.cluster, context.last_request_id, Outstanding(broker, epoch, request, self.now_ms))
         self.effects.append(Send(broker, epoch, context.last_request_id, request))
         self.watch_power()
         self.record(
@@ -118,7 +119,7 @@ class Turn:
 
     def reply(self, key: int, response: ControllerResponse) -> None:
         """Answer a broker's request. Raises KeyError where it has been answered already."""
-        del self.context.unanswered[key]
+        del self.context.cluster.unanswered[key]
         self.effects.append(Reply(key, response))
 
     def set_timer(self, timer: Timer, at_ms: int) -> None:
@@ -136,7 +137,7 @@ class Turn:
 
     def id_of(self, topic: str) -> str | None:
         """The id of the topic as facts have it; None where it has none, or is not known any more."""
-        known = self.context.topics.get(topic)
+        known = self.context.cluster.topics.get(topic)
         return None if known is None or known.id is None else topic_id_to_text(known.id)
 
     def refuse(self, subject: str, what: str, why: str, **data: JsonValue) -> None:

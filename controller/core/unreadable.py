@@ -69,7 +69,7 @@ def markers_read(turn: Turn, task: MarkersRead, outcomes: Sequence[ReadOutcome])
 
 
 def _may_be_built(context: Context, name: str) -> bool:
-    return name in context.set_aside_topics and context.paused is None and context.delete_topic_enable
+    return name in context.cluster.set_aside_topics and context.cluster.paused is None and context.delete_topic_enable
 
 
 def read(turn: Turn, task: ReadUnreadable) -> None:
@@ -123,20 +123,21 @@ def _numbers(name: str, children: ReadOutcome) -> tuple[int, ...]:
 def _give_up(turn: Turn, name: str, what: str) -> None:
     """The topic stays held; its marker, or its znode, has to be written again before it is looked at again."""
     turn.refuse(f"topic/{name}", "deleting the unreadable topic", what)
-    mark = turn.context.marks.get(name)
+    mark = turn.context.cluster.marks.get(name)
     if mark is not None:
-        turn.context.marks[name] = mark._replace(last_error=what)
+        turn.context.cluster.marks[name] = mark._replace(last_error=what)
 
 
 def states_read(turn: Turn, task: UnreadableStatesRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Build the topics from what is known; `QueueDeletions` is next."""
     context = turn.context
+    cluster = context.cluster
     states = iter(outcomes)
     for topic in task.topics:
-        reason = context.set_aside_topics.pop(topic.name).reason
+        reason = cluster.set_aside_topics.pop(topic.name).reason
         assignments = {n: _assignment(context, TopicPartition(topic.name, n), next(states)) for n in topic.partitions}
         add_topic(
-            context,
+            cluster,
             topic.name,
             None,
             assignments,
@@ -145,10 +146,10 @@ def states_read(turn: Turn, task: UnreadableStatesRead, outcomes: Sequence[ReadO
             created_zxid=topic.created_zxid,
             is_made_up=True,
         )
-        for topic_partition, partition in context.partitions_of(topic.name):
-            present = [broker for broker in partition.assignment.replicas if broker in context.brokers]
-            set_first_replica_states(context, topic_partition, partition, present)
-            set_partition_state(context, topic_partition, PartitionState.NEW)
+        for topic_partition, partition in cluster.partitions_of(topic.name):
+            present = [broker for broker in partition.assignment.replicas if broker in cluster.brokers]
+            set_first_replica_states(cluster, topic_partition, partition, present)
+            set_partition_state(cluster, topic_partition, PartitionState.NEW)
         turn.record(
             FactType.SET_ASIDE,
             f"topic/{topic.name}",
@@ -159,7 +160,7 @@ def states_read(turn: Turn, task: UnreadableStatesRead, outcomes: Sequence[ReadO
 
 
 def _assignment(context: Context, topic_partition: TopicPartition, outcome: ReadOutcome) -> ReplicaAssignment:
-    return ReplicaAssignment(tuple(dict.fromkeys((*_in_sync(topic_partition, outcome), *context.brokers))))
+    return ReplicaAssignment(tuple(dict.fromkeys((*_in_sync(topic_partition, outcome), *context.cluster.brokers))))
 
 
 def _in_sync(topic_partition: TopicPartition, outcome: ReadOutcome) -> Iterator[int]:

@@ -42,10 +42,10 @@ class Wait:
 
 def waits(context: Context, topic: str) -> tuple[Wait, ...]:
     """Every cause for which this topic is not gone yet; empty where it is not marked for deletion."""
-    deletion = context.deletions.get(topic)
+    deletion = context.cluster.deletions.get(topic)
     if deletion is not None:
         return tuple(wait for wait in _causes(context, topic, deletion) if wait.waiting_for is not CauseKind.DONE)
-    mark = context.marks.get(topic)
+    mark = context.cluster.marks.get(topic)
     return () if mark is None else (Wait(topic, mark.held_by, mark.since_ms, last_error=mark.last_error),)
 
 
@@ -78,14 +78,14 @@ _TELLING: Final = (
 
 def marked_since_ms(context: Context, topic: str) -> int | None:
     """When the topic's marker was made; None where the topic is not marked."""
-    deletion, mark = context.deletions.get(topic), context.marks.get(topic)
+    deletion, mark = context.cluster.deletions.get(topic), context.cluster.marks.get(topic)
     if deletion is not None:
         return deletion.marked_at_ms
     return None if mark is None else _marked_since_ms(context, topic, mark)
 
 
 def _marked_since_ms(context: Context, topic: str, mark: Mark) -> int:
-    return context.marker_times.get(topic, mark.since_ms)
+    return context.cluster.marker_times.get(topic, mark.since_ms)
 
 
 def oldest(context: Context) -> Oldest | None:
@@ -94,9 +94,9 @@ def oldest(context: Context) -> Oldest | None:
     topic = _oldest_topic(context)
     if topic is None:
         return None
-    deletion = context.deletions.get(topic)
+    deletion = context.cluster.deletions.get(topic)
     if deletion is None:
-        mark = context.marks[topic]
+        mark = context.cluster.marks[topic]
         return Oldest(topic, _marked_since_ms(context, topic, mark), mark.held_by, None)
     first = first_wait(context, topic, _ROWS_LOOKED_AT)
     if first is None:
@@ -107,7 +107,7 @@ def oldest(context: Context) -> Oldest | None:
 def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
     """The cause that a person would name first, of so many replicas and as many that met a problem; None where none of
     these waits."""
-    deletion = context.deletions.get(topic)
+    deletion = context.cluster.deletions.get(topic)
     if deletion is None:
         return next(iter(waits(context, topic)), None)
     rows = (*islice(_causes(context, topic, deletion), at_most), *_troubled(context, topic, deletion, at_most))
@@ -119,7 +119,7 @@ def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
 def _oldest_topic(context: Context) -> str | None:
     """After a failover topics are queued in the order of their names, and one that was held is queued late. Every
     scrape asks, with 100,000 topics too: so the ages are compared without a call for each."""
-    deletions, marks = context.deletions, context.marks
+    deletions, marks = context.cluster.deletions, context.cluster.marks
     queued_ms = min(map(_MARKED_AT_MS, deletions.values()), default=None)
     held = min(marks, key=lambda name: _marked_since_ms(context, name, marks[name]), default=None)
     if held is not None and (queued_ms is None or _marked_since_ms(context, held, marks[held]) < queued_ms):
@@ -131,20 +131,20 @@ def _troubled(context: Context, topic: str, deletion: Deletion, at_most: int) ->
     """Some of the replicas that met a problem."""
     for number, broker in islice(deletion.problems, at_most):
         topic_partition = TopicPartition(topic, number)
-        partition = context.partition(topic_partition)
+        partition = context.cluster.partition(topic_partition)
         if partition is not None and partition.replicas.get(broker) is not ReplicaState.DELETION_SUCCESSFUL:
             yield _replica(context, deletion, topic_partition, partition, BrokerId(broker))
 
 
 def all_rows(context: Context, topic: str) -> tuple[Wait, ...]:
     """As `waits`, and the replicas that are deleted as well: these wait for nothing (`DONE`)."""
-    deletion = context.deletions.get(topic)
+    deletion = context.cluster.deletions.get(topic)
     return waits(context, topic) if deletion is None else tuple(_causes(context, topic, deletion))
 
 
 def marked_topics(context: Context) -> tuple[str, ...]:
     """Every topic that is marked for deletion: those that are held back, then the queue, oldest first."""
-    return (*context.marks, *context.deletions)
+    return (*context.cluster.marks, *context.cluster.deletions)
 
 
 def all_waits(context: Context, at_most: int | None = None) -> dict[str, tuple[Wait, ...]]:
@@ -155,7 +155,7 @@ def all_waits(context: Context, at_most: int | None = None) -> dict[str, tuple[W
 def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
     if deletion.all_acknowledged:
         yield from _after_acknowledgement(context, deletion, topic)
-    for topic_partition, partition in context.partitions_of(topic):
+    for topic_partition, partition in context.cluster.partitions_of(topic):
         for broker in partition.assignment.replicas:
             if partition.replicas.get(broker) is ReplicaState.DELETION_SUCCESSFUL:
                 at_ms = deletion.asked_at_ms or deletion.queued_at_ms
@@ -165,6 +165,7 @@ def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
 
 
 def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> Iterator[Wait]:
+    cluster = context.cluster
     since_ms = deletion.acknowledged_at_ms or deletion.queued_at_ms
     owing = deletion.owing_tombstone
     for broker in owing:
@@ -176,18 +177,18 @@ def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> 
             broker=broker,
             attempts=problem.attempts if problem else 1,
             last_error=problem.what if problem else None,
-            next_try_ms=None if context.paused else deletion.retry_at_ms,
+            next_try_ms=None if cluster.paused else deletion.retry_at_ms,
             last_error_ms=problem.last_ms if problem else None,
         )
     if not owing:
         problem = deletion.znode_problem
         yield Wait(
             topic,
-            CauseKind.ZNODES if context.paused is None else context.paused.held_by,
+            CauseKind.ZNODES if cluster.paused is None else cluster.paused.held_by,
             since_ms,
             attempts=problem.attempts if problem else 1,
             last_error=problem.what if problem else None,
-            next_try_ms=None if context.paused else deletion.retry_at_ms,
+            next_try_ms=None if cluster.paused else deletion.retry_at_ms,
             last_error_ms=problem.last_ms if problem else None,
         )
 
@@ -213,21 +214,22 @@ def _replica(
 def _reason(
     context: Context, deletion: Deletion, topic_partition: TopicPartition, partition: Partition, broker: BrokerId
 ) -> tuple[CauseKind, int]:
+    cluster = context.cluster
     queued_ms = deletion.queued_at_ms
-    if broker not in context.brokers:
+    if broker not in cluster.brokers:
         # Nobody waited for the broker before the topic was to be deleted.
-        return CauseKind.BROKER_TO_RETURN, max(context.gone_since_ms.get(broker, context.elected_at_ms), queued_ms)
-    if broker in context.shutting_down:
+        return CauseKind.BROKER_TO_RETURN, max(cluster.gone_since_ms.get(broker, cluster.elected_at_ms), queued_ms)
+    if broker in cluster.shutting_down:
         return CauseKind.BROKER_TO_FINISH_SHUTDOWN, queued_ms
-    if topic_partition in context.offline_dirs.get(broker, {}):
+    if topic_partition in cluster.offline_dirs.get(broker, {}):
         return CauseKind.LOG_DIRECTORY, queued_ms
     refusal = _refusal(context, broker, queued_ms)
     if refusal is not None:
         return refusal
     if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED:
         return CauseKind.ANSWER, deletion.asked_at_ms or queued_ms
-    if context.paused is not None:
-        return context.paused.held_by, max(context.paused.since_ms, queued_ms)
+    if cluster.paused is not None:
+        return cluster.paused.held_by, max(cluster.paused.since_ms, queued_ms)
     problem = deletion.problems.get((topic_partition.partition, broker))
     if problem is not None:
         return CauseKind.BROKER_ERROR, problem.since_ms
@@ -238,10 +240,10 @@ def _reason(
 
 def _refusal(context: Context, broker: BrokerId, queued_ms: int) -> tuple[CauseKind, int] | None:
     """The cause and its beginning where the broker obeys no request of this controller at all."""
-    registered = context.brokers.get(broker)
+    registered = context.cluster.brokers.get(broker)
     if registered is not None and not is_spoken(context.control_endpoint(registered)):
         return CauseKind.BROKER_NOT_SPOKEN, queued_ms
-    last = context.last_answers.get(broker)
+    last = context.cluster.last_answers.get(broker)
     kind = None if last is None else _REFUSALS.get(last.error)
     return None if last is None or kind is None else (kind, last.since_ms)
 

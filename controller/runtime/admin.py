@@ -92,8 +92,8 @@ class AdminPages:
             "controller_id": context.config.controller_id,
             "role": context.role.value,
             "active_controller": context.active_controller,
-            "controller_epoch": context.epoch if context.is_leading else None,
-            "elected_ms_ago": now_ms - context.elected_at_ms if context.is_leading else None,
+            "controller_epoch": context.cluster.epoch if context.is_leading else None,
+            "elected_ms_ago": now_ms - context.cluster.elected_at_ms if context.is_leading else None,
             "refusal": context.refusal,
             "powerless": self._powers.look().reason if context.role is Role.ACTIVE else None,
             "brokers_not_obeying": power_json(self._powers.look()),
@@ -108,22 +108,22 @@ class AdminPages:
                 {
                     "id": broker.id,
                     "epoch": broker.epoch,
-                    "shutting_down": broker.id in context.shutting_down,
+                    "shutting_down": broker.id in context.cluster.shutting_down,
                 }
-                for broker in context.brokers.values()
+                for broker in context.cluster.brokers.values()
             ],
-            "topics": len(context.topics),
-            "topics_queued_for_deletion": len(context.deletions),
+            "topics": len(context.cluster.topics),
+            "topics_queued_for_deletion": len(context.cluster.deletions),
             "set_aside": [
                 {"path": aside.path, "reason": aside.reason}
-                for aside in (*context.set_aside_topics.values(), *context.set_aside_brokers.values())
+                for aside in (*context.cluster.set_aside_topics.values(), *context.cluster.set_aside_brokers.values())
             ],
             "metadata_caches": {
-                "unseen": [{"broker": broker, "reason": why} for broker, why in context.caches.unseen.items()],
+                "unseen": [{"broker": broker, "reason": why} for broker, why in context.cluster.caches.unseen.items()],
                 "ghosts": list(_ghosts(context)),
                 "ghosts_cured": context.ghosts_cured,
             },
-            "requests_outstanding": len(context.outstanding),
+            "requests_outstanding": len(context.cluster.outstanding),
         }
         return json_reply(document)
 
@@ -184,7 +184,7 @@ class AdminPages:
         if context.role is not Role.ACTIVE:
             return self._not_active(context)
         found = waits(context, topic)
-        if not found and topic not in context.deletions:
+        if not found and topic not in context.cluster.deletions:
             return json_reply({"error": f"topic {topic!r} is not queued for deletion"}, 404)
         return json_reply({"topic": topic, "waits": [_wait(context, each) for each in found]})
 
@@ -204,7 +204,7 @@ def _wait(context: Context, wait: Wait) -> dict[str, object]:
 
 def _ghosts(context: Context) -> Iterator[dict[str, JsonValue]]:
     """Yield ghosts (topics that a metadata cache has and ZooKeeper has not), at most `MAX_TOPICS_SHOWN`."""
-    found = ((broker, ghost) for broker, ghosts in context.caches.ghosts.items() for ghost in ghosts.values())
+    found = ((broker, ghost) for broker, ghosts in context.cluster.caches.ghosts.items() for ghost in ghosts.values())
     for broker, ghost in islice(found, MAX_TOPICS_SHOWN):
         yield {
             "broker": broker,

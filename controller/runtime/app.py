@@ -283,7 +283,7 @@ class ControllerApp:
                     loop.post(ResignationRequested(self._stop_reason, for_good=True, patience_ms=grace_ms))
                 is_waiting = False
                 while loop.context.holds_controller:
-                    if loop.context.leaving is not None and not is_waiting:
+                    if loop.context.cluster.leaving is not None and not is_waiting:
                         is_waiting = True
                         logger.warning(
                             "%s; a second signal ends this at once", waiting_words(awaited(loop.context), grace_ms)

@@ -77,8 +77,8 @@ def collect(found: dict[Blocker, Blocked], rows: Iterable[Wait], now_ms: int) ->
 def collect_owed(found: dict[Blocker, Blocked], context: Context) -> None:
     """Add the registered brokers with unanswered tombstones of removed topics. No topic waits for these, but such a
     broker may still show the topics to clients."""
-    for broker, debtor in context.owed.items():
-        if broker in context.brokers and debtor.topics:
+    for broker, debtor in context.cluster.owed.items():
+        if broker in context.cluster.brokers and debtor.topics:
             names = list(islice(debtor.topics, _SHOWN_NAMES))
             error = None if debtor.problem is None else debtor.problem.what
             found[Blocker(CauseKind.TOMBSTONE_OWED, broker)] = Blocked(len(debtor.topics), names, error)
@@ -151,7 +151,7 @@ def _slices(context: Context) -> Iterator[list[str]]:
     topics: list[str] = []
     rows = 0
     for topic in marked_topics(context) if context.is_leading else ():
-        known = context.topics.get(topic)
+        known = context.cluster.topics.get(topic)
         rows += 1 if known is None else sum(len(p.assignment.replicas) for p in known.partitions.values())
         topics.append(topic)
         if rows >= _ROWS_IN_A_SLICE:

@@ -101,7 +101,7 @@ def _first(left: LeftBehind) -> LeftBehind:
 
 def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue] | None:
     """Return the document of one topic; None where it is not marked. `owed` is about an earlier topic of that name."""
-    if topic not in context.deletions and topic not in context.marks:
+    if topic not in context.cluster.deletions and topic not in context.cluster.marks:
         return None
     return {
         **_head(context, now_ms),
@@ -119,7 +119,7 @@ def not_marked(context: Context, topic: str, problems: Problems, now_ms: int) ->
         **_head(context, now_ms),
         "topic": topic,
         "marked": False,
-        "exists": topic in context.topics or topic in context.set_aside_topics,
+        "exists": topic in context.cluster.topics or topic in context.cluster.set_aside_topics,
         "refused": None if refused is None else {"at_ms": refused.at_ms, "why": refused.why},
         "owed": _owed(context, problems, now_ms, topic),
     }
@@ -129,8 +129,8 @@ def _owed(context: Context, problems: Problems, now_ms: int, topic: str | None =
     """Return the registered brokers that owe tombstones, or the tombstone of `topic`. Unregistered brokers are left
     out: clients find brokers through others, and a returning broker gets the tombstones first."""
     found: list[JsonValue] = []
-    for broker, debtor in context.owed.items():
-        if broker not in context.brokers or (topic is not None and topic not in debtor.topics):
+    for broker, debtor in context.cluster.owed.items():
+        if broker not in context.cluster.brokers or (topic is not None and topic not in debtor.topics):
             continue
         since_ms = debtor.since_ms if topic is None else debtor.topics[topic].since_ms
         problem = debtor.problem
@@ -167,7 +167,7 @@ def _head(context: Context, now_ms: int) -> dict[str, JsonValue]:
     return {
         "version": VERSION,
         "controller": context.config.controller_id,
-        "epoch": context.epoch,
+        "epoch": context.cluster.epoch,
         "at_ms": now_ms,
         "delete_topic_enable": context.delete_topic_enable,
         "paused": shown[0] if shown else None,
@@ -188,8 +188,8 @@ def pause_document(pause: Pause) -> dict[str, JsonValue]:
 
 
 def _size(context: Context, topic: str) -> int:
-    known = context.topics.get(topic)
-    if topic not in context.deletions or known is None:
+    known = context.cluster.topics.get(topic)
+    if topic not in context.cluster.deletions or known is None:
         return 1
     return sum(len(partition.assignment.replicas) for partition in known.partitions.values())
 
@@ -198,7 +198,7 @@ def _size(context: Context, topic: str) -> int:
 
 
 def _topic(context: Context, topic: str, problems: Problems, now_ms: int) -> JsonValue:
-    deletion, mark = context.deletions.get(topic), context.marks.get(topic)
+    deletion, mark = context.cluster.deletions.get(topic), context.cluster.marks.get(topic)
     rows = [_sharpened(wait, problems, now_ms) for wait in all_rows(context, topic)]
     # Finished rows go last, so that a full document drops those.
     rows.sort(key=lambda row: row.waiting_for is CauseKind.DONE)
@@ -243,12 +243,12 @@ def _seconds(at_ms: int, now_ms: int) -> int:
 
 def _half_deleted(context: Context, topic: str) -> list[Wait]:
     """Return a row per partition without leadership. It is information; the deletion does not wait for it."""
-    deletion = context.deletions.get(topic)
+    deletion = context.cluster.deletions.get(topic)
     if deletion is None:
         return []
     return [
         Wait(topic, CauseKind.HALF_DELETED, deletion.queued_at_ms, tp.partition)
-        for tp, partition in context.partitions_of(topic)
+        for tp, partition in context.cluster.partitions_of(topic)
         if partition.leadership is None
     ]
 
@@ -256,7 +256,7 @@ def _half_deleted(context: Context, topic: str) -> list[Wait]:
 def _row(context: Context, wait: Wait) -> JsonValue:
     state = None
     if wait.partition is not None and wait.broker is not None:
-        state = context.replica_state(PartitionReplica(wait.topic, wait.partition, wait.broker)).name
+        state = context.cluster.replica_state(PartitionReplica(wait.topic, wait.partition, wait.broker)).name
     return {
         "partition": wait.partition,
         "broker": wait.broker,

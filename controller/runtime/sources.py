@@ -69,11 +69,11 @@ def sources(
         tenure=lambda: Tenure(
             context.role.value,
             roles,
-            context.epoch if context.is_leading else 0,
+            context.cluster.epoch if context.is_leading else 0,
             context.active_controller,
             context.elections,
             context.unclean_elections,
-            (clock.now_ms() - context.elected_at_ms) / 1000 if context.is_leading else 0.0,
+            (clock.now_ms() - context.cluster.elected_at_ms) / 1000 if context.is_leading else 0.0,
             context.ghosts_cured,
         ),
         queue=lambda: QueueView(len(loop.queue), loop.queue.by_event, loop.queue.oldest_s, loop.handling_s),

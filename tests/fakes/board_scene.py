@@ -82,7 +82,7 @@ class Scene:
 
     async def settled(self, partitions: int) -> None:
         """So many partitions have leaders."""
-        await reach(lambda: self.app.loop.context.partitions_with_leadership >= partitions, 30)
+        await reach(lambda: self.app.loop.context.cluster.partitions_with_leadership >= partitions, 30)
 
 
 async def _connect(endpoint: Endpoint) -> Wire:
@@ -129,15 +129,15 @@ async def busy_scene(extra: Sequence[str] = ()) -> AsyncIterator[Scene]:
         await scene.create_named(list(extra), 1, 5)
         await scene.settled(2 * (40 + 240 + 548 + 200))
         await scene.mark(done)
-        await reach(lambda: not context.deletions and len(context.topics) == 988, 30)
+        await reach(lambda: not context.cluster.deletions and len(context.cluster.topics) == 988, 30)
         scene.brokers[2].acts.extend([Act.HOLD] * 4)
         held = await scene.create(12, 1, data=b"{not json")
         for names in (held, started[:3], extra, waiting[:40], started[3:], acknowledged, waiting[40:]):
-            before = len(context.deletions) + len(context.marks)
+            before = len(context.cluster.deletions) + len(context.cluster.marks)
             await scene.mark(names)
-            await reach(lambda: len(context.deletions) + len(context.marks) == before + len(names), 30)  # noqa: B023
-        await reach(lambda: len(context.deletions) == 988 and len(context.marks) == 12, 30)
-        await reach(lambda: sum(each.all_acknowledged for each in context.deletions.values()) == 548, 30)
+            await reach(lambda: len(context.cluster.deletions) + len(context.cluster.marks) == before + len(names), 30)  # noqa: B023
+        await reach(lambda: len(context.cluster.deletions) == 988 and len(context.cluster.marks) == 12, 30)
+        await reach(lambda: sum(each.all_acknowledged for each in context.cluster.deletions.values()) == 548, 30)
         yield scene
 
 

@@ -218,8 +218,8 @@ async def test_what_others_have_written_is_text(scene: Scene) -> None:
     hostile = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
     context = scene.app.loop.context
     async with shown(scene) as browser:
-        name = next(iter(context.marks))
-        context.marks[name] = context.marks[name]._replace(last_error=hostile)
+        name = next(iter(context.cluster.marks))
+        context.cluster.marks[name] = context.cluster.marks[name]._replace(last_error=hostile)
         await scene.create(1, 1)
         await browser.evaluate("document.querySelector('.c-held .card.group').click()")
         await until(browser, f"document.getElementById('board').textContent.includes({json.dumps(hostile)})")

@@ -58,7 +58,7 @@ async def controller(connect: str, number: int, session_timeout_ms: int = 20_000
 def leads_alone(tenure: int, *controllers: Running) -> bool:
     active = [each.context for each in controllers if each.context.role is Role.ACTIVE]
     known = {each.context.active_controller for each in controllers}
-    return len(active) == 1 and active[0].epoch == tenure and known == {active[0].config.controller_id}
+    return len(active) == 1 and active[0].cluster.epoch == tenure and known == {active[0].config.controller_id}
 
 
 async def test_tenures_follow_one_another_when_controller_is_deleted(zookeeper_chroot: str) -> None:
@@ -92,7 +92,7 @@ async def test_a_write_with_a_stale_epoch_ends_the_tenure(zookeeper_chroot: str)
                 Broker(BrokerId(1), BrokerEpoch(-1), (broker.endpoint,)), timestamp_ms=1
             )
             await session.multi([Create(paths.broker_id(BrokerId(1)), registration, ephemeral=True)])
-            await reach(lambda: 1 in one.context.brokers, LIMIT_S)
+            await reach(lambda: 1 in one.context.cluster.brokers, LIMIT_S)
             # Somebody raises the epoch behind its back, and then there is something to write.
             assert isinstance(await session.multi([SetData("/controller_epoch", b"7", -1)]), MultiDone)
             topic = znodes.TopicZnode({0: ReplicaAssignment((1,))}, None)
@@ -111,7 +111,7 @@ async def test_a_topic_is_created_and_deleted_with_nothing_left(zookeeper_chroot
             await session.multi([Create(paths.broker_id(BrokerId(1)), registration, ephemeral=True)])
             topic = znodes.TopicZnode({number: ReplicaAssignment((1,)) for number in range(200)}, None)
             await session.multi([Create(paths.topic("orders"), znodes.encode_topic(topic))])
-            await reach(lambda: one.context.partitions_with_leadership == 200, LIMIT_S)
+            await reach(lambda: one.context.cluster.partitions_with_leadership == 200, LIMIT_S)
             await session.multi([Create(paths.delete_topic("orders"), None)])
             async with asyncio.timeout(LIMIT_S):
                 while any(
@@ -122,20 +122,20 @@ async def test_a_topic_is_created_and_deleted_with_nothing_left(zookeeper_chroot
                 ):
                     await asyncio.sleep(0.005)
             # The znodes are gone before the controller has heard that they are.
-            await reach(lambda: one.context.topics == {}, LIMIT_S)
+            await reach(lambda: one.context.cluster.topics == {}, LIMIT_S)
 
 
 @pytest.mark.slow
 async def test_zookeeper_goes_away_and_comes_back(own_zookeeper: EmbeddedZooKeeper) -> None:
     async with controller(own_zookeeper.connect_string, 1001, session_timeout_ms=2_000) as one:
         await one.becomes(Role.ACTIVE)
-        tenure = one.context.epoch
+        tenure = one.context.cluster.epoch
         own_zookeeper.kill()
         await one.becomes(Role.NO_SESSION)
         assert not one.task.done()
         own_zookeeper.start()
         await one.becomes(Role.ACTIVE)
-        assert one.context.epoch > tenure
+        assert one.context.cluster.epoch > tenure
 
 
 @asynccontextmanager

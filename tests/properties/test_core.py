@@ -91,7 +91,7 @@ def act(world: OneController, action: tuple[str, object, object]) -> None:
         case ("ask to stop", int(broker), _):
             world.request(ControlledShutdownRequest(BrokerId(broker), NO_EPOCH))
         case ("alter", int(broker), str(name)):
-            epoch = next((b.epoch for b in world.context.brokers.values() if b.id == broker), NO_EPOCH)
+            epoch = next((b.epoch for b in world.context.cluster.brokers.values() if b.id == broker), NO_EPOCH)
             row = AlterPartition(0, 0, (broker,), RecoveryState.RECOVERED, 0)
             rows = (AlterPartitionTopic(name, None, (row,)),)
             world.request(AlterPartitionRequest(BrokerId(broker), epoch, rows), version=1)
@@ -125,7 +125,7 @@ def heal(world: OneController) -> None:
             world.start_broker(broker)
     world.silent.clear()
     for broker in BROKERS:
-        if broker in world.sessions and broker in world.context.brokers and world.context.outstanding:
+        if broker in world.sessions and broker in world.context.cluster.brokers and world.context.cluster.outstanding:
             world.stop_broker(broker)
             world.start_broker(broker)
     world.run()
@@ -139,7 +139,7 @@ def test_every_request_of_a_broker_is_answered_exactly_once(
     actions: list[tuple[str, object, object]], batched: list[bool]
 ) -> None:
     world = played(actions, batched)
-    assert world.context.unanswered == {}
+    assert world.context.cluster.unanswered == {}
     assert [len(answers) for answers in world.replies.values()] == [1] * len(world.replies)
 
 
@@ -152,10 +152,10 @@ def test_after_any_trouble_every_deletion_is_done_and_memory_agrees_with_the_zno
     heal(world)
     assert world.context.role is Role.ACTIVE
     assert world.zookeeper.children(paths.delete_topics()) == ()
-    assert world.context.deletions == {}
-    assert sorted(world.context.topics) == list(world.zookeeper.children(paths.broker_topics()))
+    assert world.context.cluster.deletions == {}
+    assert sorted(world.context.cluster.topics) == list(world.zookeeper.children(paths.broker_topics()))
     assert gauges(world.context).offline_partitions_count == 0
-    for tp, partition in world.context.all_partitions():
+    for tp, partition in world.context.cluster.all_partitions():
         found = world.read(paths.partition_state(*tp))
         assert found is not None
         assert partition.leadership is not None
@@ -169,7 +169,7 @@ def test_a_topic_that_is_not_done_says_why_and_names_somebody_who_is_to_blame(
     actions: list[tuple[str, object, object]], batched: list[bool]
 ) -> None:
     world = played(actions, batched)
-    for topic in world.context.deletions:
+    for topic in world.context.cluster.deletions:
         found = waits(world.context, topic)
         assert found
         for wait in found:

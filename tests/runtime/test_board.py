@@ -82,7 +82,7 @@ async def test_a_snapshot_and_then_what_changes(scene: Scene) -> None:
         name, _ = await reader.next()
         assert name == "snapshot"
         assert reader.model["values"]["controller"]["role"] == "active"
-        await reach(lambda: len(scene.app.loop.context.brokers) == 3)
+        await reach(lambda: len(scene.app.loop.context.cluster.brokers) == 3)
         topics = await scene.create(30, 1, 2)
         waiting = await scene.create(3, 1, 4)
         await scene.settled(66)
@@ -124,12 +124,12 @@ async def test_many_topics_are_shown_in_part_and_found_by_the_server(scene: Scen
     names = await scene.create(300, 1, 4, partitions=1)
     await scene.settled(300)
     await scene.mark(names)
-    await reach(lambda: len(scene.app.loop.context.deletions) == 300)
+    await reach(lambda: len(scene.app.loop.context.cluster.deletions) == 300)
     async with aiohttp.ClientSession(scene.url) as client:
         async with client.get("/board/events") as response:
             reader = Reader(response)
             await reader.until(started=300)
-            assert list(reader.model["lists"]["started"]["rows"]) == list(scene.app.loop.context.deletions)[:20]
+            assert list(reader.model["lists"]["started"]["rows"]) == list(scene.app.loop.context.cluster.deletions)[:20]
             (group,) = reader.model["lists"]["groups"]["rows"].values()
             assert (group["phase"], group["broker"], group["topics"], group["waits"]) == ("started", 4, 300, True)
             assert max(reader.sizes) < 60_000

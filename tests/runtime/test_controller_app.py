@@ -166,7 +166,7 @@ async def test_a_topic_is_created_and_deleted_with_real_sockets(tmp_path: Path) 
         await one.becomes(Role.ACTIVE)
         await register(session, 1, broker.endpoint)
         await create_topic(session, "orders", (1,))
-        await reach(lambda: one.context.partitions_with_leadership == 1)
+        await reach(lambda: one.context.cluster.partitions_with_leadership == 1)
         await session.multi([Create(paths.delete_topic("orders"), None)])
         await until_absent(session, paths.delete_topic("orders"))
         assert not await present(session, paths.topic("orders"))
@@ -193,9 +193,9 @@ async def test_why_a_deletion_is_not_done_can_be_asked() -> None:
         await register(session, 1, broker.endpoint)
         await one.becomes(Role.ACTIVE)
         await create_topic(session, "orders", (1, 2))
-        await reach(lambda: one.context.partitions_with_leadership == 1)
+        await reach(lambda: one.context.cluster.partitions_with_leadership == 1)
         await session.multi([Create(paths.delete_topic("orders"), None)])
-        await reach(lambda: "orders" in one.context.deletions)
+        await reach(lambda: "orders" in one.context.cluster.deletions)
         status, text = await one.get("/deletions/orders")
         assert status == 200
         waits = json.loads(text)["waits"]
@@ -209,11 +209,16 @@ async def test_what_all_marked_topics_wait_for_can_be_asked() -> None:
         await one.becomes(Role.ACTIVE)
         await create_topic(session, "orders", (1, 2))
         await session.multi([Create(paths.topic("garbled"), b"?")])
-        await reach(lambda: one.context.partitions_with_leadership == 1 and "garbled" in one.context.set_aside_topics)
+        await reach(
+            lambda: (
+                one.context.cluster.partitions_with_leadership == 1
+                and "garbled" in one.context.cluster.set_aside_topics
+            )
+        )
         for name in ("orders", "garbled"):
             await session.multi([Create(paths.delete_topic(name), None)])
-        await reach(lambda: "orders" in one.context.deletions)
-        await reach(lambda: "garbled" in one.context.marks)
+        await reach(lambda: "orders" in one.context.cluster.deletions)
+        await reach(lambda: "garbled" in one.context.cluster.marks)
         status, text = await one.get("/waits")
         assert status == 200
         shown = json.loads(text)
@@ -233,12 +238,12 @@ async def test_why_topics_are_not_gone_is_explained_with_what_the_channels_met()
         await register(session, 1, broker.endpoint)
         await one.becomes(Role.ACTIVE)
         await create_topic(session, "orders", (1, 2))
-        await reach(lambda: one.context.partitions_with_leadership == 1)
+        await reach(lambda: one.context.cluster.partitions_with_leadership == 1)
         async with FakeBroker() as other:
             nobody_there = other.endpoint
         await register(session, 2, nobody_there)
         await session.multi([Create(paths.delete_topic("orders"), None)])
-        await reach(lambda: "orders" in one.context.deletions)
+        await reach(lambda: "orders" in one.context.cluster.deletions)
 
         async def last_error() -> str:
             status, text = await one.get("/explain/orders")
@@ -283,10 +288,10 @@ async def test_the_series_of_a_broker_go_with_it() -> None:
     async with FakeBroker() as broker, observer(zookeeper) as session, controller(zookeeper) as one:
         await register(session, 1, broker.endpoint)
         await one.becomes(Role.ACTIVE)
-        await reach(lambda: 1 in one.context.brokers)
+        await reach(lambda: 1 in one.context.cluster.brokers)
         assert 'broker_id="1"' in (await one.get("/metrics"))[1]
         await session.multi([Delete(paths.broker_id(BrokerId(1)))])
-        await reach(lambda: 1 not in one.context.brokers)
+        await reach(lambda: 1 not in one.context.cluster.brokers)
         assert 'broker_id="1"' not in (await one.get("/metrics"))[1]
         await reach(lambda: broker.open_connections == 0)
 
@@ -312,7 +317,7 @@ def leads_alone(tenure: int, *controllers: Running) -> bool:
     """Exactly one of them is active, in that tenure, and the others know who it is."""
     active = [each.context for each in controllers if each.context.role is Role.ACTIVE]
     known = {each.context.active_controller for each in controllers}
-    return len(active) == 1 and active[0].epoch == tenure and known == {active[0].config.controller_id}
+    return len(active) == 1 and active[0].cluster.epoch == tenure and known == {active[0].config.controller_id}
 
 
 async def test_resigning_on_request_lets_the_other_one_win() -> None:
@@ -324,7 +329,7 @@ async def test_resigning_on_request_lets_the_other_one_win() -> None:
             one.app.stop("SIGTERM")
             assert await asyncio.wait_for(one.task, 30) == ExitCode.STOPPED
             await two.becomes(Role.ACTIVE)
-            assert two.context.epoch == 2
+            assert two.context.cluster.epoch == 2
 
 
 async def test_an_expired_session_means_resignation_and_a_new_election() -> None:
@@ -334,7 +339,7 @@ async def test_an_expired_session_means_resignation_and_a_new_election() -> None
         await one.becomes(Role.ACTIVE)
         await reach(lambda: broker.seen)
         zookeeper.expire(one.context.session_id)
-        await reach(lambda: one.context.epoch == 2)
+        await reach(lambda: one.context.cluster.epoch == 2)
         await one.becomes(Role.ACTIVE)
         broker.released.set()
         await reach(lambda: any(seen.request.controller_epoch == 2 for seen in broker.seen))
@@ -351,7 +356,7 @@ async def test_a_fault_leads_to_resignation_and_a_fresh_start(monkeypatch: pytes
         await until_absent(session, "/controller")
         await one.becomes(Role.ACTIVE)
         assert one.context.session_id != before
-        assert one.context.epoch == 2
+        assert one.context.cluster.epoch == 2
         (data,) = await session.read([GetData("/controller_epoch")])
         assert isinstance(data, Data)
         assert data.data == b"2"

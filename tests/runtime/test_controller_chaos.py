@@ -77,5 +77,5 @@ def has_settled(remaining: list[str], *controllers: Running) -> bool:
     if len(leading) != 1 or len(leading) + len(standing_by) != len(controllers):
         return False
     (leader,) = leading
-    is_done = not leader.deletions and not leader.outstanding and not leader.awaiting_result
-    return is_done and sorted(leader.topics) == remaining and sorted(leader.brokers) == [1, 2]
+    is_done = not leader.cluster.deletions and not leader.cluster.outstanding and not leader.awaiting_result
+    return is_done and sorted(leader.cluster.topics) == remaining and sorted(leader.cluster.brokers) == [1, 2]

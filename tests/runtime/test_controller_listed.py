@@ -97,7 +97,7 @@ async def test_brokers_are_told_where_it_is_among_the_live_ones() -> None:
         told = next(each for each in broker.requests if isinstance(each, UpdateMetadataRequest))
         assert {each.id: each.endpoints for each in told.live_brokers} == {1: (broker.endpoint,), 1001: app.endpoints}
         assert told.controller_id == 1001
-        assert list(app.loop.context.brokers) == [1]
+        assert list(app.loop.context.cluster.brokers) == [1]
 
 
 async def test_one_that_stands_by_says_so_and_stays_connected() -> None:
@@ -123,7 +123,7 @@ async def test_one_that_resigns_closes_the_connections_of_brokers() -> None:
         await becomes(app, Role.ACTIVE)
         await broker.request(SHUTDOWN, 3)
         zookeeper.expire(app.loop.context.session_id)
-        await reach(lambda: app.loop.context.epoch == 2)
+        await reach(lambda: app.loop.context.cluster.epoch == 2)
         await ends(broker)
 
 

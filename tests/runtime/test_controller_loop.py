@@ -337,7 +337,7 @@ def slow() -> Iterator[Slow]:
 
 async def test_a_long_step_does_not_hold_the_event_loop_up(slow: Slow) -> None:
     bench = Bench(slow)
-    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.loop.steps.is_stepping)
@@ -352,7 +352,7 @@ async def test_a_long_step_does_not_hold_the_event_loop_up(slow: Slow) -> None:
 
 async def test_nothing_is_sent_after_the_session_was_lost_during_a_long_step(slow: Slow) -> None:
     bench = Bench(lambda context, event: slow(context, event) if event == BrokersChanged() else [])
-    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.loop.steps.is_stepping)
@@ -371,7 +371,7 @@ async def test_what_a_long_step_asks_does_not_cross_to_the_session_that_was_open
         return [*ask(context), WriteZnodes(1, (), None)]
 
     bench = Bench(react)
-    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.loop.steps.is_stepping)
@@ -386,7 +386,7 @@ async def test_what_a_long_step_asks_does_not_cross_to_the_session_that_was_open
 
 async def test_memory_is_not_read_in_the_step_that_follows_at_once(slow: Slow) -> None:
     bench = Bench(slow)
-    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         bench.loop.post(TopicsChanged())
@@ -402,7 +402,7 @@ async def test_a_fault_in_a_long_step_is_a_fault() -> None:
         raise LookupError("planted")
 
     bench = Bench(react)
-    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.outcomes() == ["fault"])
@@ -411,7 +411,7 @@ async def test_a_fault_in_a_long_step_is_a_fault() -> None:
 
 async def test_cancelled_during_a_long_step_the_loop_does_not_wait_for_it(slow: Slow) -> None:
     bench = Bench(slow)
-    bench.loop.context.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.loop.steps.is_stepping)
@@ -433,5 +433,5 @@ async def test_cancelled_during_a_long_step_the_loop_does_not_wait_for_it(slow: 
 def test_which_steps_may_be_long(event: Event, long: bool) -> None:
     context = new_context()
     assert may_be_long(context, event) is long
-    context.partitions_with_leadership = MANY_PARTITIONS
+    context.cluster.partitions_with_leadership = MANY_PARTITIONS
     assert may_be_long(context, event)

@@ -54,7 +54,7 @@ async def orders_deleted_in_front_of(one: Running, session: FakeSession, host: F
     await register(session, 2, silent.endpoint)
     await one.becomes(Role.ACTIVE)
     await create_topic(session, "orders", (1,))
-    await reach(lambda: one.context.partitions_with_leadership == 1 and not one.context.outstanding)
+    await reach(lambda: one.context.cluster.partitions_with_leadership == 1 and not one.context.cluster.outstanding)
     silent.acts.extend([Act.HOLD] * 20)
     await session.multi([Create(paths.delete_topic("orders"), None)])
     await reach(lambda: any(is_tombstone(each.request) for each in silent.seen))
@@ -64,7 +64,7 @@ async def acknowledged(one: Running) -> None:
     """Returns when only the answer of broker 2 is missing."""
 
     def is_so() -> bool:
-        deletion = one.context.deletions.get("orders")
+        deletion = one.context.cluster.deletions.get("orders")
         return deletion is not None and deletion.acknowledged_at_ms is not None and set(deletion.owing_tombstone) == {2}
 
     await reach(is_so)
@@ -81,7 +81,7 @@ async def test_after_the_limit_the_znodes_go_and_the_documents_name_the_broker_t
         await orders_deleted_in_front_of(one, session, host, silent)
         await until_absent(session, paths.topic("orders"))
         await until_absent(session, paths.delete_topic("orders"))
-        await reach(lambda: set(one.context.owed) == {2})
+        await reach(lambda: set(one.context.cluster.owed) == {2})
         status, text = await one.get("/explain/orders")
         (owing,) = json.loads(text)["owed"]
         assert (status, owing["broker"], owing["topics"], owing["topic_count"]) == (404, 2, ["orders"], 1)
@@ -92,7 +92,7 @@ async def test_after_the_limit_the_znodes_go_and_the_documents_name_the_broker_t
         assert 'lethe_controller_owed_tombstones{broker_id="2"} 1.0' in text
         silent.acts.clear()
         silent.released.set()
-        await reach(lambda: not one.context.owed)
+        await reach(lambda: not one.context.cluster.owed)
         _, text = await one.get("/metrics")
         assert "lethe_controller_owed_tombstones{" not in text
 
@@ -108,7 +108,7 @@ async def test_sigterm_waits_for_the_answer_and_ends_well() -> None:
         await orders_deleted_in_front_of(one, session, host, silent)
         await acknowledged(one)
         os.kill(os.getpid(), signal.SIGTERM)
-        await reach(lambda: one.context.leaving is not None)
+        await reach(lambda: one.context.cluster.leaving is not None)
         assert not one.task.done()
         silent.acts.clear()
         silent.released.set()
@@ -127,7 +127,7 @@ async def test_when_the_time_is_over_it_says_what_it_leaves(limit_ms: int, caplo
     ):
         await orders_deleted_in_front_of(one, session, host, silent)
         if limit_ms:
-            await reach(lambda: set(one.context.owed) == {2})
+            await reach(lambda: set(one.context.cluster.owed) == {2})
         else:
             await acknowledged(one)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -150,7 +150,7 @@ async def test_a_second_sigterm_ends_at_once_and_says_so(caplog: pytest.LogCaptu
         await orders_deleted_in_front_of(one, session, host, silent)
         await acknowledged(one)
         os.kill(os.getpid(), signal.SIGTERM)
-        await reach(lambda: one.context.leaving is not None)
+        await reach(lambda: one.context.cluster.leaving is not None)
         os.kill(os.getpid(), signal.SIGTERM)
         assert await asyncio.wait_for(one.task, 30) == ExitCode.LEFT_BEHIND
         await until_absent(session, paths.CONTROLLER)

@@ -39,7 +39,7 @@ def text(story: str) -> str:
 def is_gone(world: OneController, name: str) -> bool:
     """Nothing of the topic is left in ZooKeeper or in the controller's memory."""
     left = [path for path in world.zookeeper.paths() if name in path.split("/")]
-    return not left and name not in world.context.topics and name not in world.context.deletions
+    return not left and name not in world.context.cluster.topics and name not in world.context.cluster.deletions
 
 
 def causes(world: OneController, name: str) -> list[tuple[int | None, int | None, str]]:
@@ -62,7 +62,7 @@ def state(world: OneController, name: str, partition: int) -> str:
 
 def led(world: OneController, name: str, partition: int = 0) -> tuple[int, int, tuple[int, ...]] | None:
     """(leader, leader epoch, ISR) in the controller's memory."""
-    leadership = world.context.topics[name].partitions[partition].leadership
+    leadership = world.context.cluster.topics[name].partitions[partition].leadership
     return None if leadership is None else (leadership.leader, leadership.leader_epoch, leadership.isr)
 
 

@@ -45,7 +45,7 @@ def test_a_failover_does_not_make_a_deletion_younger() -> None:
     world.crash()
     world.elect()
     world.run()
-    assert world.context.deletions["late"].queued_at_ms == marked_ms + 2 * HOUR_MS
+    assert world.context.cluster.deletions["late"].queued_at_ms == marked_ms + 2 * HOUR_MS
     assert marked_since_ms(world.context, "late") == marked_ms
     assert marked_since_ms(world.context, "early") == marked_ms + HOUR_MS
     found = oldest(world.context)
@@ -68,7 +68,7 @@ def test_a_topic_that_is_held_is_as_old_as_its_marker_too() -> None:
     world.write(Create(paths.deletions_paused(), paused))
     world.elect()
     world.run()
-    assert list(world.context.marks) == ["late"]
+    assert list(world.context.cluster.marks) == ["late"]
     assert marked_since_ms(world.context, "late") == marked_ms
     found = oldest(world.context)
     assert found is not None
@@ -96,7 +96,7 @@ def test_a_marker_whose_time_cannot_be_read_counts_from_when_it_was_seen(error: 
     world.mark("late")
     world.run()
     assert marked_since_ms(world.context, "late") == world.now_ms
-    assert "late" in world.context.deletions
+    assert "late" in world.context.cluster.deletions
 
 
 def test_each_marker_is_dated_once_and_all_new_ones_together() -> None:
@@ -127,10 +127,10 @@ def test_a_time_is_forgotten_with_its_marker() -> None:
     world.run()
     world.mark("late")
     world.run()
-    assert list(world.context.marker_times) == ["late"]
+    assert list(world.context.cluster.marker_times) == ["late"]
     world.unmark("late")
     world.run()
-    assert world.context.marker_times == {}
+    assert world.context.cluster.marker_times == {}
     world.now_ms += HOUR_MS
     world.mark("late")
     world.run()
@@ -143,4 +143,4 @@ def test_what_is_gone_leaves_no_time_behind() -> None:
     world.mark("unknown")
     world.run()
     assert is_gone(world, "quick")
-    assert world.context.marker_times == {}
+    assert world.context.cluster.marker_times == {}

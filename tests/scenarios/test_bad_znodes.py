@@ -28,7 +28,7 @@ def test_unreadable_topic_is_set_aside_and_the_others_go_on_until_it_is_repaired
     if when == "at failover":
         world.elect()
     world.run()
-    assert list(world.context.set_aside_topics) == ["broken"]
+    assert list(world.context.cluster.set_aside_topics) == ["broken"]
     assert led(world, "sound") == (1, 0, (1, 2))
 
     for name in ("broken", "sound"):
@@ -42,7 +42,7 @@ def test_unreadable_topic_is_set_aside_and_the_others_go_on_until_it_is_repaired
     world.write(SetData(paths.topic("broken"), repaired, ANY_VERSION))
     world.run()
     assert is_gone(world, "broken")
-    assert not world.context.set_aside_topics
+    assert not world.context.cluster.set_aside_topics
 
 
 def refusing_writes(world: OneController, path: str) -> Callable[[ReadZnodes | WriteZnodes], None]:
@@ -71,7 +71,7 @@ def test_topic_that_may_not_be_read_is_neither_forgotten_nor_is_its_deletion() -
     world.refusals[paths.topic("secret")] = ZkError.NO_AUTH
     world.crash()
     world.elect()
-    assert world.context.set_aside_topics["secret"].reason == "reading it failed with NO_AUTH"
+    assert world.context.cluster.set_aside_topics["secret"].reason == "reading it failed with NO_AUTH"
     assert world.exists(paths.delete_topic("secret"))
     assert world.exists(paths.config_topic("secret"))
 
@@ -82,7 +82,7 @@ def test_topic_of_an_illegal_name_is_set_aside_whatever_its_znode_says(name: str
     world.create_topic(name, (1, 2))
     world.create_topic("sound", (1, 2))
     world.run()
-    assert list(world.context.set_aside_topics) == [name]
+    assert list(world.context.cluster.set_aside_topics) == [name]
     assert not world.exists(paths.topic_partitions(name))
     assert led(world, "sound") == (1, 0, (1, 2))
 
@@ -92,14 +92,14 @@ def test_malformed_broker_counts_as_absent_until_it_is_repaired() -> None:
     session = world.zookeeper.open_session()
     world.zookeeper.multi(session, [Create(paths.broker_id(2), b"{}", ephemeral=True)])
     with_topic(world, "orders", (1, 2))
-    assert list(world.context.set_aside_brokers) == [2]
+    assert list(world.context.cluster.set_aside_brokers) == [2]
     assert led(world, "orders") == (1, 0, (1,))
     sound = world.read(paths.broker_id(1))
     assert sound is not None
     world.write(SetData(paths.broker_id(2), sound.data, ANY_VERSION))
     world.run()
-    assert list(world.context.brokers) == [1, 2]
-    assert not world.context.set_aside_brokers
+    assert list(world.context.cluster.brokers) == [1, 2]
+    assert not world.context.cluster.set_aside_brokers
 
 
 def test_broker_whose_registration_may_not_be_read_is_shown() -> None:
@@ -107,14 +107,14 @@ def test_broker_whose_registration_may_not_be_read_is_shown() -> None:
     world.refusals[paths.broker_id(2)] = ZkError.NO_AUTH
     world.start_broker(2)
     world.run()
-    assert world.context.set_aside_brokers[BrokerId(2)].reason == "reading it failed with NO_AUTH"
+    assert world.context.cluster.set_aside_brokers[BrokerId(2)].reason == "reading it failed with NO_AUTH"
 
 
 def test_a_child_of_the_brokers_that_is_no_number_is_nobodys() -> None:
     world = cluster(1)
     world.write(Create(paths.broker_ids() + "/visitor", b"{}"))
     world.run()
-    assert list(world.context.brokers) == [1]
+    assert list(world.context.cluster.brokers) == [1]
     assert role(world) is Role.ACTIVE
 
 
@@ -176,7 +176,7 @@ def test_topic_whose_id_may_not_be_written_is_served_without_one() -> None:
     world.run()
     assert refusals(world, "topic/orders") == ["NO_AUTH"]
     assert led(world, "orders") == (1, 0, (1, 2))
-    assert world.context.topics["orders"].id is None
+    assert world.context.cluster.topics["orders"].id is None
 
 
 def test_topic_rewritten_while_it_is_given_an_id_is_read_again_and_created_once() -> None:
@@ -195,7 +195,7 @@ def test_topic_rewritten_while_it_is_given_an_id_is_read_again_and_created_once(
     assert rewritten
     assert led(world, "orders", 0) == (3, 0, (3, 2))
     assert led(world, "orders", 1) == (2, 0, (2, 3))
-    assert world.context.topics["orders"].id is not None
+    assert world.context.cluster.topics["orders"].id is not None
     assert refusals(world, "partition/orders-0") == []
     assert world.take_story().count("LeaderAndIsr: ") == 1
 
@@ -222,7 +222,7 @@ def test_topics_under_the_zero_id_are_given_ids_of_their_own_and_deleted(when: s
     if when == "at failover":
         world.elect()
     world.run()
-    ids = {world.context.topics[name].id for name in ("one", "other")}
+    ids = {world.context.cluster.topics[name].id for name in ("one", "other")}
     assert len(ids - {None, ZERO_TOPIC_ID}) == 2
 
     for name in ("one", "other"):

@@ -69,11 +69,11 @@ def test_follower_dies_and_returns_isr_is_shrunk_and_it_is_told_to_follow() -> N
 
 def test_bounce_noticed_by_the_epoch_alone_is_a_failure_and_a_start() -> None:
     world = with_topic(cluster(), "orders", (1, 2, 3))
-    before = world.context.brokers[BrokerId(2)].epoch
+    before = world.context.cluster.brokers[BrokerId(2)].epoch
     world.stop_broker(2)
     world.start_broker(2)
     world.run()
-    assert world.context.brokers[BrokerId(2)].epoch > before
+    assert world.context.cluster.brokers[BrokerId(2)].epoch > before
     assert world.take_story() == text("""
         * BrokersChanged
         zk set /brokers/topics/orders/partitions/0/state at version 0: leader 1 epoch 1 isr 1,3
@@ -89,7 +89,7 @@ def test_bounce_noticed_by_the_epoch_alone_is_a_failure_and_a_start() -> None:
         <- 2 LeaderAndIsr ok
         <- 1,3,2 UpdateMetadata ok
     """)
-    assert world.channels[BrokerId(2)].broker_epoch == world.context.brokers[BrokerId(2)].epoch
+    assert world.channels[BrokerId(2)].broker_epoch == world.context.cluster.brokers[BrokerId(2)].epoch
 
 
 def test_broker_without_replicas_dies_and_the_others_are_told_all_the_same() -> None:
@@ -108,11 +108,11 @@ def test_only_replica_dies_it_stays_in_the_isr_and_leads_again_when_it_is_back()
     world.stop_broker(1)
     world.run()
     assert led(world, "orders") == (-1, 1, (1,))
-    assert world.context.offline_partitions == 1
+    assert world.context.cluster.offline_partitions == 1
     world.start_broker(1)
     world.run()
     assert led(world, "orders") == (1, 2, (1,))
-    assert world.context.offline_partitions == 0
+    assert world.context.cluster.offline_partitions == 0
 
 
 def test_many_partitions_without_a_live_replica_are_one_refusal_for_each_topic() -> None:
@@ -164,7 +164,7 @@ def test_unclean_election_before_3_2_has_no_recovery_state() -> None:
 
 def test_isr_written_by_a_leader_of_an_old_protocol_is_read_and_the_election_repeated() -> None:
     world = with_topic(cluster(), "orders", (1, 2, 3))
-    shrunk = znodes.encode_state(LeaderAndIsr(1, 0, (1, 3), world.context.epoch))
+    shrunk = znodes.encode_state(LeaderAndIsr(1, 0, (1, 3), world.context.cluster.epoch))
     world.write(SetData(paths.partition_state("orders", 0), shrunk, 0))
     world.stop_broker(1)
     world.run()
@@ -177,7 +177,7 @@ def test_isr_written_by_a_leader_of_an_old_protocol_is_read_and_the_election_rep
 
 def test_only_the_stale_one_of_many_is_written_twice() -> None:
     world = with_topic(cluster(), "orders", *[(1, 2, 3)] * 10)
-    shrunk = znodes.encode_state(LeaderAndIsr(1, 0, (1, 3), world.context.epoch))
+    shrunk = znodes.encode_state(LeaderAndIsr(1, 0, (1, 3), world.context.cluster.epoch))
     world.write(SetData(paths.partition_state("orders", 4), shrunk, 0))
     world.stop_broker(1)
     world.run()
@@ -218,7 +218,7 @@ def test_changed_endpoints_under_the_same_registration_are_announced() -> None:
         -> 1,2 UpdateMetadata brokers 1,2
         <- 1,2 UpdateMetadata ok
     """)
-    assert world.context.brokers[BrokerId(2)].endpoints[0].port == 9999
+    assert world.context.cluster.brokers[BrokerId(2)].endpoints[0].port == 9999
 
 
 def test_brokers_new_bounced_and_dead_in_one_event() -> None:
@@ -228,7 +228,7 @@ def test_brokers_new_bounced_and_dead_in_one_event() -> None:
     world.start_broker(2)
     world.stop_broker(3)
     world.run()
-    assert sorted(world.context.brokers) == [1, 2, 4]
+    assert sorted(world.context.cluster.brokers) == [1, 2, 4]
     assert led(world, "orders") == (1, 2, (1,))
     assert sorted(world.channels) == [1, 2, 4]
 
@@ -240,14 +240,14 @@ def test_broker_under_the_id_of_a_listed_controller_is_set_aside_and_used_once_i
     world = cluster(1, 2, world=world)
     world.start_broker(CONTROLLER_ID)
     world.run()
-    assert sorted(world.context.brokers) == [1, 2]
-    assert "another broker.id" in world.context.set_aside_brokers[CONTROLLER_ID].reason
+    assert sorted(world.context.cluster.brokers) == [1, 2]
+    assert "another broker.id" in world.context.cluster.set_aside_brokers[CONTROLLER_ID].reason
     (fact,) = world.recorded(FactType.SET_ASIDE)
     assert fact.subject == f"broker/{CONTROLLER_ID}"
     world.take_sent()
     world.stop_broker(CONTROLLER_ID)
     world.start_broker(3)
     world.run()
-    assert world.context.set_aside_brokers == {}
+    assert world.context.cluster.set_aside_brokers == {}
     last = [send.request for send in world.take_sent() if isinstance(send.request, UpdateMetadataRequest)][-1]
     assert [broker.id for broker in last.live_brokers] == [1, 2, 3, CONTROLLER_ID]

@@ -55,7 +55,7 @@ def topic_id(world: OneController, name: str) -> TopicId | None:
 
 def test_empty_cluster_has_a_controller_under_the_first_epoch() -> None:
     world = cluster(1)
-    assert (world.context.role, world.context.epoch) == (Role.ACTIVE, 1)
+    assert (world.context.role, world.context.cluster.epoch) == (Role.ACTIVE, 1)
 
 
 def test_controller_epoch_persists_when_all_are_down() -> None:
@@ -161,7 +161,7 @@ def test_auto_preferred_replica_leader_election_with_same_partition_being_reassi
     assert led(world, "t") == (1, 1, (1, 2))
     world.advance(FIRST_REBALANCE_MS)
     assert led(world, "t") == (2, 2, (1, 2))
-    assert list(world.context.reassignments) == [T0]
+    assert list(world.context.cluster.reassignments) == [T0]
     world.start_broker(3)
     world.run()
     assert led(world, "t") == (2, 3, (1, 2))
@@ -171,7 +171,7 @@ def test_auto_preferred_replica_leader_election_with_same_partition_being_reassi
     assert znodes.decode_topic("t", found.data).assignments == {0: ReplicaAssignment((2, 1, 3))}
     assert led(world, "t") == (2, 4, (1, 2, 3))
     assert not world.exists(paths.reassign_partitions())
-    assert world.context.reassignments == {}
+    assert world.context.cluster.reassignments == {}
 
 
 def test_auto_preferred_replica_leader_election_while_another_partition_is_being_reassigned() -> None:
@@ -188,7 +188,7 @@ def test_auto_preferred_replica_leader_election_while_another_partition_is_being
     world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment({moving: (2, 3)})))
     world.run()
     world.advance(FIRST_REBALANCE_MS)
-    assert list(world.context.reassignments) == [moving]
+    assert list(world.context.cluster.reassignments) == [moving]
     assert led(world, "t") == (1, 2, (2, 1))
 
 
@@ -233,10 +233,10 @@ def test_shutdown_broker_is_not_added_to_the_isr_and_rejoins_when_it_is_back() -
 
 
 def ask_for_isr(world: OneController, isr: tuple[int, ...]) -> object:
-    state = world.context.topics["t"].partitions[0].leadership
+    state = world.context.cluster.topics["t"].partitions[0].leadership
     assert state is not None
     row = AlterPartition(0, state.leader_epoch, isr, state.recovery_state, state.partition_epoch)
-    leader = world.context.brokers[BrokerId(state.leader)]
+    leader = world.context.cluster.brokers[BrokerId(state.leader)]
     return world.ask(AlterPartitionRequest(leader.id, leader.epoch, (AlterPartitionTopic("t", None, (row,)),)), 1)
 
 
@@ -254,7 +254,7 @@ def test_topic_ids_are_added_distinct_and_stay_through_reelection_and_expansion(
     world.write(SetData(paths.topic("a"), znodes.encode_topic(znode), ANY_VERSION))
     world.run()
     assert {name: topic_id(world, name) for name in ("a", "b")} == ids
-    assert {name: topic.id for name, topic in world.context.topics.items()} == ids
+    assert {name: topic.id for name, topic in world.context.cluster.topics.items()} == ids
     world.mark("a")
     world.run()
     assert is_gone(world, "a")
@@ -265,7 +265,7 @@ def test_topic_ids_are_not_added_before_2_8_and_the_topic_can_be_deleted() -> No
     assert topic_id(world, "a") is None
     world.crash()
     world.elect()
-    assert world.context.topics["a"].id is None
+    assert world.context.cluster.topics["a"].id is None
     world.mark("a")
     world.run()
     assert is_gone(world, "a")
@@ -289,7 +289,7 @@ def test_topic_id_created_on_upgrade_stays_through_a_reassignment() -> None:
     world.crash()
     world.elect()
     world.run()
-    assert topic_id(world, "t") == world.context.topics["t"].id == made
+    assert topic_id(world, "t") == world.context.cluster.topics["t"].id == made
 
 
 def test_topic_id_is_created_on_upgrade_reaches_the_brokers_and_deletion_completes() -> None:

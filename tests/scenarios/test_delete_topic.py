@@ -114,7 +114,7 @@ def test_delete_of_a_topic_that_does_not_exist_leaves_the_others_alone() -> None
     world.run()
     assert not world.exists(paths.delete_topic("test2"))
     assert led(world, "test") == (1, 0, (1, 2, 3))
-    assert world.context.deletions == {}
+    assert world.context.cluster.deletions == {}
 
 
 def test_one_partition_subtree_removed_by_hand_while_all_were_down() -> None:
@@ -136,7 +136,7 @@ def test_facts_of_a_deletion_name_the_incarnation_they_are_about() -> None:
     world = with_topic(cluster(), "test", (1, 2, 3))
     ids = []
     for _ in range(2):
-        topic_id = world.context.topics["test"].id
+        topic_id = world.context.cluster.topics["test"].id
         assert topic_id is not None
         ids.append(topic_id_to_text(topic_id))
         world.mark("test")
@@ -145,6 +145,6 @@ def test_facts_of_a_deletion_name_the_incarnation_they_are_about() -> None:
         with_topic(world, "test", (1, 2, 3))
     for kind in (FactType.ACK, FactType.TRANSITION, FactType.DELETION_PHASE):
         told = [fact.data["topic_id"] for fact in world.recorded(kind) if fact.subject == "topic/test"]
-        last = world.context.topics["test"].id
+        last = world.context.cluster.topics["test"].id
         assert last is not None
         assert list(dict.fromkeys(told)) == [*ids, topic_id_to_text(last)][: 3 if kind is FactType.TRANSITION else 2]

@@ -34,7 +34,7 @@ REMOVED = """
 
 
 def replica(world: OneController, broker: int, partition: int = 0) -> ReplicaState:
-    return world.context.replica_state(PartitionReplica("orders", partition, BrokerId(broker)))
+    return world.context.cluster.replica_state(PartitionReplica("orders", partition, BrokerId(broker)))
 
 
 def test_broker_down_the_others_delete_and_the_topic_says_whom_it_waits_for_until_it_is_back() -> None:
@@ -279,7 +279,7 @@ def test_storage_error_on_leader_and_isr_blocks_until_the_broker_restarts(return
 
     world.answer = broken_disk
     with_topic(world, "orders", (2, 1), (1, 2))
-    assert world.context.topics["orders"].partitions[0].leadership is not None
+    assert world.context.cluster.topics["orders"].partitions[0].leadership is not None
     assert replica(world, 2) is ReplicaState.OFFLINE
     world.mark("orders")
     world.run()
@@ -301,7 +301,7 @@ def test_storage_error_of_a_running_broker_moves_its_leaders_away() -> None:
     world.silent = {1: None}
     world.stop_broker(3)
     world.run()
-    request_id, outstanding = next((i, o) for i, o in world.context.outstanding.items() if o.broker == 1)
+    request_id, outstanding = next((i, o) for i, o in world.context.cluster.outstanding.items() if o.broker == 1)
     rows = (TopicIdError("orders", None, 0, ErrorCode.KAFKA_STORAGE_ERROR),)
     world.take_story()
     world.feed(LeaderAndIsrAnswered(BrokerId(1), outstanding.broker_epoch, request_id, LeaderAndIsrResponse(0, rows)))
@@ -400,7 +400,7 @@ def test_topic_removed_by_hand_is_forgotten_by_every_cache_and_can_be_created_ag
         <- 1,2,3 UpdateMetadata ok
     """)
     with_topic(world, "orders", (2, 3))
-    assert world.context.topics["orders"].partitions[0].leadership is not None
+    assert world.context.cluster.topics["orders"].partitions[0].leadership is not None
 
 
 def test_late_answer_to_a_topic_of_the_same_name_before_is_no_acknowledgement() -> None:
@@ -432,7 +432,7 @@ def test_acknowledgement_of_what_was_asked_before_the_replica_was_announced_agai
     world.mark("orders")
     world.run()
     asked = next(s for s in world.take_sent() if s.broker == 2 and is_delete(s))
-    hosting = world.context.topics["orders"].partitions[0].hosting
+    hosting = world.context.cluster.topics["orders"].partitions[0].hosting
     hosting[2] = hosting[2]._replace(request_id=asked.request_id + 1, confirmed=True)
     world.feed(consent(asked))
     world.run()
@@ -442,7 +442,7 @@ def test_acknowledgement_of_what_was_asked_before_the_replica_was_announced_agai
 
 def test_broker_that_is_shutting_down_is_asked_to_delete_while_it_is_there() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
-    world.context.shutting_down[BrokerId(2)] = None
+    world.context.cluster.shutting_down[BrokerId(2)] = None
     world.mark("orders")
     world.run()
     assert is_gone(world, "orders")
@@ -450,7 +450,7 @@ def test_broker_that_is_shutting_down_is_asked_to_delete_while_it_is_there() -> 
 
 def test_broker_that_has_shut_down_without_an_answer_is_asked_again_when_it_is_back() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
-    world.context.shutting_down[BrokerId(2)] = None
+    world.context.cluster.shutting_down[BrokerId(2)] = None
     world.silent = {2: None}
     world.mark("orders")
     world.run()

@@ -70,8 +70,8 @@ def test_golden_story_of_a_ghost_that_is_cured_by_a_takeover() -> None:
     assert "gone" not in world.cache(2).shown()
     assert list(world.cache(2).shown()) == ["orders"]
     assert world.context.ghosts_cured == 1
-    assert not world.context.caches.ghosts
-    assert not world.context.caches.unseen
+    assert not world.context.cluster.caches.ghosts
+    assert not world.context.cluster.caches.unseen
     assert told(world) == [("broker/2", "kept a ghost", "gone", None), ("broker/2", "dropped a ghost", "gone", None)]
     (cured,) = (fact for fact in world.recorded(FactType.BROKER) if fact.data["what"] == "dropped a ghost")
     assert cured.data["partitions"] == "0,3"
@@ -91,7 +91,7 @@ def test_failover_does_not_wait_for_caches() -> None:
     reads: list[ReadCache] = []
     world.elect()
     assert role(world) is Role.ACTIVE
-    assert world.context.caches.reading is None
+    assert world.context.cluster.caches.reading is None
     assert reads == []
 
 
@@ -120,7 +120,7 @@ def test_a_topic_that_comes_into_being_between_the_reads_is_never_tombstoned() -
     world.elect()
     world.meanwhile = create
     rest(world)
-    assert world.context.topics["gone"].partitions.keys() == {0}
+    assert world.context.cluster.topics["gone"].partitions.keys() == {0}
     assert (2, "gone", (0, 3)) not in tombstones(world.sent)
     assert world.cache(2).shown()["gone"].partitions == (0,), "what the new topic has not is dropped, and no more"
     assert tombstones(world.sent) == [(2, "gone", (3,))]
@@ -149,14 +149,14 @@ def test_a_topic_in_deletion_is_left_to_its_own_tombstone() -> None:
     world.silent[3] = None
     world.elect()
     rest(world)
-    assert "orders" in world.context.deletions
+    assert "orders" in world.context.cluster.deletions
     assert told(world) == []
 
 
 def test_partitions_of_an_earlier_topic_of_the_name_are_dropped_and_the_living_ones_stay() -> None:
     world = with_topic(cluster(), "orders", (1, 2, 3), (2, 3, 1))
     rest(world)
-    living = world.context.topics["orders"].id
+    living = world.context.cluster.topics["orders"].id
     world.crash()
     world.cache(1).plant("orders", 0, 1, 2, 3, topic_id=EARLIER)
     world.elect()
@@ -172,7 +172,7 @@ def test_a_cache_that_goes_on_showing_another_id_is_told_of_the_living_topic_aga
     world.stop_broker(3)
     world.start_broker(3)
     world.run()
-    living = world.context.topics["orders"].id
+    living = world.context.cluster.topics["orders"].id
     world.cache(3).plant("orders", 0, topic_id=EARLIER)
     rest(world)
     assert world.cache(3).shown()["orders"] == (living, (0,))
@@ -188,7 +188,9 @@ def test_an_internal_topic_is_never_tombstoned_and_is_told() -> None:
     assert "__consumer_offsets" in world.cache(1).shown()
     assert all(topic != "__consumer_offsets" for _, topic, _ in tombstones(world.sent))
     assert ("broker/1", "kept a ghost", "__consumer_offsets", INTERNAL) in told(world)
-    assert [ghost.topic for ghost in world.context.caches.ghosts[BrokerId(1)].values()] == ["__consumer_offsets"]
+    assert [ghost.topic for ghost in world.context.cluster.caches.ghosts[BrokerId(1)].values()] == [
+        "__consumer_offsets"
+    ]
 
 
 def test_a_broker_that_hides_topics_is_unseen_and_what_it_shows_is_cured() -> None:
@@ -197,11 +199,11 @@ def test_a_broker_that_hides_topics_is_unseen_and_what_it_shows_is_cured() -> No
     world.elect()
     rest(world)
     assert "gone" not in world.cache(2).shown()
-    assert sorted(world.context.caches.unseen) == [1, 2, 3]
-    assert "orders" in world.context.caches.unseen[BrokerId(1)]
+    assert sorted(world.context.cluster.caches.unseen) == [1, 2, 3]
+    assert "orders" in world.context.cluster.caches.unseen[BrokerId(1)]
     world.hidden.clear()
     rest(world, ms=60_000)
-    assert not world.context.caches.unseen
+    assert not world.context.cluster.caches.unseen
 
 
 def test_a_silent_broker_is_unseen_and_holds_up_no_other() -> None:
@@ -210,7 +212,7 @@ def test_a_silent_broker_is_unseen_and_holds_up_no_other() -> None:
     world.elect()
     rest(world)
     assert "gone" not in world.cache(2).shown()
-    assert list(world.context.caches.unseen) == [1]
+    assert list(world.context.cluster.caches.unseen) == [1]
 
 
 def test_a_tombstone_that_is_refused_is_sent_again_later_and_the_ghost_is_shown_meanwhile() -> None:
@@ -230,11 +232,11 @@ def test_a_tombstone_that_is_refused_is_sent_again_later_and_the_ghost_is_shown_
     world.answer = refuse
     while refusing == 3:
         world.advance(200)
-    assert "gone" in world.context.caches.ghosts[BrokerId(2)]
+    assert "gone" in world.context.cluster.caches.ghosts[BrokerId(2)]
     rest(world)
     assert refusing == 0
     assert len(tombstones(world.sent)) == 4
-    assert not world.context.caches.ghosts
+    assert not world.context.cluster.caches.ghosts
     assert world.context.ghosts_cured == 1
 
 
@@ -246,8 +248,8 @@ def test_a_broker_that_goes_while_it_is_looked_at_holds_up_no_other() -> None:
     world.stop_broker(2)
     world.run()
     rest(world)
-    assert not world.context.caches.unseen
-    assert world.context.caches.reading is None
+    assert not world.context.cluster.caches.unseen
+    assert world.context.cluster.caches.reading is None
 
 
 def test_a_topic_whose_znode_somebody_removed_leaves_no_ghost_at_a_broker_that_was_away() -> None:

@@ -129,7 +129,7 @@ def test_partition_znode_left_without_state_by_a_controller_that_died_gets_its_s
 def test_partition_that_has_a_state_already_keeps_it() -> None:
     """As in Kafka the partition stays New: who wrote that state may lead it."""
     world = cluster()
-    foreign = znodes.encode_state(LeaderAndIsr(3, 5, (3,), world.context.epoch))
+    foreign = znodes.encode_state(LeaderAndIsr(3, 5, (3,), world.context.cluster.epoch))
     znode = znodes.encode_topic(znodes.TopicZnode({0: ReplicaAssignment((1, 3))}))
     world.write(
         Create(T, znode),

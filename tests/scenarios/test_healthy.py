@@ -48,7 +48,7 @@ def test_creation_gives_id_leader_and_isr_and_tells_members_before_everybody() -
     """)
     data = world.read(paths.topic("orders"))
     assert data is not None
-    assert znodes.decode_topic("orders", data.data).topic_id == world.context.topics["orders"].id is not None
+    assert znodes.decode_topic("orders", data.data).topic_id == world.context.cluster.topics["orders"].id is not None
 
 
 def test_creation_with_a_dead_replica_leaves_it_out_of_the_isr_and_lets_it_follow_when_it_comes() -> None:
@@ -142,11 +142,11 @@ def test_before_2_6_a_stop_request_has_one_flag_and_deletion_works_the_same(ibp:
 
 def test_a_topic_is_created_again_under_the_same_name_and_is_another_one() -> None:
     world = with_topic(cluster(), "orders", (1, 2, 3))
-    first = world.context.topics["orders"].id
+    first = world.context.cluster.topics["orders"].id
     world.mark("orders")
     world.run()
     with_topic(world, "orders", (1, 2, 3))
-    second = world.context.topics["orders"].id
+    second = world.context.cluster.topics["orders"].id
     assert first is not None
     assert second is not None
     assert topic_id_to_text(first) != topic_id_to_text(second)

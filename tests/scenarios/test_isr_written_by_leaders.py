@@ -31,7 +31,7 @@ def shrunk_and_grown(ibp: InterBrokerProtocol) -> OneController:
 
 def test_a_broker_that_stops_is_followed_by_one_that_it_has_taken_in_itself() -> None:
     world = shrunk_and_grown(OLD)
-    request = ControlledShutdownRequest(BrokerId(1), world.context.brokers[BrokerId(1)].epoch)
+    request = ControlledShutdownRequest(BrokerId(1), world.context.cluster.brokers[BrokerId(1)].epoch)
     assert world.ask(request) == ControlledShutdownResponse(0)
     assert led(world, "orders") == (2, 2, (2,))
 
@@ -43,7 +43,7 @@ def test_a_leader_that_dies_before_it_has_told_is_followed_by_who_is_in_sync() -
     found = led(world, "orders")
     assert found is not None
     assert (found[0], found[2]) == (2, (2,))
-    assert world.context.offline_partitions == 0
+    assert world.context.cluster.offline_partitions == 0
     assert world.context.unclean_elections == 0
 
 
@@ -60,7 +60,7 @@ def test_what_is_not_there_is_refused_once_it_was_looked_for() -> None:
     world.run()
     assert sum(reads) == 1
     assert refusals(world, "topic/orders") == ["no live replica may lead the partition"]
-    assert world.context.offline_partitions == 1
+    assert world.context.cluster.offline_partitions == 1
 
 
 def test_where_only_the_controller_writes_memory_is_believed() -> None:
@@ -73,4 +73,4 @@ def test_where_only_the_controller_writes_memory_is_believed() -> None:
     world.meanwhile = meanwhile
     world.stop_broker(1)
     world.run()
-    assert world.context.offline_partitions == 1
+    assert world.context.cluster.offline_partitions == 1

@@ -42,13 +42,13 @@ def delete_without_answer_of_4(limit_ms: int = LIMIT_MS) -> OneController:
 
 
 def owed(world: OneController) -> dict[int, list[str]]:
-    return {int(broker): list(debtor.topics) for broker, debtor in world.context.owed.items()}
+    return {int(broker): list(debtor.topics) for broker, debtor in world.context.cluster.owed.items()}
 
 
 def wake(world: OneController, broker: int, error: int = 0) -> None:
     """The broker answers all it was sent, in that order, and is silent no more."""
     world.silent.pop(broker, None)
-    for request_id, waiting in list(world.context.outstanding.items()):
+    for request_id, waiting in list(world.context.cluster.outstanding.items()):
         if waiting.broker == broker:
             answer = consent(Send(waiting.broker, waiting.broker_epoch, request_id, waiting.request))
             if isinstance(answer, UpdateMetadataAnswered):
@@ -211,7 +211,7 @@ def test_a_new_topic_of_the_name_is_announced_to_the_broker_only_after_its_answe
     world.take_sent()
     with_topic(world, "orders", (1, 4))
     assert told_of(world, 4, "orders") == []
-    assert 4 in world.context.topics["orders"].partitions[0].replicas
+    assert 4 in world.context.cluster.topics["orders"].partitions[0].replicas
     wake(world, 4)
     assert owed(world) == {}
     assert told_of(world, 4, "orders") == [1]
@@ -240,7 +240,7 @@ def test_a_broker_that_answers_with_an_error_owes_too_and_is_asked_with_growing_
     assert told_of(world, 4, "orders") == [], "a broker whose cache shows the old topic is not told of the new one"
     world.advance(60_000)
     assert told_of(world, 4, "orders") == [LEADER_DURING_DELETE]
-    debtor = world.context.owed[BrokerId(4)]
+    debtor = world.context.cluster.owed[BrokerId(4)]
     assert debtor.problem is not None
     assert (debtor.problem.what, debtor.problem.attempts) == ("UNKNOWN_SERVER_ERROR", 2)
     world.answer = consent

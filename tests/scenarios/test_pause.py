@@ -101,8 +101,8 @@ def test_answers_that_arrive_while_paused_are_kept_and_nothing_follows_them() ->
     world.take_story()
     held.let_go(world)
     assert world.take_story() == "<- 1,2 StopReplica ok"
-    assert world.context.deletions["orders"].all_acknowledged
-    assert world.context.deletions["orders"].acknowledged_at_ms == world.now_ms
+    assert world.context.cluster.deletions["orders"].all_acknowledged
+    assert world.context.cluster.deletions["orders"].acknowledged_at_ms == world.now_ms
     assert world.exists(paths.topic("orders"))
     resume(world)
     assert world.take_story() == text("""
@@ -124,13 +124,13 @@ def test_errors_that_arrive_while_paused_are_tried_again_only_after_it() -> None
     world.mark("orders")
     world.run()
     world.advance(500)
-    assert world.context.deletions["orders"].attempts == 2
+    assert world.context.cluster.deletions["orders"].attempts == 2
     pause(world)
     world.answer = consent
     world.take_story()
     world.advance(60_000)
     assert world.take_story() == "* TimerFired RetryDeletions"
-    assert world.context.deletions["orders"].attempts == 2
+    assert world.context.cluster.deletions["orders"].attempts == 2
     resume(world)
     assert is_gone(world, "orders")
 
@@ -178,7 +178,7 @@ def test_pause_outlives_the_controller_and_its_successor_queues_nothing() -> Non
     assert "StopReplica" not in story
     assert "leader -2" not in story
     assert causes(world, "orders") == [(None, None, "RESUMPTION")]
-    assert "unreadable" in (world.context.paused.reason if world.context.paused else "")
+    assert "unreadable" in (world.context.cluster.paused.reason if world.context.cluster.paused else "")
     assert led(world, "orders") == (1, 0, (1, 2, 3))
     resume(world)
     assert is_gone(world, "orders")
@@ -212,7 +212,7 @@ def test_deletion_that_had_begun_before_the_pause_stays_out_of_service_under_the
     assert "orders-0 leader 1" not in story
     assert "orders-0 leader 2" not in story
     assert "StopReplica" not in story
-    assert (list(world.context.deletions), list(world.context.marks)) == (["orders"], ["bills"])
+    assert (list(world.context.cluster.deletions), list(world.context.cluster.marks)) == (["orders"], ["bills"])
     assert {cause for _, _, cause in causes(world, "orders")} == {"RESUMPTION"}
     assert led(world, "bills") == (1, 0, (1, 2)), "what had not begun is held, and in service"
     world.stop_broker(1)
@@ -237,7 +237,7 @@ def test_topic_made_anew_under_the_marker_of_one_that_had_begun_to_go_is_held_in
     )
     world.create_topic("orders", (2, 3))
     world.elect()
-    assert list(world.context.marks) == ["orders"]
+    assert list(world.context.cluster.marks) == ["orders"]
     assert led(world, "orders") == (2, 0, (2, 3))
 
 
@@ -270,7 +270,7 @@ def test_marker_that_cannot_be_written_is_recorded_and_nothing_stands_still(erro
     assert told == (["NO_AUTH"] if error is ZkError.NO_AUTH else [])
     world.refusals.clear()
     resume(world)
-    assert "orders" in world.context.deletions
+    assert "orders" in world.context.cluster.deletions
 
 
 def test_pause_is_recorded_once_however_often_it_is_rewritten() -> None:

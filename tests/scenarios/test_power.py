@@ -88,7 +88,7 @@ def test_epoch_is_raised_above_what_most_brokers_refuse_and_the_deletion_ends(ga
     world.run()
     assert role(world) is Role.ACTIVE
     assert is_gone(world, "orders")
-    assert 1 + gap <= epoch(world) == world.context.epoch <= 1 + 4 * gap
+    assert 1 + gap <= epoch(world) == world.context.cluster.epoch <= 1 + 4 * gap
     assert power.powerless_since(power.of_brokers(world.context, world.now_ms)) is None
     assert world.renewals == [], "/controller was ours all the time"
 
@@ -133,7 +133,7 @@ def test_stale_answer_after_the_epoch_was_changed_behind_our_back_ends_the_tenur
     world.create_topic("orders", (1, 2))
     world.run()
     assert role(world) is Role.ACTIVE
-    assert world.context.epoch == 40
+    assert world.context.cluster.epoch == 40
 
 
 def test_one_broker_that_refuses_beside_others_is_not_followed_but_named() -> None:
@@ -182,7 +182,7 @@ def test_controllers_that_outbid_each_other_raise_seldom() -> None:
     raised: list[int] = []
     for _ in range(200):
         for broker in (1, 2, 3):
-            brokers.seen[broker] = world.context.epoch + 5
+            brokers.seen[broker] = world.context.cluster.epoch + 5
         world.create_topic(f"t{len(raised)}-{world.now_ms}", (1,))
         before = epoch(world)
         world.advance(10_000)

@@ -56,7 +56,7 @@ NOTHING_TO_WRITE = pytest.mark.parametrize(
 
 
 def epoch_of(world: OneController, broker: int) -> BrokerEpoch:
-    return world.context.brokers[BrokerId(broker)].epoch
+    return world.context.cluster.brokers[BrokerId(broker)].epoch
 
 
 @NOTHING_TO_WRITE

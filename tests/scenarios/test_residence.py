@@ -103,7 +103,7 @@ def test_a_topic_that_changes_while_it_is_being_moved_is_read_again() -> None:
     def meanwhile(effect: ReadZnodes | WriteZnodes) -> None:
         nonlocal topic_id
         if isinstance(effect, WriteZnodes) and effect.groups[0][0].path == paths.topic("orders"):
-            topic_id = world.context.topics["orders"].id
+            topic_id = world.context.cluster.topics["orders"].id
             if topic_id is not None and next(once, False):
                 znode = znodes.TopicZnode({0: ReplicaAssignment((SELF, 2)), 1: ReplicaAssignment((SELF, 1))}, topic_id)
                 world.write(SetData(paths.topic("orders"), znodes.encode_topic(znode), ANY_VERSION))
@@ -114,7 +114,7 @@ def test_a_topic_that_changes_while_it_is_being_moved_is_read_again() -> None:
     found = replicas(world, "orders")
     assert len(found) == 2
     assert all(SELF not in each and len(set(each)) == 2 for each in found)
-    assert world.context.topics["orders"].id == topic_id
+    assert world.context.cluster.topics["orders"].id == topic_id
 
 
 def test_what_another_controller_was_quicker_with_is_reassigned() -> None:
@@ -130,18 +130,18 @@ def test_what_another_controller_was_quicker_with_is_reassigned() -> None:
         world.start_broker(broker)
     world.elect()
     assert replicas(world, "orders") == [(1, 2, SELF)]
-    leadership = world.context.topics["orders"].partitions[0].leadership
+    leadership = world.context.cluster.topics["orders"].partitions[0].leadership
     assert leadership is not None
     wanted = AlterPartition(0, leadership.leader_epoch, (1, 2), 0, leadership.partition_epoch)
-    topic_id = world.context.topics["orders"].id
+    topic_id = world.context.cluster.topics["orders"].id
     request = AlterPartitionRequest(
-        BrokerId(1), world.context.brokers[BrokerId(1)].epoch, (AlterPartitionTopic(None, topic_id, (wanted,)),)
+        BrokerId(1), world.context.cluster.brokers[BrokerId(1)].epoch, (AlterPartitionTopic(None, topic_id, (wanted,)),)
     )
     answer = world.ask(request)
     assert isinstance(answer, AlterPartitionResponse)
     assert answer.error == ErrorCode.NONE
     assert replicas(world, "orders") == [(1, 2)]
-    assert world.context.reassignments == {}
+    assert world.context.cluster.reassignments == {}
 
 
 def test_where_every_broker_has_a_replica_the_next_broker_gets_the_controllers() -> None:
@@ -151,14 +151,14 @@ def test_where_every_broker_has_a_replica_the_next_broker_gets_the_controllers()
     assert replicas(world, "orders") == [(1, SELF)]
     assert led(world, "orders") == (1, 0, (1,))
     # Nothing holds up the only broker that has a replica.
-    epoch = world.context.brokers[BrokerId(1)].epoch
+    epoch = world.context.cluster.brokers[BrokerId(1)].epoch
     assert world.ask(ControlledShutdownRequest(BrokerId(1), epoch)) == ControlledShutdownResponse(0)
     world.stop_broker(1)
     world.run()
     world.start_broker(1)
     world.start_broker(2)
     world.run()
-    assert world.context.topics["orders"].partitions[0].assignment.target == (1, 2)
+    assert world.context.cluster.topics["orders"].partitions[0].assignment.target == (1, 2)
 
 
 def test_a_topic_on_nothing_but_the_controller_waits_for_the_first_broker() -> None:
@@ -213,7 +213,7 @@ def test_nobody_is_reassigned_to_a_controller() -> None:
     world = listed()
     world.create_topic("orders", (1,))
     world.run()
-    asked = znodes.encode_reassignment({next(world.context.all_partitions())[0]: (1, SELF)})
+    asked = znodes.encode_reassignment({next(world.context.cluster.all_partitions())[0]: (1, SELF)})
     world.write(Create(paths.reassign_partitions(), asked))
     world.run()
     assert refusals(world, "partition/orders-0") == [f"{SELF} is a controller, which holds no replicas"]
@@ -246,8 +246,8 @@ def test_it_is_registered_while_it_leads_older_brokers() -> None:
     assert found.stat.ephemeral_owner == world.session
     assert znodes.is_controller_registration(found.data)
     assert [e.listener for e in znodes.decode_broker(SELF, 1, found.data).endpoints] == ["PLAINTEXT"]
-    assert list(world.context.brokers) == [1, 2, 3]
-    assert world.context.set_aside_brokers == {}
+    assert list(world.context.cluster.brokers) == [1, 2, 3]
+    assert world.context.cluster.set_aside_brokers == {}
 
 
 def test_the_registration_follows_the_brokers_listeners() -> None:
@@ -313,14 +313,14 @@ def test_who_loses_control_and_keeps_the_session_takes_the_registration_away() -
     world.run()
     assert world.context.role is Role.STANDING_BY
     assert not world.exists(REGISTRATION)
-    assert world.context.registered is None
+    assert world.context.cluster.registered is None
 
 
 def test_a_registration_of_an_earlier_session_is_replaced() -> None:
     world = OneController(ibp=OLD, endpoints=HERE)
     earlier = world.zookeeper.open_session()
     data = znodes.encode_broker(
-        type(listed(1).context.brokers[BrokerId(1)])(CONTROLLER_ID, BrokerEpoch(-1), HERE),
+        type(listed(1).context.cluster.brokers[BrokerId(1)])(CONTROLLER_ID, BrokerEpoch(-1), HERE),
         timestamp_ms=1,
         is_controller=True,
     )
@@ -338,7 +338,7 @@ def test_a_broker_under_its_id_is_left_alone_and_shown() -> None:
     found = world.read(REGISTRATION)
     assert found is not None
     assert not znodes.is_controller_registration(found.data)
-    assert list(world.context.set_aside_brokers) == [SELF]
+    assert list(world.context.cluster.set_aside_brokers) == [SELF]
     assert "give one of the two another broker.id" in refusals(world, "cluster")[0]
 
 

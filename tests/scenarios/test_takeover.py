@@ -297,7 +297,7 @@ def test_epoch_written_by_hand_meanwhile_is_raised_from_what_it_says_now() -> No
     world.write(SetData(paths.controller_epoch(), b"40", ANY_VERSION))
     world.advance(GRACE_MS)
     assert role(world) is Role.ACTIVE
-    assert world.context.epoch == 41
+    assert world.context.cluster.epoch == 41
 
 
 @pytest.mark.parametrize("loss", [None, Loss.NOT_APPLIED])
@@ -472,7 +472,7 @@ def test_only_the_chosen_topics_are_deleted_and_the_others_stay_in_service_with_
     assert world.exists(paths.delete_topic("spirit")), "nobody asked for that one"
     assert world.exists(paths.delete_topic("invoices"))
     assert led(world, "invoices") == (1, 0, (1, 2))
-    assert world.context.marks["invoices"].held_by is CauseKind.NOT_CHOSEN
+    assert world.context.cluster.marks["invoices"].held_by is CauseKind.NOT_CHOSEN
     assert causes(world, "invoices") == [(None, None, "NOT_CHOSEN")]
     assert refusals(world, "topic/spirit") == []
 
@@ -487,4 +487,4 @@ def test_topic_marked_later_is_not_chosen_either() -> None:
     assert world.exists(paths.delete_topic("orders"))
     world.unmark("orders")
     world.run()
-    assert world.context.marks == {}
+    assert world.context.cluster.marks == {}

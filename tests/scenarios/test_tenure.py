@@ -137,7 +137,7 @@ def test_epoch_changed_by_hand_while_the_controller_is_ours_ends_the_tenure_all_
     live(world)
     world.advance(60_000)
     all_done(world)
-    assert world.context.epoch == 40
+    assert world.context.cluster.epoch == 40
 
 
 def void(_: object) -> None:
@@ -236,7 +236,7 @@ def test_reply_to_the_election_lost_but_applied_is_found_out_by_looking() -> Non
     world.losing = lose
     world.elect()
     assert role(world) is Role.ACTIVE
-    assert world.context.epoch == 1
+    assert world.context.cluster.epoch == 1
     assert world.renewals == []
 
 
@@ -255,7 +255,7 @@ def test_somebody_else_is_quicker_and_we_stand_by_until_they_are_gone() -> None:
 def test_epoch_and_its_version_go_up_in_step_from_tenure_to_tenure() -> None:
     world = cluster(1)
     for tenure in (1, 2, 3):
-        assert (world.context.epoch, world.context.epoch_version) == (tenure, tenure)
+        assert (world.context.cluster.epoch, world.context.cluster.epoch_version) == (tenure, tenure)
         world.crash()
         world.elect()
 
@@ -266,7 +266,7 @@ def test_session_lost_forgets_the_cluster_and_the_next_session_loads_it_anew() -
     world.feed(events.SessionLost("expired"))
     world.run()
     assert role(world) is Role.NO_SESSION
-    assert not world.context.topics
+    assert not world.context.cluster.topics
     assert not world.channels
     world.elect()
     assert role(world) is Role.ACTIVE
@@ -349,7 +349,7 @@ def test_kraft_controller_that_takes_over_makes_us_resign_and_refuse() -> None:
     world.write(Delete(paths.controller()), Create(paths.controller(), ANOTHER))
     world.run()
     assert role(world) is Role.REFUSED
-    assert not world.context.topics
+    assert not world.context.cluster.topics
 
 
 def test_last_epoch_there_is_is_refused_and_never_overwritten() -> None:
@@ -375,7 +375,7 @@ def test_unreadable_epoch_is_refused_and_never_overwritten() -> None:
     world.write(SetData(paths.controller_epoch(), b"7", ANY_VERSION))
     world.advance(30_000)
     assert role(world) is Role.ACTIVE
-    assert world.context.epoch == 8
+    assert world.context.cluster.epoch == 8
 
 
 def test_epoch_made_unreadable_while_we_lead_does_not_leave_us_holding_the_cluster() -> None:

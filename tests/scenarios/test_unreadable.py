@@ -29,7 +29,7 @@ def broken(world: OneController, *partitions: tuple[int, ...]) -> OneController:
     world.crash()
     world.write(SetData(T, b"{garbage", ANY_VERSION))
     world.elect()
-    assert "orders" in world.context.set_aside_topics
+    assert "orders" in world.context.cluster.set_aside_topics
     world.take_story()
     return world
 
@@ -193,7 +193,7 @@ def test_partitions_that_may_not_be_listed_keep_it_held_with_the_reason() -> Non
     world.refusals[paths.topic_partitions("orders")] = ZkError.NO_AUTH
     order(world)
     world.run()
-    mark = world.context.marks["orders"]
+    mark = world.context.cluster.marks["orders"]
     assert (mark.held_by, mark.last_error) == (CauseKind.READABLE_ZNODE, "NO_AUTH at /brokers/topics/orders/partitions")
     assert refusals(world, "topic/orders") == ["NO_AUTH at /brokers/topics/orders/partitions"]
 

@@ -50,23 +50,23 @@ def _settings_differ(cluster: Cluster, controller: ControllerProcess) -> Iterabl
     if says is not None and not says.unclear and in_force(knowledge.started_with, says) != knowledge.now:
         yield f"has read {knowledge.said}, and {says} was announced"
     is_held = cluster.is_paused or DELETION in knowledge.said.unclear
-    if (context.paused is not None) is not is_held:
-        yield f"takes deletions for paused: {context.paused}, and whether they are is {is_held}"
+    if (context.cluster.paused is not None) is not is_held:
+        yield f"takes deletions for paused: {context.cluster.paused}, and whether they are is {is_held}"
 
 
 def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
     ledger = cluster.ledger
     brokers = cluster.registered()
-    known = {broker.id: broker.epoch for broker in context.brokers.values()}
+    known = {broker.id: broker.epoch for broker in context.cluster.brokers.values()}
     if brokers != known:
         yield f"knows the brokers {known}, registered are {brokers}"
     readable = {name: each for name, each in ledger.living.items() if each.readable}
-    if readable.keys() != context.topics.keys():
-        yield f"knows the topics {sorted(context.topics)}, ZooKeeper has {sorted(readable)}"
+    if readable.keys() != context.cluster.topics.keys():
+        yield f"knows the topics {sorted(context.cluster.topics)}, ZooKeeper has {sorted(readable)}"
         return
     unreadable = [name for name, each in ledger.living.items() if not each.readable]
-    if sorted(unreadable) != sorted(context.set_aside_topics):
-        yield f"set aside {sorted(context.set_aside_topics)}, unreadable are {sorted(unreadable)}"
+    if sorted(unreadable) != sorted(context.cluster.set_aside_topics):
+        yield f"set aside {sorted(context.cluster.set_aside_topics)}, unreadable are {sorted(unreadable)}"
     for name, incarnation in readable.items():
         yield from _topic_differences(context, name, incarnation)
     yield from _mark_differences(cluster, context)
@@ -76,21 +76,23 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
     """Who is marked is queued or held back, for a reason that there is; who is held back stays in service."""
     ledger = cluster.ledger
     for name in ledger.marked:
-        if name in context.deletions:
+        if name in context.cluster.deletions:
             continue
-        if not context.delete_topic_enable and context.paused is None:
+        if not context.delete_topic_enable and context.cluster.paused is None:
             yield f"left the marker of {name}, though deletion is disabled"
-        elif name not in context.marks:
+        elif name not in context.cluster.marks:
             yield f"does not delete {name}, which is marked"
     yield from _age_differences(cluster, context)
     yield from _forgotten(context)
-    for name, mark in context.marks.items():
+    for name, mark in context.cluster.marks.items():
         living = ledger.living.get(name)
         if name not in ledger.marked:
             yield f"holds {name} back, which is not marked"
         elif living is None or not _is_reason(context, living, mark.held_by):
             yield f"holds {living or name} back: {mark.held_by.name}"
-        elif any(partition.state is PartitionState.NON_EXISTENT for _, partition in context.partitions_of(name)):
+        elif any(
+            partition.state is PartitionState.NON_EXISTENT for _, partition in context.cluster.partitions_of(name)
+        ):
             yield f"holds {name} back, and has taken it out of service"
 
 
@@ -111,9 +113,9 @@ def _age_differences(cluster: Cluster, context: Context) -> Iterable[str]:
 
 def _forgotten(context: Context) -> Iterable[str]:
     """An idle controller has asked for whatever a deletion needs next, or waits for a broker or a timer."""
-    if context.paused is not None or context.leaving is not None:
+    if context.cluster.paused is not None or context.cluster.leaving is not None:
         return
-    for name, deletion in context.deletions.items():
+    for name, deletion in context.cluster.deletions.items():
         if deletion.retry_at_ms is not None:
             continue
         if deletion.all_acknowledged and not deletion.owing_tombstone:
@@ -125,7 +127,7 @@ def _forgotten(context: Context) -> Iterable[str]:
 def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -> bool:
     match held_by:
         case CauseKind.RESUMPTION | CauseKind.CONFIGURATION:
-            return context.paused is not None and context.paused.held_by is held_by
+            return context.cluster.paused is not None and context.cluster.paused.held_by is held_by
         case CauseKind.READABLE_ZNODE:
             return not incarnation.readable
         case CauseKind.REASSIGNMENT:
@@ -135,7 +137,7 @@ def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -
 
 
 def _topic_differences(context: Context, name: str, incarnation: Incarnation) -> Iterable[str]:
-    topic = context.topics[name]
+    topic = context.cluster.topics[name]
     if topic.id != incarnation.topic_id:
         yield f"knows {name} under {topic.id}, ZooKeeper has {incarnation.topic_id}"
     assignments = {n: _as_written(context, incarnation, n, p.assignment) for n, p in topic.partitions.items()}
@@ -143,11 +145,11 @@ def _topic_differences(context: Context, name: str, incarnation: Incarnation) ->
         yield f"knows the replicas of {name} as {assignments}, ZooKeeper has {incarnation.assignments}"
     for number, partition in topic.partitions.items():
         state = incarnation.states.get(number)
-        if state is None and name in context.deletions and context.deletions[name].all_acknowledged:
+        if state is None and name in context.cluster.deletions and context.cluster.deletions[name].all_acknowledged:
             # Its znodes are being removed: some are gone, and the rest is tried again.
             continue
         # What leaders write of a topic that is being deleted matters to nobody.
-        unknown = incarnation.foreign if name in context.deletions else incarnation.touched
+        unknown = incarnation.foreign if name in context.cluster.deletions else incarnation.touched
         if number not in unknown and partition.leadership != state:
             yield f"knows {name}-{number} as {partition.leadership}, ZooKeeper has {state}"
 
@@ -158,7 +160,7 @@ def _as_written(
     """Where the target of a reassignment leads, it counts as the whole assignment, and the znode is written when the
     replicas that go have been deleted."""
     znode = incarnation.assignments.get(partition)
-    moving = TopicPartition(incarnation.name, partition) in context.reassignments
+    moving = TopicPartition(incarnation.name, partition) in context.cluster.reassignments
     if znode is not None and moving and not known.is_being_reassigned and znode.target == known.replicas:
         return znode
     return known

@@ -32,6 +32,7 @@ from lethe.controller.core.agenda_requests import (
     Notification,
     NotificationsRead,
 )
+from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokersRead
 from lethe.controller.core.effects import Reply
@@ -80,7 +81,7 @@ def bounce_unnoticed() -> AbstractContextManager[object]:
     read = brokers.read
 
     def deaf(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
-        known = turn.context.brokers
+        known = turn.context.cluster.brokers
         seen = [
             o._replace(stat=o.stat._replace(czxid=known[b].epoch)) if isinstance(o, Data) and b in known else o
             for b, o in zip(task.ids, outcomes, strict=True)
@@ -138,7 +139,7 @@ def memory_before_outcome() -> AbstractContextManager[object]:
     def hasty(self: Turn, groups: Sequence[tuple[Operation, ...]], then: Any, *, fenced: bool = True) -> None:
         if isinstance(then, LeadersElected):
             for topic_partition, state in zip(then.partitions, then.leadership, strict=True):
-                set_leadership(self.context, topic_partition, state)
+                set_leadership(self.context.cluster, topic_partition, state)
         write(self, groups, then, fenced=fenced)
 
     return method(Turn, "write", hasty)
@@ -170,7 +171,7 @@ def done_after_tenure() -> AbstractContextManager[object]:
     refuse_all = requests.refuse_all
 
     def confirm(turn: Turn) -> None:
-        for key, asked in list(turn.context.unanswered.items()):
+        for key, asked in list(turn.context.cluster.unanswered.items()):
             if isinstance(asked.request, AlterPartitionRequest):
                 turn.reply(key, AlterPartitionResponse(ErrorCode.NONE, _confirmed(asked.request)))
         refuse_all(turn)
@@ -213,12 +214,12 @@ def let_go_at_once() -> AbstractContextManager[object]:
 def given_to_who_leaves() -> Iterator[None]:
     """A broker that is shutting down may lead as long as it is there."""
 
-    def is_online(context: Context, topic_partition: TopicPartition, broker: int) -> bool:
-        return broker in context.brokers and not context.has_failed_directory(topic_partition, broker)
+    def is_online(cluster: ClusterState, topic_partition: TopicPartition, broker: int) -> bool:
+        return broker in cluster.brokers and not cluster.has_failed_directory(topic_partition, broker)
 
     with (
-        method(Context, "is_live", lambda self, broker: broker in self.brokers),
-        method(Context, "is_online", is_online),
+        method(ClusterState, "is_live", lambda self, broker: broker in self.brokers),
+        method(ClusterState, "is_online", is_online),
     ):
         yield
 
@@ -247,7 +248,7 @@ def unreadable_taken_for_unset() -> AbstractContextManager[object]:
 
     def careless(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
         was_read(turn, task, outcomes)
-        turn.context.dynamic = turn.context.dynamic._replace(deletion_unknown=None)
+        turn.context.cluster.dynamic = turn.context.cluster.dynamic._replace(deletion_unknown=None)
 
     return everywhere(was_read, careless)
 
@@ -258,7 +259,7 @@ def move_ended_unmarked() -> AbstractContextManager[object]:
 
     def cancel(turn: Turn, task: EndReassignments) -> None:
         context = turn.context
-        names = [name for name in task.topics if name in context.topics and not context.is_queued(name)]
+        names = [name for name in task.topics if name in context.cluster.topics and not context.cluster.is_queued(name)]
         if names:
             groups = [(with_all(context, name),) for name in names]
             turn.write(groups, ReassignmentsEnded(tuple(names), task.loading))
@@ -271,6 +272,6 @@ def removed_replicas_forgotten() -> AbstractContextManager[object]:
 
     def forget(turn: Turn, task: RetireReplicas) -> None:
         for replica in task.replicas:
-            set_replica_state(turn.context, replica, ReplicaState.NON_EXISTENT)
+            set_replica_state(turn.context.cluster, replica, ReplicaState.NON_EXISTENT)
 
     return everywhere(reassignment_end.retire, forget)

@@ -12,7 +12,8 @@ from typing import Any
 
 from lethe.controller.core import answers, deletion, evidence, expansion, marks, mutation, pausing, removal
 from lethe.controller.core.agenda_deletion import MarkersDated, MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
-from lethe.controller.core.context import Context, Outstanding
+from lethe.controller.core.cluster_state import ClusterState, Outstanding
+from lethe.controller.core.context import Context
 from lethe.controller.core.events import Answer, StopReplicaAnswered
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import ReplicaState
@@ -33,10 +34,10 @@ def any_stop_answer_counts() -> AbstractContextManager[object]:
         replicas = (
             PartitionReplica(topic.topic, row.partition, event.broker)
             for topic in request.topics
-            if context.is_queued(topic.topic)
+            if context.cluster.is_queued(topic.topic)
             for row in topic.partitions
         )
-        return [r for r in replicas if context.replica_state(r) is ReplicaState.DELETION_STARTED]
+        return [r for r in replicas if context.cluster.replica_state(r) is ReplicaState.DELETION_STARTED]
 
     return everywhere(answers._asked_to_delete, asked)
 
@@ -46,9 +47,9 @@ def answers_unmatched() -> AbstractContextManager[object]:
 
     def settle(context: Context, event: Answer) -> Outstanding | None:
         kind = type(event).__name__.removesuffix("Answered")
-        for request_id, outstanding in reversed(context.outstanding.items()):
+        for request_id, outstanding in reversed(context.cluster.outstanding.items()):
             if outstanding.broker == event.broker and type(outstanding.request).__name__ == f"{kind}Request":
-                return context.outstanding.pop(request_id)
+                return context.cluster.outstanding.pop(request_id)
         return None
 
     return everywhere(answers._settle, settle)
@@ -76,7 +77,7 @@ def failed_directory_overlooked() -> AbstractContextManager[object]:
 @contextmanager
 def doomed_announced_again() -> Iterator[None]:
     """Every replica of a topic in deletion is announced before its deletion is asked for again."""
-    with method(Context, "must_announce", lambda self, broker: True):
+    with method(ClusterState, "must_announce", lambda self, broker: True):
         yield
 
 
@@ -113,7 +114,7 @@ def missed_round_forgotten() -> AbstractContextManager[object]:
 
     def forget(turn: Turn, task: ResumeDeletions) -> None:
         resume(turn, task)
-        for each in turn.context.deletions.values():
+        for each in turn.context.cluster.deletions.values():
             each.round_is_due = False
 
     return everywhere(resume, forget)
@@ -125,8 +126,8 @@ def confirmed_broker_awaited() -> AbstractContextManager[object]:
 
     def wait(turn: Turn, task: Any) -> None:
         for replica in task.replicas:
-            if replica.topic in turn.context.deletions:
-                mutation.set_ineligible(turn.context, turn.context.deletions[replica.topic], True)
+            if replica.topic in turn.context.cluster.deletions:
+                mutation.set_ineligible(turn.context.cluster, turn.context.cluster.deletions[replica.topic], True)
         fail(turn, task)
         turn.do(ResumeDeletions(()))
 
@@ -138,10 +139,10 @@ def expanded_while_deleted() -> AbstractContextManager[object]:
     take_in = expansion._take_in
 
     def anyway(turn: Turn, name: str, topic: Topic, znode: TopicZnode) -> list[TopicPartition]:
-        deletion = turn.context.deletions.pop(name, None)
+        deletion = turn.context.cluster.deletions.pop(name, None)
         added = take_in(turn, name, topic, znode)
         if deletion is not None:
-            turn.context.deletions[name] = deletion
+            turn.context.cluster.deletions[name] = deletion
         return added
 
     return everywhere(take_in, anyway)
@@ -152,9 +153,9 @@ def pause_ignored() -> AbstractContextManager[object]:
     resume = deletion.resume
 
     def on(turn: Turn, task: ResumeDeletions) -> None:
-        paused, turn.context.paused = turn.context.paused, None
+        paused, turn.context.cluster.paused = turn.context.cluster.paused, None
         resume(turn, task)
-        turn.context.paused = paused
+        turn.context.cluster.paused = paused
 
     return everywhere(resume, on)
 

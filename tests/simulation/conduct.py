@@ -47,8 +47,8 @@ def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: E
 def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: Collection[str]) -> None:
     """Topics are queued for deletion only by who takes deletion for enabled; then they are condemned."""
     context = controller.context
-    for name in context.deletions:
-        topic = context.topics.get(name)
+    for name in context.cluster.deletions:
+        topic = context.cluster.topics.get(name)
         if name in before or topic is None:
             continue
         incarnation = cluster.ledger.by_zxid[topic.created_zxid, name]
@@ -61,9 +61,9 @@ def _writes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
     for operation in operations:
         match operation:
             case Create(path=path) if (state_of := paths.state_of(path)) is not None:
-                if context.is_queued(state_of.topic):
+                if context.cluster.is_queued(state_of.topic):
                     yield f"brings {state_of} into service, and its topic is queued for deletion"
-            case Delete(path=path) if context.paused is not None and paths.topic_of(path) is not None:
+            case Delete(path=path) if context.cluster.paused is not None and paths.topic_of(path) is not None:
                 yield f"removes {path}, and knows that deletions are paused"
             case _:
                 pass
@@ -71,16 +71,16 @@ def _writes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
 
 def _leads(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
     """Nothing is given to a broker that is shutting down."""
-    for operation in operations if context.shutting_down else ():
+    for operation in operations if context.cluster.shutting_down else ():
         state_of = paths.state_of(operation.path)
         if state_of is None or not isinstance(operation, Create | SetData):
             continue
-        state, partition = znodes.decode_state(*state_of, operation.data, 0), context.partition(state_of)
+        state, partition = znodes.decode_state(*state_of, operation.data, 0), context.cluster.partition(state_of)
         before = None if partition is None else partition.leadership
         led_before, isr_before = (None, ()) if before is None else (before.leader, before.isr)
         if state is None:
             continue
-        for broker in context.shutting_down:
+        for broker in context.cluster.shutting_down:
             if state.leader == broker != led_before or (broker in state.isr and broker not in isr_before):
                 yield f"gives {state_of} to broker {broker}, which is shutting down: {state}, before it was {before}"
 
@@ -91,7 +91,7 @@ def _believes(context: Context, operations: Sequence[Operation]) -> Iterator[str
         state_of = paths.state_of(operation.path)
         if state_of is None or not isinstance(operation, SetData):
             continue
-        state, partition = znodes.decode_state(*state_of, operation.data, 0), context.partition(state_of)
+        state, partition = znodes.decode_state(*state_of, operation.data, 0), context.cluster.partition(state_of)
         known = None if partition is None or state is None else partition.leadership
         if known is not None and known._replace(partition_epoch=0) == state:
             yield f"remembers for {state_of} what it is about to write: {state}"
@@ -104,16 +104,16 @@ def _unmarks(context: Context, knowledge: Knowledge, operations: Sequence[Operat
     removed = [operation.path for operation in operations if isinstance(operation, Delete)]
     for path in removed:
         name = paths.deleted_topic_of(path)
-        if name in context.topics and paths.topic(name) not in removed:
+        if name in context.cluster.topics and paths.topic(name) not in removed:
             yield f"removes the marker of {name}, having read {knowledge.said}"
 
 
 def _deletes(context: Context, request: StopReplicaRequest) -> Iterator[str]:
     """Replicas that a reassignment removes go also while deletions are paused."""
-    if context.paused is None:
+    if context.cluster.paused is None:
         return
     for topic in request.topics:
-        if context.is_queued(topic.topic) and any(row.delete for row in topic.partitions):
+        if context.cluster.is_queued(topic.topic) and any(row.delete for row in topic.partitions):
             yield f"has replicas of {topic.topic} deleted, and knows that deletions are paused"
 
 
@@ -125,9 +125,9 @@ def _makes_again(cluster: Cluster, context: Context, send: Send) -> Iterator[str
         return
     assert isinstance(send.request, LeaderAndIsrRequest)
     for topic in send.request.topics:
-        if not context.is_queued(topic.topic):
+        if not context.cluster.is_queued(topic.topic):
             continue
-        incarnation = cluster.ledger.by_zxid[context.topics[topic.topic].created_zxid, topic.topic]
+        incarnation = cluster.ledger.by_zxid[context.cluster.topics[topic.topic].created_zxid, topic.topic]
         for row in topic.partitions:
             replica = (row.partition, send.broker)
             if replica in incarnation.deleted and replica not in incarnation.released:

@@ -286,9 +286,9 @@ class ControllerProcess:
         self.steps += 1
         if isinstance(event, events.ZnodesRead):
             self.knowledge = self.knowledge.having_read(
-                self.id, self.context.epoch, self._reading.pop(event.id), event.outcomes
+                self.id, self.context.cluster.epoch, self._reading.pop(event.id), event.outcomes
             )
-        queued_before = tuple(self.context.deletions)
+        queued_before = tuple(self.context.cluster.deletions)
         end_of_term = silences.term_may_end(self, self._cluster)
         effects = controller.step(self.context, event, self._world.now_ms)
         end_of_term(event)
@@ -406,7 +406,7 @@ class _Writing:
         self._room = in_flight
         self._run = run
         self._client = owner.client
-        self._writer = Writer(owner.name, owner.context.epoch_version, owner.knowledge)
+        self._writer = Writer(owner.name, owner.context.cluster.epoch_version, owner.knowledge)
 
     def go_on(self) -> None:
         """Send what there is room for."""

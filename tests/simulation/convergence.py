@@ -98,7 +98,12 @@ def everything_marked_is_kept(cluster: Cluster) -> None:
             raise Violation("pause", f"{incarnation} waits, and nobody knows for what")
         for agent in cluster.agents.values():
             led = any(partition not in incarnation.touched for partition in incarnation.states)
-            if name in context.marks and led and cluster.was_told(agent) and name not in agent.state.cache.topics:
+            if (
+                name in context.cluster.marks
+                and led
+                and cluster.was_told(agent)
+                and name not in agent.state.cache.topics
+            ):
                 raise Violation("pause", f"{incarnation} is held back, and the cache of {agent.name} has lost it")
 
 
@@ -107,7 +112,7 @@ def l1_deletions_are_done(cluster: Cluster) -> None:
     for name in cluster.ledger.marked:
         raise Violation("L1", f"{cluster.ledger.living.get(name, name)} is still marked for deletion")
     context = active_controller(cluster).context
-    for name in context.deletions:
+    for name in context.cluster.deletions:
         raise Violation("L1", f"{name} is still queued for deletion: {waits(context, name)}")
 
 

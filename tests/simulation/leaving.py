@@ -85,10 +85,10 @@ def untrue(
     """Who is let go leads nothing that another one could serve, and is in no ISR with others: unless the answer says
     so, the topic is being deleted, or somebody else has become controller or written the state."""
     context = controller.context
-    if response.error != ErrorCode.NONE or context.epoch_version != cluster.ensemble.epoch_version:
+    if response.error != ErrorCode.NONE or context.cluster.epoch_version != cluster.ensemble.epoch_version:
         return
     for name, incarnation in cluster.ledger.living.items():
-        if name not in context.topics or context.is_queued(name) or not incarnation.readable:
+        if name not in context.cluster.topics or context.cluster.is_queued(name) or not incarnation.readable:
             continue
         for partition, state in incarnation.states.items():
             assignment = incarnation.assignments.get(partition)

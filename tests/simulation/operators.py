@@ -185,7 +185,7 @@ class Operators:
         if name in self._ledger.living or name in self._ledger.marked:
             return False
         contexts = [controller.context for controller in self._cluster.controllers]
-        noticed = any(c.role is Role.ACTIVE for c in contexts) and not any(name in c.topics for c in contexts)
+        noticed = any(c.role is Role.ACTIVE for c in contexts) and not any(name in c.cluster.topics for c in contexts)
         return noticed or name not in self.removed_by_hand
 
     def _pick(self, names: list[str]) -> str | None:

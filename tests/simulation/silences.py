@@ -108,7 +108,7 @@ class Request:
 def term_may_end(controller: ControllerProcess, cluster: Cluster) -> Callable[[Event], None]:
     """To be called before a step; what it returns, after it, with the event."""
     context = controller.context
-    was_leading, epoch = context.is_leading, context.epoch
+    was_leading, epoch = context.is_leading, context.cluster.epoch
 
     def after(event: Event) -> None:
         if not was_leading or controller.context.is_leading:
@@ -155,5 +155,5 @@ def _end(cluster: Cluster, controller: ControllerProcess, run: int) -> None:
 def all_is_settled(contexts: Iterable[ControllerProcess]) -> None:
     """With every broker up and answering nobody owes anything."""
     for controller in contexts:
-        for broker, debtor in controller.context.owed.items():
+        for broker, debtor in controller.context.cluster.owed.items():
             raise Violation("L1", f"broker {broker} still owes {controller.name} tombstones of {list(debtor.topics)}")

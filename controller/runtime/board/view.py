@@ -116,27 +116,27 @@ class BoardView:
             "id": context.config.controller_id,
             "role": context.role.value,
             "leads": context.is_leading,
-            "epoch": context.epoch if context.is_leading else None,
-            "elected_ms": context.elected_at_ms if context.is_leading else None,
+            "epoch": context.cluster.epoch if context.is_leading else None,
+            "elected_ms": context.cluster.elected_at_ms if context.is_leading else None,
             "active_controller": context.active_controller,
             "active_url": self.leader_url,
             "refusal": context.refusal,
             "power": (power.reason or power.note) if context.is_leading else None,
             "owed": [
                 {"broker": broker, "topics": len(debtor.topics), "since_ms": debtor.since_ms}
-                for broker, debtor in ([] if stepping else list(context.owed.items())[:MAX_OWING])
-                if broker in context.brokers
+                for broker, debtor in ([] if stepping else list(context.cluster.owed.items())[:MAX_OWING])
+                if broker in context.cluster.brokers
             ],
             "pauses": [pause_document(pause) for pause in pauses(context)],
             "delete_topic_enable": context.delete_topic_enable,
             "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],
-            "topics": len(context.topics),
+            "topics": len(context.cluster.topics),
             "cluster_id": self.surroundings.cluster_id,
             "others": [{"id": other.controller, "url": other.url} for other in self.surroundings.others],
             "ended": dict(
                 zip(("topics", "partitions"), self.state.pace.last_minute(self._clock.now_ms()), strict=True)
             ),
-            "waiting": context.topics_in_stage.get(Stage.WAITING, 0),
+            "waiting": context.cluster.topics_in_stage.get(Stage.WAITING, 0),
             "stepping": stepping and self._loop.handling_s >= 1,
         }
 
@@ -192,28 +192,28 @@ class BoardView:
     def _brokers(self) -> Rows:
         context, problems = self._loop.context, self._problems()
         channels = {channel.broker: channel for channel in self._channels()}
-        waiting = context.waiting_replicas
-        ids = sorted({*context.brokers, *waiting})
+        waiting = context.cluster.waiting_replicas
+        ids = sorted({*context.cluster.brokers, *waiting})
         rows: dict[str, Row] = {}
         for broker in ids[:MAX_BROKERS]:
             channel, problem = channels.get(broker), problems.get(broker)
             status = "registered"
-            if broker not in context.brokers:
+            if broker not in context.cluster.brokers:
                 status = "not registered"
-            elif broker in context.shutting_down:
+            elif broker in context.cluster.shutting_down:
                 status = "shutting down"
             elif problem is not None:
                 status = "unreachable"
             rows[str(broker)] = {
                 "status": status,
-                "gone_ms": context.gone_since_ms.get(broker) if status == "not registered" else None,
+                "gone_ms": context.cluster.gone_since_ms.get(broker) if status == "not registered" else None,
                 "problem": None if problem is None else f"{problem.reason}: {problem.what}"[:MAX_TEXT],
                 "failing_s": None if problem is None else problem.lasts_ms // 1000,
                 "requests": 0 if channel is None else channel.counts.queue_size,
                 "bytes": 0 if channel is None else channel.counts.backlog_bytes,
                 "oldest_s": 0 if channel is None else int(channel.oldest_s),
                 "replicas": waiting.get(broker, 0),
-                "failed_dirs": bool(context.offline_dirs.get(broker)),
+                "failed_dirs": bool(context.cluster.offline_dirs.get(broker)),
             }
         return Rows(len(ids), rows)
 
@@ -229,7 +229,7 @@ def _size(going: Going) -> Row:
 
 def details(context: Context, topic: str, now_ms: int = 0) -> dict[str, JsonValue]:
     """Return the core's details of a marked topic: `cause` is a name of `protocol.causes`, `note` its sentence."""
-    mark, deletion = context.marks.get(topic), context.deletions.get(topic)
+    mark, deletion = context.cluster.marks.get(topic), context.cluster.deletions.get(topic)
     wait = first_wait(context, topic, _REPLICAS_LOOKED_AT)
     found: dict[str, JsonValue] = {
         "waits": mark is not None,
@@ -241,7 +241,7 @@ def details(context: Context, topic: str, now_ms: int = 0) -> dict[str, JsonValu
         found["since_ms"] = since_ms
     if deletion is not None:
         found["done"] = deletion.by_state.get(ReplicaState.DELETION_SUCCESSFUL, 0)
-        found["waits"] = deletion.ineligible or context.paused is not None
+        found["waits"] = deletion.ineligible or context.cluster.paused is not None
     return found
 
 

@@ -115,7 +115,7 @@ def test_only_the_chosen_topics_matter_where_some_are_named() -> None:
 
 def test_the_controllers_word_is_taken_for_the_end() -> None:
     context = new_context()
-    caches = context.caches
+    caches = context.cluster.caches
     assert is_over(context)
     caches.due[ONE] = Due(None, 0, 0)
     assert not is_over(context)

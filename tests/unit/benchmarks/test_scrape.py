@@ -24,8 +24,8 @@ def with_topics(count: int) -> ControllerMetrics:
     context.role = Role.ACTIVE
     assignment = {0: ReplicaAssignment((1, 2, 3))}
     for number in range(count):
-        mutation.add_topic(context, f"t{number}", None, assignment)
-        mutation.queue_deletion(context, f"t{number}", 0)
+        mutation.add_topic(context.cluster, f"t{number}", None, assignment)
+        mutation.queue_deletion(context.cluster, f"t{number}", 0)
     return metrics_over(world, 3)
 
 

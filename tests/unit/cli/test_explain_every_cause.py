@@ -15,7 +15,7 @@ import pytest
 from lethe.admin.controllers import told
 from lethe.admin.refusal import Exit
 from lethe.cli.explain_show import in_short, many, one
-from lethe.controller.core.context import LastAnswer
+from lethe.controller.core.cluster_state import LastAnswer
 from lethe.controller.core.deletion_memory import Mark
 from lethe.controller.core.mutation import queue_deletion
 from lethe.controller.core.waiting import waits
@@ -54,7 +54,7 @@ def silent() -> OneController:
 def held(kind: CauseKind) -> World:
     def world() -> OneController:
         world = stored()
-        world.context.marks["orders"] = Mark(5, kind, "why")
+        world.context.cluster.marks["orders"] = Mark(5, kind, "why")
         return world
 
     return world
@@ -85,21 +85,21 @@ def away() -> OneController:
 
 def shutting_down() -> OneController:
     world = silent()
-    world.context.shutting_down[BrokerId(2)] = None
+    world.context.cluster.shutting_down[BrokerId(2)] = None
     return marked(world)
 
 
 def on_a_failed_disk() -> OneController:
     world = stored()
-    world.context.offline_dirs[BrokerId(2)] = {TopicPartition("orders", 0): None}
+    world.context.cluster.offline_dirs[BrokerId(2)] = {TopicPartition("orders", 0): None}
     return marked(world)
 
 
 def answered(error: ErrorCode) -> World:
     def world() -> OneController:
         world = marked(silent())
-        broker = world.context.brokers[BrokerId(2)]
-        world.context.last_answers[broker.id] = LastAnswer(broker.epoch, error, world.now_ms)
+        broker = world.context.cluster.brokers[BrokerId(2)]
+        world.context.cluster.last_answers[broker.id] = LastAnswer(broker.epoch, error, world.now_ms)
         return world
 
     return world
@@ -107,8 +107,10 @@ def answered(error: ErrorCode) -> World:
 
 def not_spoken() -> OneController:
     world = marked(silent())
-    broker = world.context.brokers[BrokerId(2)]
-    world.context.brokers[broker.id] = replace(broker, endpoints=(Endpoint("SSL", "b2", 1, SecurityProtocol.SSL),))
+    broker = world.context.cluster.brokers[BrokerId(2)]
+    world.context.cluster.brokers[broker.id] = replace(
+        broker, endpoints=(Endpoint("SSL", "b2", 1, SecurityProtocol.SSL),)
+    )
     return world
 
 
@@ -136,7 +138,7 @@ def others_first() -> OneController:
 
 def not_begun() -> OneController:
     world = silent()
-    queue_deletion(world.context, "orders", world.now_ms)
+    queue_deletion(world.context.cluster, "orders", world.now_ms)
     return world
 
 
@@ -148,7 +150,7 @@ def znodes() -> OneController:
 
 def never_led() -> OneController:
     world = marked(silent())
-    world.context.topics["orders"].partitions[0].leadership = None
+    world.context.cluster.topics["orders"].partitions[0].leadership = None
     return world
 
 

@@ -52,8 +52,8 @@ def leading(*brokers: int, ibp: InterBrokerProtocol = LATEST, unclean: bool = Fa
     """A controller that leads these brokers and knows no topic."""
     config = CoreConfig(BrokerId(1000), ibp, unclean_leader_election_enable=unclean)
     context = Context(config, role=Role.ACTIVE, session_id=1, active_controller=BrokerId(1000))
-    context.epoch, context.epoch_version = EPOCH, EpochVersion(EPOCH)
-    context.brokers = {BrokerId(n): broker(n) for n in brokers}
+    context.cluster.epoch, context.cluster.epoch_version = EPOCH, EpochVersion(EPOCH)
+    context.cluster.brokers = {BrokerId(n): broker(n) for n in brokers}
     return context
 
 
@@ -68,16 +68,20 @@ def add_topic(
     replica_state: ReplicaState | None = None,
 ) -> None:
     """Take a topic in; `led` gives every partition its first replica as leader and all replicas as ISR."""
-    mutation.add_topic(context, name, topic_id, {n: ReplicaAssignment(tuple(r)) for n, r in enumerate(partitions)})
+    mutation.add_topic(
+        context.cluster, name, topic_id, {n: ReplicaAssignment(tuple(r)) for n, r in enumerate(partitions)}
+    )
     for number, replicas in enumerate(partitions):
         tp = TopicPartition(name, number)
         if led:
-            mutation.set_leadership(context, tp, LeaderAndIsr(replicas[0], 0, tuple(replicas), EPOCH))
+            mutation.set_leadership(context.cluster, tp, LeaderAndIsr(replicas[0], 0, tuple(replicas), EPOCH))
         if partition_state is not None:
-            mutation.set_partition_state(context, tp, partition_state)
+            mutation.set_partition_state(context.cluster, tp, partition_state)
         if replica_state is not None:
             for each in replicas:
-                mutation.set_replica_state(context, PartitionReplica(name, number, BrokerId(each)), replica_state)
+                mutation.set_replica_state(
+                    context.cluster, PartitionReplica(name, number, BrokerId(each)), replica_state
+                )
 
 
 def perform(context: Context, *tasks: Task) -> list[Effect]:
@@ -166,4 +170,4 @@ def refusals(effects: Sequence[Effect]) -> list[Fact]:
 
 
 def state_of(context: Context, name: str, partition: int, broker_id: int) -> ReplicaState:
-    return context.replica_state(PartitionReplica(name, partition, BrokerId(broker_id)))
+    return context.cluster.replica_state(PartitionReplica(name, partition, BrokerId(broker_id)))

@@ -56,14 +56,14 @@ def has_deleted(one: OneController, asked: Send) -> None:
 def test_a_storage_error_of_the_topic_before_is_not_held_against_the_topic_after() -> None:
     one = with_silent_broker()
     asked = next(send for send in one.take_sent() if isinstance(send.request, LeaderAndIsrRequest))
-    before = one.context.topics["t"].id
+    before = one.context.cluster.topics["t"].id
     make_anew(one)
 
     hosts(one, asked, before, ErrorCode.KAFKA_STORAGE_ERROR)
     one.run()
 
-    assert one.context.topics["t"].id not in (None, before)
-    assert not any(one.context.offline_dirs.values())
+    assert one.context.cluster.topics["t"].id not in (None, before)
+    assert not any(one.context.cluster.offline_dirs.values())
 
 
 def test_a_deletion_of_the_topic_before_says_nothing_of_the_topic_after_and_starts_no_other_round() -> None:
@@ -83,8 +83,8 @@ def test_a_deletion_of_the_topic_before_says_nothing_of_the_topic_after_and_star
     one.run()
     assert not any(map(is_deletion, one.take_sent()))
 
-    hosts(one, announced, one.context.topics["t"].id)
+    hosts(one, announced, one.context.cluster.topics["t"].id)
     has_deleted(one, after)
     one.run()
-    assert not one.context.deletions["t"].problems
-    assert one.context.deletions["t"].acknowledged_at_ms is not None
+    assert not one.context.cluster.deletions["t"].problems
+    assert one.context.cluster.deletions["t"].acknowledged_at_ms is not None

@@ -110,7 +110,7 @@ def test_leader_and_isr_is_one_request_with_leaders_isr_and_ids_and_tells_everyb
 
 def test_leader_and_isr_for_a_queued_topic_names_no_leader_and_keeps_the_epoch() -> None:
     context = cluster()
-    queue_deletion(context, "foo", NOW_MS)
+    queue_deletion(context.cluster, "foo", NOW_MS)
     batch = Turn(context, NOW_MS).batch()
     for name in ("foo-0", "bar-0"):
         batch.add_leader_and_isr((1,), tp(name), is_new=False)
@@ -129,13 +129,13 @@ def test_leader_and_isr_answer_is_taken_once() -> None:
     batch = turn.batch()
     batch.add_leader_and_isr((2,), tp("foo-0"), is_new=False)
     turn.flush(batch)
-    request_id = next(i for i, o in context.outstanding.items() if isinstance(o.request, LeaderAndIsrRequest))
-    epoch = context.brokers[BrokerId(2)].epoch
+    request_id = next(i for i, o in context.cluster.outstanding.items() if isinstance(o.request, LeaderAndIsrRequest))
+    epoch = context.cluster.brokers[BrokerId(2)].epoch
     answer = LeaderAndIsrAnswered(
         BrokerId(2), epoch, request_id, LeaderAndIsrResponse(0, (TopicIdError(None, FOO, 0, 0),))
     )
     assert refusals(feed(context, answer)) == []
-    assert context.topics["foo"].partitions[0].hosting[2].confirmed
+    assert context.cluster.topics["foo"].partitions[0].hosting[2].confirmed
     assert len(refusals(feed(context, answer))) == 1
 
 
@@ -148,8 +148,8 @@ def test_is_new_is_sticky() -> None:
 
 def test_leader_and_isr_goes_to_live_and_shutting_down_brokers_only() -> None:
     context = cluster()
-    context.shutting_down[BrokerId(2)] = None
-    del context.brokers[BrokerId(3)]
+    context.cluster.shutting_down[BrokerId(2)] = None
+    del context.cluster.brokers[BrokerId(3)]
     batch = RequestBatch(context)
     batch.add_leader_and_isr((1, 2, 3), tp("foo-0"), is_new=False)
     assert sorted(of_kind(batch, LeaderAndIsrRequest)) == [1, 2]
@@ -204,7 +204,7 @@ def test_update_metadata_answer_with_an_error_is_shown() -> None:
     batch = turn.batch()
     batch.add_update_metadata((1,), [tp("foo-0")])
     turn.flush(batch)
-    epoch = context.brokers[BrokerId(1)].epoch
+    epoch = context.cluster.brokers[BrokerId(1)].epoch
     response = UpdateMetadataResponse(ErrorCode.STALE_BROKER_EPOCH)
     effects = feed(context, UpdateMetadataAnswered(BrokerId(1), epoch, context.last_request_id, response))
     assert [fact.data["why"] for fact in refusals(effects)] == ["STALE_BROKER_EPOCH"]
@@ -222,7 +222,7 @@ def test_update_metadata_leaves_out_partitions_without_leadership() -> None:
 
 def test_update_metadata_of_a_doomed_topic_is_its_tombstone() -> None:
     context = cluster()
-    queue_deletion(context, "foo", NOW_MS)
+    queue_deletion(context.cluster, "foo", NOW_MS)
     batch = RequestBatch(context)
     batch.add_update_metadata((1,), map(tp, ("foo-0", "foo-1", "bar-0")))
     rows = updates_of(of_kind(batch, UpdateMetadataRequest)[1])
@@ -237,7 +237,7 @@ def test_tombstone_names_partitions_without_leadership_too() -> None:
     """Ours: a broker may remember such a partition from before a crash in the middle of its removal."""
     context = leading(1, 2)
     add_topic(context, "foo", [(1, 2)])
-    queue_deletion(context, "foo", NOW_MS)
+    queue_deletion(context.cluster, "foo", NOW_MS)
     batch = RequestBatch(context)
     batch.add_update_metadata((1,), [tp("foo-0")])
     assert updates_of(of_kind(batch, UpdateMetadataRequest)[1])["foo-0"].leader == -2
@@ -245,8 +245,8 @@ def test_tombstone_names_partitions_without_leadership_too() -> None:
 
 def test_update_metadata_goes_to_and_lists_live_and_shutting_down_brokers() -> None:
     context = cluster()
-    context.shutting_down[BrokerId(2)] = None
-    del context.brokers[BrokerId(3)]
+    context.cluster.shutting_down[BrokerId(2)] = None
+    del context.cluster.brokers[BrokerId(3)]
     batch = RequestBatch(context)
     batch.add_update_metadata((1, 2, 3), [tp("foo-0")])
     requests = of_kind(batch, UpdateMetadataRequest)
@@ -274,13 +274,13 @@ def acknowledge(context: Context, broker: int) -> list[tuple[str, str]]:
     """Answer the broker's last StopReplica with NONE for all; (topic, partitions) of what counts as deleted."""
     found = [
         (i, o.request)
-        for i, o in context.outstanding.items()
+        for i, o in context.cluster.outstanding.items()
         if o.broker == broker and isinstance(o.request, StopReplicaRequest)
     ]
     request_id, request = found[-1]
     assert isinstance(request, StopReplicaRequest)
     rows = tuple(TopicError(t.topic, row.partition, 0) for t in request.topics for row in t.partitions)
-    epoch = context.brokers[BrokerId(broker)].epoch
+    epoch = context.cluster.brokers[BrokerId(broker)].epoch
     effects = feed(context, StopReplicaAnswered(BrokerId(broker), epoch, request_id, StopReplicaResponse(0, rows)))
     facts = [effect.fact for effect in effects if isinstance(effect, Record)]
     return [(fact.subject, str(fact.data["partitions"])) for fact in facts if fact.type is FactType.ACK]
@@ -296,7 +296,7 @@ def test_delete_is_sticky() -> None:
 @pytest.mark.parametrize("ibp", IBPS)
 def test_stop_of_a_queued_topic_has_the_epoch_of_deletion_and_does_not_count_before_it_was_started(ibp: str) -> None:
     context = cluster(ibp)
-    queue_deletion(context, "foo", NOW_MS)
+    queue_deletion(context.cluster, "foo", NOW_MS)
     turn = Turn(context, NOW_MS)
     batch = turn.batch()
     for name in ("foo-0", "foo-1", "bar-1"):
@@ -321,14 +321,14 @@ def started_deletion() -> Context:
     for broker in (1, 2, 3):
         request_id, request = next(
             (i, o.request)
-            for i, o in context.outstanding.items()
+            for i, o in context.cluster.outstanding.items()
             if o.broker == broker and isinstance(o.request, LeaderAndIsrRequest)
         )
         assert isinstance(request, LeaderAndIsrRequest)
         rows = tuple(TopicIdError(t.topic, None, r.partition, 0) for t in request.topics for r in t.partitions)
-        epoch = context.brokers[BrokerId(broker)].epoch
+        epoch = context.cluster.brokers[BrokerId(broker)].epoch
         feed(context, LeaderAndIsrAnswered(BrokerId(broker), epoch, request_id, LeaderAndIsrResponse(0, rows)))
-    queue_deletion(context, "foo", NOW_MS)
+    queue_deletion(context.cluster, "foo", NOW_MS)
     perform(context, ResumeDeletions(("foo",)))
     return context
 
@@ -378,8 +378,8 @@ def test_stop_replica_is_grouped_by_broker() -> None:
 
 def test_stop_replica_goes_to_live_and_shutting_down_brokers_only() -> None:
     context = cluster()
-    context.shutting_down[BrokerId(2)] = None
-    del context.brokers[BrokerId(3)]
+    context.cluster.shutting_down[BrokerId(2)] = None
+    del context.cluster.brokers[BrokerId(3)]
     batch = RequestBatch(context)
     for broker in (2, 3):
         batch.add_stop_replica(BrokerId(broker), tp("foo-0"), delete=False)
@@ -416,7 +416,7 @@ def test_what_is_sent_carries_the_brokers_epoch_and_is_outstanding() -> None:
     batch = turn.batch()
     batch.add_update_metadata((1, 3))
     turn.flush(batch)
-    assert [(o.broker, o.broker_epoch) for o in context.outstanding.values()] == [(1, 101), (3, 103)]
+    assert [(o.broker, o.broker_epoch) for o in context.cluster.outstanding.values()] == [(1, 101), (3, 103)]
 
 
 # --- a listed controller ------------------------------------------------------------------------------------------
@@ -430,9 +430,9 @@ def test_a_listed_controller_is_named_among_the_live_brokers_of_update_metadata_
     batch.add_leader_and_isr((1, 2, 3), tp("foo-0"), is_new=False)
     update = of_kind(batch, UpdateMetadataRequest)
     assert sorted(update) == [1, 2, 3], "it is not told itself"
-    assert update[1].live_brokers == (*context.brokers.values(), Broker(BrokerId(1000), NO_EPOCH, (address,)))
+    assert update[1].live_brokers == (*context.cluster.brokers.values(), Broker(BrokerId(1000), NO_EPOCH, (address,)))
     assert {node.id for request in of_kind(batch, LeaderAndIsrRequest).values() for node in request.live_leaders} == {1}
-    assert sorted(context.brokers) == [1, 2, 3]
+    assert sorted(context.cluster.brokers) == [1, 2, 3]
 
 
 # --- requests that several brokers share --------------------------------------------------------------------------

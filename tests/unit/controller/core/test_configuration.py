@@ -169,10 +169,10 @@ def test_who_takes_over_and_cannot_know_whether_topics_may_be_deleted_deletes_no
     world.mark("t")
     world.elect()
     assert world.exists(paths.delete_topic("t"))
-    assert world.context.marks["t"].held_by is CauseKind.CONFIGURATION
-    assert world.context.paused is not None
-    assert world.context.paused.held_by is CauseKind.CONFIGURATION
-    assert world.context.paused.path == paths.config_broker_default()
+    assert world.context.cluster.marks["t"].held_by is CauseKind.CONFIGURATION
+    assert world.context.cluster.paused is not None
+    assert world.context.cluster.paused.held_by is CauseKind.CONFIGURATION
+    assert world.context.cluster.paused.path == paths.config_broker_default()
     assert led(world, "t") is not None
     configure(world, DEFAULT, delete_topic_enable="true")
     assert is_gone(world, "t")
@@ -185,9 +185,9 @@ def test_marker_held_back_for_not_knowing_is_removed_when_deletion_turns_out_to_
     world.mark("t")
     world.elect()
     configure(world, OWN, delete_topic_enable="false")
-    assert world.context.marks["t"].held_by is CauseKind.CONFIGURATION
+    assert world.context.cluster.marks["t"].held_by is CauseKind.CONFIGURATION
     configure(world, DEFAULT)
-    assert world.context.paused is None
+    assert world.context.cluster.paused is None
     assert not world.exists(paths.delete_topic("t"))
     assert led(world, "t") is not None
 

@@ -28,7 +28,7 @@ T1 = {0: A((1, 2, 3)), 1: A((2, 3, 1)), 2: A((3, 1, 2))}
 
 def known() -> Context:
     context = leading(1, 2, 3)
-    add_topic(context, "t", None, T1)
+    add_topic(context.cluster, "t", None, T1)
     return context
 
 
@@ -36,42 +36,42 @@ def test_set_assignment_replaces_replicas_adding_and_removing() -> None:
     context = known()
     tp = TopicPartition("t", 0)
     for assignment in (A((4,)), A((1, 2, 3), (1, 2, 3), ()), A((1, 2, 3), (4, 5), (6, 7)), A((), (), ())):
-        set_assignment(context, tp, assignment)
-        assert context.topics["t"].partitions[0].assignment == assignment
-    assert context.topics["t"].partitions[1].assignment == T1[1]
+        set_assignment(context.cluster, tp, assignment)
+        assert context.cluster.topics["t"].partitions[0].assignment == assignment
+    assert context.cluster.topics["t"].partitions[1].assignment == T1[1]
 
 
 def test_set_assignment_of_a_new_partition_adds_it() -> None:
     context = known()
-    set_assignment(context, TopicPartition("t", 3), A((2, 1)))
-    assert list(context.topics["t"].partitions) == [0, 1, 2, 3]
+    set_assignment(context.cluster, TopicPartition("t", 3), A((2, 1)))
+    assert list(context.cluster.topics["t"].partitions) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("tp", [TopicPartition("t", 100), TopicPartition("u", 0)], ids=str)
 def test_unknown_partition_is_none_and_has_no_replicas(tp: TopicPartition) -> None:
     context = known()
-    assert context.partition(tp) is None
-    assert context.replica_state(PartitionReplica(*tp, BrokerId(1))) is ReplicaState.NON_EXISTENT
-    set_leadership(context, tp, LeaderAndIsr(1, 0, (1,), EPOCH))
-    set_partition_state(context, tp, PartitionState.OFFLINE)
-    set_replica_state(context, PartitionReplica(*tp, BrokerId(1)), ReplicaState.ONLINE)
+    assert context.cluster.partition(tp) is None
+    assert context.cluster.replica_state(PartitionReplica(*tp, BrokerId(1))) is ReplicaState.NON_EXISTENT
+    set_leadership(context.cluster, tp, LeaderAndIsr(1, 0, (1,), EPOCH))
+    set_partition_state(context.cluster, tp, PartitionState.OFFLINE)
+    set_replica_state(context.cluster, PartitionReplica(*tp, BrokerId(1)), ReplicaState.ONLINE)
     assert context == known()
 
 
 def test_unknown_topic_has_no_partitions_and_no_replicas() -> None:
     context = known()
-    assert list(context.partitions_of("u")) == []
-    assert list(context.replicas_of("u")) == []
+    assert list(context.cluster.partitions_of("u")) == []
+    assert list(context.cluster.replicas_of("u")) == []
 
 
 def test_replicas_of_a_topic_and_on_brokers_in_the_order_of_the_assignment() -> None:
     context = known()
-    assert [str(r) for r in context.replicas_of("t")] == [
+    assert [str(r) for r in context.cluster.replicas_of("t")] == [
         *("t-0@1", "t-0@2", "t-0@3"),
         *("t-1@2", "t-1@3", "t-1@1"),
         *("t-2@3", "t-2@1", "t-2@2"),
     ]
-    found = context.replicas_on(frozenset({BrokerId(1), BrokerId(3)}))
+    found = context.cluster.replicas_on(frozenset({BrokerId(1), BrokerId(3)}))
     assert [str(r) for r in found] == ["t-0@1", "t-0@3", "t-1@3", "t-1@1", "t-2@3", "t-2@1"]
 
 
@@ -121,47 +121,47 @@ def test_second_target_replaces_the_first_and_going_back_gives_the_original() ->
 
 
 def lead(context: Context, name: str, partition: int, leader: int) -> None:
-    replicas = context.topics[name].partitions[partition].assignment.replicas
-    set_leadership(context, TopicPartition(name, partition), LeaderAndIsr(leader, 1, replicas, EPOCH))
+    replicas = context.cluster.topics[name].partitions[partition].assignment.replicas
+    set_leadership(context.cluster, TopicPartition(name, partition), LeaderAndIsr(leader, 1, replicas, EPOCH))
 
 
 def test_preferred_replica_imbalance_follows_leaders_assignments_and_deletions() -> None:
     context = known()
-    add_topic(context, "u", None, T1)
+    add_topic(context.cluster, "u", None, T1)
     for name in ("t", "u"):
         for number, assignment in T1.items():
             lead(context, name, number, assignment.replicas[0])
-    assert context.preferred_imbalance == 0
+    assert context.cluster.preferred_imbalance == 0
     lead(context, "t", 0, 2)
-    assert context.preferred_imbalance == 1
+    assert context.cluster.preferred_imbalance == 1
     lead(context, "u", 1, 1)
-    assert context.preferred_imbalance == 2
-    set_assignment(context, TopicPartition("u", 2), A((1, 2, 3)))
-    assert context.preferred_imbalance == 3
-    set_assignment(context, TopicPartition("t", 0), A((2, 1, 3)))
-    assert context.preferred_imbalance == 2
-    queue_deletion(context, "u", 0)
-    assert context.preferred_imbalance == 0
+    assert context.cluster.preferred_imbalance == 2
+    set_assignment(context.cluster, TopicPartition("u", 2), A((1, 2, 3)))
+    assert context.cluster.preferred_imbalance == 3
+    set_assignment(context.cluster, TopicPartition("t", 0), A((2, 1, 3)))
+    assert context.cluster.preferred_imbalance == 2
+    queue_deletion(context.cluster, "u", 0)
+    assert context.cluster.preferred_imbalance == 0
     lead(context, "u", 0, 3)
-    assert context.preferred_imbalance == 0
-    remove_topic(context, "u")
-    remove_topic(context, "t")
-    assert (context.preferred_imbalance, context.partitions_with_leadership) == (0, 0)
+    assert context.cluster.preferred_imbalance == 0
+    remove_topic(context.cluster, "u")
+    remove_topic(context.cluster, "t")
+    assert (context.cluster.preferred_imbalance, context.cluster.partitions_with_leadership) == (0, 0)
 
 
 def test_preferred_replica_imbalance_never_falls_below_nought_when_deletions_overlap() -> None:
     context = leading(1, 2)
     for name in ("a", "b"):
-        add_topic(context, name, None, {0: A((1, 2))})
+        add_topic(context.cluster, name, None, {0: A((1, 2))})
         lead(context, name, 0, 1)
-    queue_deletion(context, "a", 0)
+    queue_deletion(context.cluster, "a", 0)
     lead(context, "a", 0, -1)
-    queue_deletion(context, "a", 1)
-    queue_deletion(context, "b", 1)
-    assert context.preferred_imbalance == 0
+    queue_deletion(context.cluster, "a", 1)
+    queue_deletion(context.cluster, "b", 1)
+    assert context.cluster.preferred_imbalance == 0
     for name in ("a", "b"):
-        remove_topic(context, name)
-        assert context.preferred_imbalance == 0
+        remove_topic(context.cluster, name)
+        assert context.cluster.preferred_imbalance == 0
 
 
 # --- removal and invariants ---------------------------------------------------------------------------------------
@@ -178,10 +178,10 @@ def test_a_removed_topic_leaves_nothing_behind() -> None:
         partition_state=PartitionState.OFFLINE,
         replica_state=ReplicaState.OFFLINE,
     )
-    context.offline_dirs[BrokerId(1)] = {TopicPartition("t", 0): None}
-    queue_deletion(context, "t", 0)
-    remove_topic(context, "t")
-    context.offline_dirs = {broker: found for broker, found in context.offline_dirs.items() if found}
+    context.cluster.offline_dirs[BrokerId(1)] = {TopicPartition("t", 0): None}
+    queue_deletion(context.cluster, "t", 0)
+    remove_topic(context.cluster, "t")
+    context.cluster.offline_dirs = {broker: found for broker, found in context.cluster.offline_dirs.items() if found}
     assert context == before
 
 
@@ -192,7 +192,7 @@ def test_each_invariant_notices_what_it_is_about() -> None:
 
     def found(change: str) -> list[str]:
         broken = copy.deepcopy(context)
-        partition = broken.topics["t"].partitions[0]
+        partition = broken.cluster.topics["t"].partitions[0]
         match change:
             case "isr":
                 partition.leadership = LeaderAndIsr(1, 0, (1, 9), EPOCH)
@@ -201,14 +201,14 @@ def test_each_invariant_notices_what_it_is_about() -> None:
             case "online":
                 partition.leadership = None
             case "offline count":
-                broken.offline_partitions = 1
+                broken.cluster.offline_partitions = 1
             case "imbalance":
-                broken.preferred_imbalance = 5
+                broken.cluster.preferred_imbalance = 5
             case "states":
-                queue_deletion(broken, "t", 0)
+                queue_deletion(broken.cluster, "t", 0)
                 partition.replicas[1] = ReplicaState.ONLINE
             case "unknown":
-                queue_deletion(broken, "ghost", 0)
+                queue_deletion(broken.cluster, "ghost", 0)
             case _:
                 raise AssertionError(change)
         return violations(broken)

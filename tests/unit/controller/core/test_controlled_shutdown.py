@@ -70,9 +70,9 @@ def test_what_it_leads_gets_another_leader_and_the_broker_may_go() -> None:
     context = cluster(("t", (1, 2, 3)))
     effects = to_the_end(context, ask(context, 1))
     assert response(effects) == ControlledShutdownResponse(ErrorCode.NONE)
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 1, (2, 3), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 1, (2, 3), EPOCH, 1)
     assert sorted(sends(effects, LeaderAndIsrRequest)) == [1, 2, 3]
-    assert context.shutting_down == {1: None}
+    assert context.cluster.shutting_down == {1: None}
 
 
 def test_where_it_follows_it_is_stopped_before_the_isr_is_written_and_leaves_it() -> None:
@@ -81,7 +81,7 @@ def test_where_it_follows_it_is_stopped_before_the_isr_is_written_and_leaves_it(
     assert stops_of(sends(first, StopReplicaRequest)[BrokerId(1)]) == {"t-0": (0, False)}
     write_in(first)
     after = written(context, first)
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 1, (2, 3), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 1, (2, 3), EPOCH, 1)
     assert sorted(sends(after, LeaderAndIsrRequest)) == [2, 3]
     assert state_of(context, "t", 0, 1) is ReplicaState.OFFLINE
     assert response(after) == ControlledShutdownResponse(ErrorCode.NONE)
@@ -105,7 +105,7 @@ def test_partition_with_one_replica_never_holds_the_broker_up() -> None:
 
 def test_partition_without_another_member_of_the_isr_is_named_as_remaining() -> None:
     context = cluster(("t", (1, 2)))
-    set_leadership(context, TopicPartition("t", 0), LeaderAndIsr(1, 4, (1,), EPOCH, 7))
+    set_leadership(context.cluster, TopicPartition("t", 0), LeaderAndIsr(1, 4, (1,), EPOCH, 7))
     effects = to_the_end(context, ask(context, 1))
     assert response(effects) == ControlledShutdownResponse(ErrorCode.NONE, (RemainingPartition("t", 0),))
     assert [fact.data["what"] for fact in refusals(effects)] == ["electing a leader that is not shutting down"]
@@ -113,8 +113,8 @@ def test_partition_without_another_member_of_the_isr_is_named_as_remaining() -> 
 
 def test_topic_queued_for_deletion_never_holds_the_broker_up_and_is_left_alone() -> None:
     context = cluster(("t", (1, 2)), ("u", (2, 1)))
-    queue_deletion(context, "t", 0)
-    queue_deletion(context, "u", 0)
+    queue_deletion(context.cluster, "t", 0)
+    queue_deletion(context.cluster, "u", 0)
     effects = ask(context, 1)
     assert response(effects) == ControlledShutdownResponse(ErrorCode.NONE)
     assert not context.awaiting_result
@@ -125,7 +125,7 @@ def test_controlled_shutdown_of_all_replicas_one_after_the_other() -> None:
     context = cluster(("t", (1, 2, 3)))
     remaining = [response(to_the_end(context, ask(context, broker))).remaining for broker in (3, 2, 1)]
     assert remaining == [(), (), (RemainingPartition("t", 0),)]
-    leadership = context.topics["t"].partitions[0].leadership
+    leadership = context.cluster.topics["t"].partitions[0].leadership
     assert leadership is not None
     assert (leadership.leader, leadership.isr) == (1, (1,))
 
@@ -155,7 +155,7 @@ def test_controller_rejects(broker: int, epoch: int, error: ErrorCode) -> None:
     context = cluster(("t", (1, 2)))
     effects = ask(context, broker, epoch)
     assert response(effects) == ControlledShutdownResponse(error)
-    assert context.shutting_down == {}
+    assert context.cluster.shutting_down == {}
     assert [fact.subject for fact in refusals(effects)] == [f"broker/{broker}"]
 
 

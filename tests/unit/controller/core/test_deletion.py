@@ -53,11 +53,11 @@ def world_with(*names: str) -> tuple[OneController, Callable[..., None]]:
 
 
 def states(world: OneController, name: str, broker: int) -> set[ReplicaState]:
-    return {world.context.replica_state(PartitionReplica(name, p, BrokerId(broker))) for p in (0, 1)}
+    return {world.context.cluster.replica_state(PartitionReplica(name, p, BrokerId(broker))) for p in (0, 1)}
 
 
 def is_ineligible(world: OneController, name: str) -> bool:
-    return world.context.deletions[name].ineligible
+    return world.context.cluster.deletions[name].ineligible
 
 
 def test_initialization_queues_the_marked_topics_and_marks_as_ineligible_those_with_a_dead_replica() -> None:
@@ -68,9 +68,9 @@ def test_initialization_queues_the_marked_topics_and_marks_as_ineligible_those_w
     world.mark("bar")
     world.stop_broker(3)
     world.elect()
-    assert list(world.context.deletions) == ["bar", "foo"]
-    assert [deletion.ineligible for deletion in world.context.deletions.values()] == [True, True]
-    assert "baz" in world.context.topics
+    assert list(world.context.cluster.deletions) == ["bar", "foo"]
+    assert [deletion.ineligible for deletion in world.context.cluster.deletions.values()] == [True, True]
+    assert "baz" in world.context.cluster.topics
 
 
 def test_basic_deletion_takes_partitions_out_of_service_and_asks_for_all_replicas_in_one_batch() -> None:
@@ -80,10 +80,10 @@ def test_basic_deletion_takes_partitions_out_of_service_and_asks_for_all_replica
     world.mark("bar")
     world.run()
     for name in ("foo", "bar"):
-        assert [p.state for _, p in world.context.partitions_of(name)] == [PartitionState.NON_EXISTENT] * 2
+        assert [p.state for _, p in world.context.cluster.partitions_of(name)] == [PartitionState.NON_EXISTENT] * 2
         assert [states(world, name, broker) for broker in (1, 2, 3)] == [{S.DELETION_STARTED}] * 3
-        assert world.context.deletions[name].started_at_ms is not None
-        assert not world.context.deletions[name].ineligible
+        assert world.context.cluster.deletions[name].started_at_ms is not None
+        assert not world.context.cluster.deletions[name].ineligible
     sent = world.take_sent()
     assert [send.broker for send in sent if isinstance(send.request, UpdateMetadataRequest)] == [1, 2, 3]
     stops = [send for send in sent if isinstance(send.request, StopReplicaRequest)]
@@ -92,7 +92,7 @@ def test_basic_deletion_takes_partitions_out_of_service_and_asks_for_all_replica
     complete(1, 2, 3)
     assert is_gone(world, "foo")
     assert is_gone(world, "bar")
-    assert world.context.deletions == {}
+    assert world.context.cluster.deletions == {}
 
 
 def test_deletion_with_broker_offline_deletes_the_rest_and_resumes_when_it_is_back() -> None:
@@ -103,17 +103,17 @@ def test_deletion_with_broker_offline_deletes_the_rest_and_resumes_when_it_is_ba
     world.run()
     assert [states(world, "foo", broker) for broker in (1, 3)] == [{S.DELETION_STARTED}] * 2
     assert states(world, "foo", 2) == {S.DELETION_INELIGIBLE}
-    assert world.context.deletions["foo"].ineligible
+    assert world.context.cluster.deletions["foo"].ineligible
     complete(1, 3)
     assert [states(world, "foo", broker) for broker in (1, 3)] == [{S.DELETION_SUCCESSFUL}] * 2
     assert states(world, "foo", 2) == {S.OFFLINE}
-    assert world.context.deletions["foo"].ineligible
+    assert world.context.cluster.deletions["foo"].ineligible
     world.start_broker(2)
     world.run()
     assert states(world, "foo", 2) == {S.DELETION_STARTED}
     complete(2)
     assert is_gone(world, "foo")
-    assert [p.state for _, p in world.context.partitions_of("bar")] == [PartitionState.ONLINE] * 2
+    assert [p.state for _, p in world.context.cluster.partitions_of("bar")] == [PartitionState.ONLINE] * 2
 
 
 def test_broker_failure_after_deletion_started_waits_for_the_others_before_it_is_asked_again() -> None:

@@ -30,7 +30,7 @@ def test_a_replica_whose_broker_came_back_is_deleted_though_another_broker_has_g
     del one.silent[2]
     one.start_broker(2)
     one.run()
-    assert one.context.replica_state(PartitionReplica("t", 0, BrokerId(1))) is ReplicaState.DELETION_STARTED
+    assert one.context.cluster.replica_state(PartitionReplica("t", 0, BrokerId(1))) is ReplicaState.DELETION_STARTED
 
     one.stop_broker(1)
     one.run()
@@ -68,7 +68,9 @@ def test_a_retry_that_comes_due_while_others_are_outstanding_is_made_up_for() ->
     one.advance(one.context.config.retry_min_ms)
     one.stop_broker(3)
     one.run()
-    assert one.context.replica_state(PartitionReplica("t", 0, BrokerId(1))) is not ReplicaState.DELETION_SUCCESSFUL
+    assert (
+        one.context.cluster.replica_state(PartitionReplica("t", 0, BrokerId(1))) is not ReplicaState.DELETION_SUCCESSFUL
+    )
 
     one.stop_broker(2)
     one.run()

@@ -59,7 +59,7 @@ def test_an_added_partition_whose_brokers_are_all_down_waits_for_them() -> None:
     world = with_topic(cluster(1, 2), "orders", (1, 2))
     write_topic(world, "orders", assignments=assignments((1, 2), (3,)))
     world.run()
-    assert world.context.topics["orders"].partitions[1].state is PartitionState.NEW
+    assert world.context.cluster.topics["orders"].partitions[1].state is PartitionState.NEW
     world.start_broker(3)
     world.run()
     assert led(world, "orders", 1) == (3, 0, (3,))
@@ -121,21 +121,21 @@ def test_writing_back_gives_way_to_another_writer_and_looks_again() -> None:
     write_topic(world, "orders", topic_id=None)
     world.run()
     assert topic_znode(world, "orders").assignments == assignments((1, 2), (2, 3))
-    assert topic_znode(world, "orders").topic_id == world.context.topics["orders"].id
+    assert topic_znode(world, "orders").topic_id == world.context.cluster.topics["orders"].id
     assert led(world, "orders", 1) == (2, 0, (2, 3))
 
 
 def test_a_znode_removed_and_made_again_between_two_looks_is_another_topic() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
-    old_id = world.context.topics["orders"].id
+    old_id = world.context.cluster.topics["orders"].id
     znode = topic_znode(world, "orders")
     for path in ("partitions/0/state", "partitions/0", "partitions"):
         world.write(Delete(f"{paths.topic('orders')}/{path}"))
     world.write(Delete(paths.topic("orders")))
     world.write(Create(paths.topic("orders"), znodes.encode_topic(dataclasses.replace(znode, topic_id=None))))
     world.run()
-    assert world.context.topics["orders"].id != old_id
-    assert topic_znode(world, "orders").topic_id == world.context.topics["orders"].id
+    assert world.context.cluster.topics["orders"].id != old_id
+    assert topic_znode(world, "orders").topic_id == world.context.cluster.topics["orders"].id
     assert led(world, "orders") == (1, 0, (1, 2))
     assert "orders-0 leader -2" in world.take_story()
 
@@ -165,7 +165,7 @@ def test_a_write_back_that_is_refused_is_recorded_and_nothing_stands_still() -> 
 
 def test_our_own_writes_lead_to_nothing() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
-    version = world.context.topics["orders"].version
+    version = world.context.cluster.topics["orders"].version
     found = world.read(paths.topic("orders"))
     assert found is not None
     assert found.stat.version == version

@@ -59,7 +59,7 @@ def cluster(current: LeaderAndIsr = CURRENT) -> Context:
         partition_state=PartitionState.ONLINE,
         replica_state=ReplicaState.ONLINE,
     )
-    set_leadership(context, T0, current)
+    set_leadership(context.cluster, T0, current)
     return context
 
 
@@ -100,7 +100,7 @@ def test_isr_is_written_and_everybody_told_and_the_leader_epoch_stays(version: i
     assert write_in(effects).fence is not None
     after = written(context, effects)
     now = wanted._replace(partition_epoch=8)
-    assert context.topics["t"].partitions[0].leadership == now
+    assert context.cluster.topics["t"].partitions[0].leadership == now
     row = AlteredPartition(0, ErrorCode.NONE, 1, 4, (1, 2, 3), RecoveryState.RECOVERED, 8)
     topic = AlteredTopic("t", None, (row,)) if version < 2 else AlteredTopic(None, ID, (row,))
     assert response(after) == AlterPartitionResponse(ErrorCode.NONE, (topic,))
@@ -140,7 +140,7 @@ def test_unknown_partition(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_partition_of_a_topic_that_is_being_deleted(version: int) -> None:
     context = cluster()
-    queue_deletion(context, "t", 0)
+    queue_deletion(context.cluster, "t", 0)
     effects = ask(context, version, wants())
     assert only_row(effects).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert not context.awaiting_result
@@ -184,7 +184,7 @@ def test_first_rule_that_applies_decides(
     effects = ask(context, version, wanted)
     assert only_row(effects) == AlteredPartition(0, error)
     assert not context.awaiting_result
-    assert context.topics["t"].partitions[0].leadership == current
+    assert context.cluster.topics["t"].partitions[0].leadership == current
     assert [fact.data["why"] for fact in refusals(effects)] == [error.name]
     assert sorted(sends(effects, UpdateMetadataRequest)) == [1, 2, 3]
 
@@ -209,10 +209,10 @@ def test_idempotent_alter_partition(version: int, partition_epoch: int) -> None:
 )
 def test_broker_that_is_away_leaving_or_not_assigned_is_not_added_to_the_isr(version: int, error: ErrorCode) -> None:
     context = cluster()
-    del context.brokers[BrokerId(3)]
+    del context.cluster.brokers[BrokerId(3)]
     assert only_row(ask(context, version, wants((1, 2, 3)))).error == error
     context = cluster()
-    context.shutting_down[BrokerId(3)] = None
+    context.cluster.shutting_down[BrokerId(3)] = None
     assert only_row(ask(context, version, wants((1, 2, 3)))).error == error
     context = cluster()
     assert only_row(ask(context, version, wants((1, 2, 4)))).error == error
@@ -221,7 +221,7 @@ def test_broker_that_is_away_leaving_or_not_assigned_is_not_added_to_the_isr(ver
 def test_recovery_ends_when_the_leader_says_so() -> None:
     context = cluster(RECOVERING)
     written(context, ask(context, 3, wants((1,))))
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(1, 4, (1,), EPOCH, 8)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(1, 4, (1,), EPOCH, 8)
 
 
 def test_recovery_state_that_nobody_knows_spoils_the_request() -> None:
@@ -261,7 +261,7 @@ def test_write_that_fails_changes_nothing(error: ZkError, answer: ErrorCode) -> 
     context = cluster()
     after = written(context, ask(context, 3, wants()), {0: error})
     assert only_row(after).error == answer
-    assert context.topics["t"].partitions[0].leadership == CURRENT
+    assert context.cluster.topics["t"].partitions[0].leadership == CURRENT
 
 
 def test_after_a_conflict_the_state_is_read_again() -> None:
@@ -270,7 +270,7 @@ def test_after_a_conflict_the_state_is_read_again() -> None:
     assert read_in(after).reads == (GetData(paths.partition_state("t", 0)),)
     theirs = LeaderAndIsr(1, 4, (1,), EPOCH)
     told = answered(context, after, Data(znodes.encode_state(theirs), Stat(1, 1, 9, 0)))
-    assert context.topics["t"].partitions[0].leadership == theirs._replace(partition_epoch=9)
+    assert context.cluster.topics["t"].partitions[0].leadership == theirs._replace(partition_epoch=9)
     assert updates_of(sends(told, UpdateMetadataRequest)[BrokerId(3)])["t-0"].isr == (1,)
 
 
@@ -295,7 +295,7 @@ def test_states_are_read_again_in_one_go_and_everybody_told() -> None:
 
 def test_state_of_a_queued_topic_is_nobodys_business() -> None:
     context = cluster()
-    queue_deletion(context, "t", 0)
+    queue_deletion(context.cluster, "t", 0)
     assert perform(context, RefreshStates((T0,))) == []
 
 
@@ -306,4 +306,4 @@ def test_state_that_cannot_be_read_is_shown_and_the_others_go_on() -> None:
     state = znodes.encode_state(LeaderAndIsr(2, 0, (2,), EPOCH))
     after = answered(context, effects, ReadFailed(ZkError.NO_NODE), Data(state, Stat(1, 1, 9, 0)))
     assert [fact.subject for fact in refusals(after)] == ["partition/t-0"]
-    assert context.topics["u"].partitions[0].leadership == LeaderAndIsr(2, 0, (2,), EPOCH, 9)
+    assert context.cluster.topics["u"].partitions[0].leadership == LeaderAndIsr(2, 0, (2,), EPOCH, 9)

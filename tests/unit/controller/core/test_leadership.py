@@ -40,12 +40,12 @@ def online(replicas: tuple[int, ...], leader: int, isr: tuple[int, ...], *broker
         partition_state=PartitionState.ONLINE,
         replica_state=ReplicaState.ONLINE,
     )
-    set_leadership(context, T0, LeaderAndIsr(leader, 5, isr, EPOCH, 8))
+    set_leadership(context.cluster, T0, LeaderAndIsr(leader, 5, isr, EPOCH, 8))
     return context
 
 
 def leadership(context: Context) -> LeaderAndIsr | None:
-    return context.topics["t"].partitions[0].leadership
+    return context.cluster.topics["t"].partitions[0].leadership
 
 
 def test_online_to_online_by_the_preferred_strategy_raises_the_epoch_and_tells_all_assigned() -> None:
@@ -62,7 +62,7 @@ def test_online_to_online_by_the_preferred_strategy_raises_the_epoch_and_tells_a
 
 def test_online_to_online_for_a_controlled_shutdown_leaves_the_leaving_out_and_tells_it_too() -> None:
     context = online((1, 2), 1, (1, 2), 1, 2)
-    context.shutting_down[BrokerId(1)] = None
+    context.cluster.shutting_down[BrokerId(1)] = None
     effects = perform(context, ElectLeaders((T0,), strategy=Strategy.CONTROLLED_SHUTDOWN))
     told = sends(written(context, effects), LeaderAndIsrRequest)
     assert leadership(context) == LeaderAndIsr(2, 6, (2,), EPOCH, 9)
@@ -71,15 +71,15 @@ def test_online_to_online_for_a_controlled_shutdown_leaves_the_leaving_out_and_t
 
 def test_controlled_shutdown_tells_no_replica_whose_directory_has_failed() -> None:
     context = online((1, 2, 3), 1, (1, 2), 1, 2, 3)
-    context.shutting_down[BrokerId(1)] = None
-    context.offline_dirs[BrokerId(3)] = {T0: None}
+    context.cluster.shutting_down[BrokerId(1)] = None
+    context.cluster.offline_dirs[BrokerId(3)] = {T0: None}
     effects = perform(context, ElectLeaders((T0,), strategy=Strategy.CONTROLLED_SHUTDOWN))
     assert sorted(sends(written(context, effects), LeaderAndIsrRequest)) == [1, 2]
 
 
 def test_reassign_tells_the_target_replicas_and_updates_everybody() -> None:
     context = online((3, 2, 1), 1, (1, 2, 3), 1, 2, 3, 4)
-    set_assignment(context, T0, ReplicaAssignment((3, 2, 1), (3,), (1,)))
+    set_assignment(context.cluster, T0, ReplicaAssignment((3, 2, 1), (3,), (1,)))
     after = written(context, perform(context, ElectLeaders((T0,), strategy=Strategy.REASSIGN)))
     assert leadership(context) == LeaderAndIsr(3, 6, (1, 2, 3), EPOCH, 9)
     assert sorted(sends(after, LeaderAndIsrRequest)) == [2, 3]
@@ -89,7 +89,7 @@ def test_reassign_tells_the_target_replicas_and_updates_everybody() -> None:
 @pytest.mark.parametrize("strategy", OTHERS)
 def test_a_partition_that_nobody_may_lead_is_refused_and_stays_as_it_is(strategy: Strategy) -> None:
     context = online((1, 2), 2, (2,), 1, 2)
-    context.shutting_down[BrokerId(2)] = None
+    context.cluster.shutting_down[BrokerId(2)] = None
     before = leadership(context)
     effects = perform(context, ElectLeaders((T0,), strategy=strategy))
     assert [fact.subject for fact in refusals(effects)] == ["topic/t"]
@@ -100,7 +100,7 @@ def test_a_partition_that_nobody_may_lead_is_refused_and_stays_as_it_is(strategy
 @pytest.mark.parametrize("strategy", OTHERS)
 def test_a_queued_topic_is_left_out(strategy: Strategy) -> None:
     context = online((1, 2), 2, (1, 2), 1, 2)
-    queue_deletion(context, "t", 0)
+    queue_deletion(context.cluster, "t", 0)
     assert perform(context, ElectLeaders((T0,), strategy=strategy)) == []
 
 
@@ -120,8 +120,8 @@ def test_conflict_is_read_again_and_the_same_strategy_repeated() -> None:
 @pytest.mark.parametrize("strategy", OTHERS)
 def test_an_election_that_could_not_be_written_changes_nothing(strategy: Strategy) -> None:
     context = online((1, 2, 3), 3, (1, 2, 3), 1, 2, 3)
-    set_assignment(context, T0, ReplicaAssignment((1, 2, 3), (), (3,)))
-    context.shutting_down[BrokerId(3)] = None
+    set_assignment(context.cluster, T0, ReplicaAssignment((1, 2, 3), (), (3,)))
+    context.cluster.shutting_down[BrokerId(3)] = None
     before = leadership(context)
     after = written(context, perform(context, ElectLeaders((T0,), strategy=strategy)), {0: ZkError.NO_AUTH})
     assert leadership(context) == before

@@ -18,7 +18,7 @@ def broker(number: int, *listeners: Endpoint, rack: str | None = None) -> Broker
 
 def context(*brokers: Broker, endpoints: tuple[Endpoint, ...] = (OURS,)) -> Context:
     found = Context(CoreConfig(BrokerId(1000), LATEST, endpoints=endpoints))
-    found.brokers = {each.id: each for each in brokers}
+    found.cluster.brokers = {each.id: each for each in brokers}
     return found
 
 

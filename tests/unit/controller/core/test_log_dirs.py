@@ -54,7 +54,7 @@ def test_all_replicas_of_the_broker_are_announced_again_with_unchanged_epochs_an
     assert announced(world, 1)[:2] == ["t-0", "u-0"]
     assert led(world, "t") == (2, 1, (2,))
     assert led(world, "u") == (2, 0, (2, 1))
-    assert world.context.replica_state(PartitionReplica("t", 0, BrokerId(1))) is ReplicaState.OFFLINE
+    assert world.context.cluster.replica_state(PartitionReplica("t", 0, BrokerId(1))) is ReplicaState.OFFLINE
     assert not world.exists(f"{paths.log_dir_event_notifications()}/log_dir_event_0000000000")
 
 
@@ -64,7 +64,7 @@ def test_a_second_lost_directory_does_not_bring_the_first_one_back() -> None:
     world.take_sent()
     lose_directory(world, 1, "t", "u")
     assert announced(world, 1)[0] == "u-0"
-    assert world.context.replica_state(PartitionReplica("t", 0, BrokerId(1))) is ReplicaState.OFFLINE
+    assert world.context.cluster.replica_state(PartitionReplica("t", 0, BrokerId(1))) is ReplicaState.OFFLINE
     assert led(world, "u") == (2, 1, (2,))
 
 

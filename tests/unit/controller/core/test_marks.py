@@ -9,7 +9,8 @@ import pytest
 from lethe.controller.core import mutation
 from lethe.controller.core.agenda import ListTopics
 from lethe.controller.core.agenda_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
-from lethe.controller.core.context import Context, SetAside
+from lethe.controller.core.cluster_state import SetAside
+from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, Mark, Pause
 from lethe.controller.core.effects import Effect, ReadZnodes, Record, Send
 from lethe.controller.core.marks import MAX_REFUSED
@@ -81,7 +82,7 @@ def paused(context: Context, reason: str = "maintenance") -> None:
 
 
 def is_paused(context: Context) -> bool:
-    return context.paused is not None
+    return context.cluster.paused is not None
 
 
 # --- queued and held ----------------------------------------------------------------------------------------------
@@ -90,52 +91,52 @@ def is_paused(context: Context) -> bool:
 def test_marked_topics_that_are_known_are_queued_and_started() -> None:
     context = with_topics("a", "b", "c")
     listing(context, "a", "b")
-    assert list(context.deletions) == ["a", "b"]
-    assert context.marks == {}
-    assert all(deletion.started_at_ms == NOW_MS for deletion in context.deletions.values())
+    assert list(context.cluster.deletions) == ["a", "b"]
+    assert context.cluster.marks == {}
+    assert all(deletion.started_at_ms == NOW_MS for deletion in context.cluster.deletions.values())
 
 
 def test_while_loading_topics_are_queued_and_nothing_is_sent() -> None:
     context = with_topics("a")
     effects = listing(context, "a", loading=True)
-    assert list(context.deletions) == ["a"]
+    assert list(context.cluster.deletions) == ["a"]
     assert not [effect for effect in effects if isinstance(effect, Send)]
 
 
 def test_topic_with_a_partition_that_is_being_moved_is_held_and_the_others_go() -> None:
     context = with_topics("moving", "still")
     mutation.begin_reassignment(
-        context, TopicPartition("moving", 0), ReplicaAssignment((2, 1), (2,), (1,)), now_ms=NOW_MS
+        context.cluster, TopicPartition("moving", 0), ReplicaAssignment((2, 1), (2,), (1,)), now_ms=NOW_MS
     )
     listing(context, "moving", "still")
-    assert list(context.deletions) == ["still"]
-    assert context.marks == {"moving": Mark(NOW_MS, CauseKind.REASSIGNMENT)}
+    assert list(context.cluster.deletions) == ["still"]
+    assert context.cluster.marks == {"moving": Mark(NOW_MS, CauseKind.REASSIGNMENT)}
 
 
 def test_held_topic_is_queued_later_and_its_mark_is_as_old_as_before() -> None:
     context = with_topics("a")
-    context.marks["a"] = Mark(17, CauseKind.REASSIGNMENT)
+    context.cluster.marks["a"] = Mark(17, CauseKind.REASSIGNMENT)
     perform(context, QueueDeletions(("a",)))
-    assert context.marks == {}
-    assert (context.deletions["a"].marked_at_ms, context.deletions["a"].queued_at_ms) == (17, NOW_MS)
+    assert context.cluster.marks == {}
+    assert (context.cluster.deletions["a"].marked_at_ms, context.cluster.deletions["a"].queued_at_ms) == (17, NOW_MS)
 
 
 def test_unknown_names_are_not_queued() -> None:
     context = with_topics("a")
     perform(context, QueueDeletions(("a", "stranger")))
-    assert list(context.deletions) == ["a"]
+    assert list(context.cluster.deletions) == ["a"]
 
 
 def test_mark_is_dropped_with_its_marker_and_with_its_topic() -> None:
     context = with_topics("a", "b")
     paused(context)
     listing(context, "a", "b")
-    assert list(context.marks) == ["a", "b"]
+    assert list(context.cluster.marks) == ["a", "b"]
     effects = listing(context, "b")
-    assert list(context.marks) == ["b"]
+    assert list(context.cluster.marks) == ["b"]
     assert "let go" in phases(effects)
-    mutation.remove_topic(context, "b")
-    assert context.marks == {}
+    mutation.remove_topic(context.cluster, "b")
+    assert context.cluster.marks == {}
 
 
 def test_hold_that_ends_in_a_refusal_is_recorded_as_ended() -> None:
@@ -151,12 +152,12 @@ def test_hold_that_ends_in_a_refusal_is_recorded_as_ended() -> None:
 
 def test_unreadable_topic_that_vanishes_ends_its_hold() -> None:
     context = leading(1)
-    context.set_aside_topics["bad"] = SetAside(paths.topic("bad"), "not JSON", NOW_MS)
+    context.cluster.set_aside_topics["bad"] = SetAside(paths.topic("bad"), "not JSON", NOW_MS)
     paused(context)
     assert phases(listing(context, "bad")) == ["held"]
     effects = answered(context, perform(context, ListTopics()), Children(()))
     assert phases(effects) == ["vanished"]
-    assert (context.marks, context.set_aside_topics) == ({}, {})
+    assert (context.cluster.marks, context.cluster.set_aside_topics) == ({}, {})
 
 
 def phases(effects: list[Effect]) -> list[object]:
@@ -168,7 +169,7 @@ def test_queued_topic_stays_queued_without_its_marker() -> None:
     context = with_topics("a")
     listing(context, "a")
     listing(context)
-    assert list(context.deletions) == ["a"]
+    assert list(context.cluster.deletions) == ["a"]
 
 
 # --- paused -------------------------------------------------------------------------------------------------------
@@ -177,16 +178,16 @@ def test_queued_topic_stays_queued_without_its_marker() -> None:
 def test_while_paused_marked_topics_are_held_and_queued_when_it_is_over() -> None:
     context = with_topics("a")
     paused(context)
-    assert context.paused == Pause(1_234, "maintenance", CauseKind.RESUMPTION, paths.deletions_paused())
+    assert context.cluster.paused == Pause(1_234, "maintenance", CauseKind.RESUMPTION, paths.deletions_paused())
     effects = listing(context, "a")
-    assert context.marks == {"a": Mark(NOW_MS, CauseKind.RESUMPTION)}
+    assert context.cluster.marks == {"a": Mark(NOW_MS, CauseKind.RESUMPTION)}
     assert phases(effects) == ["held"]
     assert phases(listing(context, "a")) == [], "it is told once"
     effects = pause(context, GONE, GONE)
     assert not is_paused(context)
     undated(context, answered(context, effects, Children(("a",))))
-    assert list(context.deletions) == ["a"]
-    assert context.marks == {}
+    assert list(context.cluster.deletions) == ["a"]
+    assert context.cluster.marks == {}
 
 
 @pytest.mark.parametrize(
@@ -201,28 +202,28 @@ def test_while_paused_marked_topics_are_held_and_queued_when_it_is_over() -> Non
 def test_a_pause_that_says_nothing_pauses_all_the_same_since_it_was_seen(content: ReadOutcome, reason: str) -> None:
     context = with_topics("a")
     pause(context, Present(STAT), content)
-    assert context.paused is not None
-    assert context.paused.since_ms == NOW_MS
-    assert reason in context.paused.reason
+    assert context.cluster.paused is not None
+    assert context.cluster.paused.since_ms == NOW_MS
+    assert reason in context.cluster.paused.reason
 
 
 def test_a_pause_that_appears_between_the_two_reads_counts() -> None:
     context = with_topics("a")
     pause(context, GONE, Data(b"{}", STAT))
-    assert context.paused is not None
+    assert context.cluster.paused is not None
 
 
 def test_a_pause_that_may_not_even_be_looked_for_is_assumed() -> None:
     context = with_topics("a")
     pause(context, ReadFailed(ZkError.OTHER), ReadFailed(ZkError.OTHER))
-    assert context.paused is not None
+    assert context.cluster.paused is not None
 
 
 def test_a_rewritten_pause_is_the_same_pause_with_another_reason() -> None:
     context = with_topics("a")
     pause(context, Present(STAT), Data(b"{}", STAT))
     effects = rewritten(context, b'{"version":1,"reason":"later"}')
-    assert context.paused == Pause(NOW_MS, "later", CauseKind.RESUMPTION, paths.deletions_paused())
+    assert context.cluster.paused == Pause(NOW_MS, "later", CauseKind.RESUMPTION, paths.deletions_paused())
     assert effects == []
 
 
@@ -241,27 +242,27 @@ def disabled(*names: str) -> Context:
 
 def test_disabled_removes_markers_of_what_was_not_started_and_remembers_that() -> None:
     context = disabled("held", "new", "started")
-    mutation.queue_deletion(context, "started", NOW_MS)
-    context.marks["held"] = Mark(3, CauseKind.RESUMPTION)
+    mutation.queue_deletion(context.cluster, "started", NOW_MS)
+    context.cluster.marks["held"] = Mark(3, CauseKind.RESUMPTION)
     effects = listing(context, "held", "new", "started")
     assert list(write_in(effects).groups) == [
         (Delete(paths.delete_topic("held")),),
         (Delete(paths.delete_topic("new")),),
     ]
-    assert {name: mark.held_by for name, mark in context.marks.items()} == dict.fromkeys(
+    assert {name: mark.held_by for name, mark in context.cluster.marks.items()} == dict.fromkeys(
         ("held", "new"), CauseKind.DISABLED
     )
     written(context, effects)
-    assert context.marks == {}
+    assert context.cluster.marks == {}
     assert {name: refused.why for name, refused in context.refused_marks.items()} == dict.fromkeys(
         ("held", "new"), DISABLED
     )
-    assert list(context.deletions) == ["started"]
+    assert list(context.cluster.deletions) == ["started"]
 
 
 def test_disabled_and_nothing_marked_writes_nothing() -> None:
     context = disabled("started")
-    mutation.queue_deletion(context, "started", NOW_MS)
+    mutation.queue_deletion(context.cluster, "started", NOW_MS)
     assert listing(context, "started") == []
     assert not context.awaiting_result
 
@@ -269,26 +270,26 @@ def test_disabled_and_nothing_marked_writes_nothing() -> None:
 def test_marker_that_may_not_be_removed_stays_a_mark_that_says_so() -> None:
     context = disabled("a")
     effects = written(context, listing(context, "a"), {0: ZkError.NO_AUTH})
-    assert context.marks == {"a": Mark(NOW_MS, CauseKind.DISABLED, "NO_AUTH")}
+    assert context.cluster.marks == {"a": Mark(NOW_MS, CauseKind.DISABLED, "NO_AUTH")}
     assert [fact.data["why"] for fact in refusals(effects)] == ["NO_AUTH"]
 
 
 def test_marker_that_somebody_else_removed_first_is_gone_as_well() -> None:
     context = disabled("a")
     written(context, listing(context, "a"), {0: ZkError.NO_NODE})
-    assert context.marks == {}
+    assert context.cluster.marks == {}
 
 
 def test_marker_without_topic_is_shown_until_it_is_removed() -> None:
     context = with_topics()
     effects = listing(context, "ghost")
-    assert context.marks["ghost"].held_by is CauseKind.MARKER_WITHOUT_TOPIC
+    assert context.cluster.marks["ghost"].held_by is CauseKind.MARKER_WITHOUT_TOPIC
     effects = answered(context, effects, Children(()))
     assert write_in(effects).groups == (
         (Create(paths.topic("ghost"), None), Delete(paths.topic("ghost")), Delete(paths.delete_topic("ghost"))),
     )
     written(context, effects)
-    assert context.marks == {}
+    assert context.cluster.marks == {}
     assert context.refused_marks["ghost"].why == NO_SUCH_TOPIC
 
 
@@ -299,7 +300,7 @@ def test_marker_of_a_topic_that_is_made_between_the_look_and_the_write_is_taken_
     assert read_in(effects).reads == (GetChildren(paths.BROKER_TOPICS, watch=True),)
     assert context.agenda[0] == ListDeletions()
     assert context.refused_marks == {}
-    assert context.marks["ghost"].held_by is CauseKind.MARKER_WITHOUT_TOPIC
+    assert context.cluster.marks["ghost"].held_by is CauseKind.MARKER_WITHOUT_TOPIC
 
 
 def test_refused_marks_are_bounded_and_the_oldest_go_first() -> None:
@@ -317,7 +318,7 @@ def test_refusal_is_forgotten_when_the_topic_is_queued_after_all() -> None:
     written(context, listing(context, "a"))
     context.config = replace(context.config, delete_topic_enable=True)
     listing(context, "a")
-    assert list(context.deletions) == ["a"]
+    assert list(context.cluster.deletions) == ["a"]
     assert context.refused_marks == {}
 
 

@@ -15,7 +15,7 @@ T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 
 def write_isr(world: OneController, name: str, *isr: int) -> None:
     """What a leader of an old protocol does itself."""
-    leadership = world.context.topics[name].partitions[0].leadership
+    leadership = world.context.cluster.topics[name].partitions[0].leadership
     assert leadership is not None
     state = LeaderAndIsr(leadership.leader, leadership.leader_epoch, isr, leadership.controller_epoch)
     world.write(SetData(paths.partition_state(name, 0), znodes.encode_state(state), leadership.partition_epoch))

@@ -49,7 +49,7 @@ def one_partition(state: PartitionState, *brokers: int, led: bool = False) -> Co
 
 
 def now_is(context: Context) -> PartitionState:
-    return context.topics["t"].partitions[0].state
+    return context.cluster.topics["t"].partitions[0].state
 
 
 def test_table_is_kafkas() -> None:
@@ -82,7 +82,7 @@ def test_bringing_online_concerns_new_and_offline_partitions_only(state: Partiti
 @pytest.mark.parametrize("state", [S.NEW, S.OFFLINE], ids=lambda s: s.name)
 def test_bringing_online_leaves_doomed_topics_alone(state: PartitionState) -> None:
     context = one_partition(state, led=state is S.OFFLINE)
-    queue_deletion(context, "t", NOW_MS)
+    queue_deletion(context.cluster, "t", NOW_MS)
     assert perform(context, BringOnline()) == []
 
 
@@ -101,7 +101,7 @@ def test_new_to_online_writes_the_state_and_tells_the_isr_that_it_is_new() -> No
     )
     effects = written(context, effects)
     assert now_is(context) is S.ONLINE
-    assert context.topics["t"].partitions[0].leadership == first
+    assert context.cluster.topics["t"].partitions[0].leadership == first
     row = rows_of(sends(effects, LeaderAndIsrRequest)[2])["t-0"]
     assert (row.leader, row.isr, row.leader_epoch, row.partition_epoch, row.is_new) == (2, (2,), 0, 0, True)
 
@@ -137,13 +137,13 @@ def test_new_stays_new_without_a_live_replica() -> None:
 
 def test_offline_to_online_elects_from_the_isr_without_asking_for_configuration() -> None:
     context = one_partition(S.OFFLINE, 1, 2)
-    set_leadership(context, T0, LeaderAndIsr(-1, 5, (2,), EPOCH, 7))
+    set_leadership(context.cluster, T0, LeaderAndIsr(-1, 5, (2,), EPOCH, 7))
     effects = perform(context, BringOnline((T0,)))
     ((operation,),) = write_in(effects).groups
     assert isinstance(operation, SetData)
     assert operation.version == 7
     effects = written(context, effects)
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 6, (2,), EPOCH, 8)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 6, (2,), EPOCH, 8)
     requests = sends(effects, LeaderAndIsrRequest)
     assert list(requests) == [1, 2], "all live replicas are told, not only the ISR"
     assert not rows_of(requests[1])["t-0"].is_new
@@ -155,12 +155,12 @@ def test_offline_to_online_elects_from_the_isr_without_asking_for_configuration(
 def test_offline_to_online_uncleanly_marks_recovery_where_the_protocol_knows_it(ibp: str, recovering: int) -> None:
     context = leading(2, ibp=InterBrokerProtocol.parse(ibp))
     add_topic(context, "t", [(1, 2)], partition_state=S.OFFLINE)
-    set_leadership(context, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
+    set_leadership(context.cluster, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
     effects = perform(context, BringOnline((T0,)))
     assert read_in(effects).reads == (GetData(paths.config_topic("t")),)
     config = znodes.encode_config({"unclean.leader.election.enable": "true"})
     effects = written(context, answered(context, effects, Data(config, Stat(1, 1, 0, 0))))
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 6, (2,), EPOCH, 8, recovering)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 6, (2,), EPOCH, 8, recovering)
     assert (context.elections, context.unclean_elections) == (1, 1)
     (told,) = refusals(effects)
     assert (told.subject, told.data) == (
@@ -190,7 +190,7 @@ def test_unclean_election_where_configuration_or_default_allows_it(
 ) -> None:
     context = leading(2, unclean=default)
     add_topic(context, "t", [(1, 2)], partition_state=S.OFFLINE)
-    set_leadership(context, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
+    set_leadership(context.cluster, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
     answered(context, perform(context, BringOnline((T0,))), found)
     assert context.awaiting_result is elected
     assert now_is(context) is S.OFFLINE
@@ -214,7 +214,7 @@ def test_offline_stays_offline_where_the_state_is_gone_when_it_is_read_again() -
 def test_every_election_raises_the_leader_epoch_also_where_the_leader_stays() -> None:
     context = one_partition(S.OFFLINE, 1, 2, led=True)
     written(context, perform(context, BringOnline((T0,))))
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(1, 1, (1, 2), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(1, 1, (1, 2), EPOCH, 1)
 
 
 # --- the count of offline partitions ------------------------------------------------------------------------------
@@ -229,25 +229,25 @@ def four_offline() -> Context:
 
 def test_offline_partitions_are_counted() -> None:
     context = four_offline()
-    assert context.offline_partitions == 4
+    assert context.cluster.offline_partitions == 4
     written(context, perform(context, BringOnline()))
-    assert context.offline_partitions == 0
+    assert context.cluster.offline_partitions == 0
 
 
 def test_offline_partitions_of_topics_whose_deletion_has_started_are_not_counted() -> None:
     context = one_partition(S.ONLINE, led=True)
-    queue_deletion(context, "t", NOW_MS)
-    context.deletions["t"].started_at_ms = NOW_MS
+    queue_deletion(context.cluster, "t", NOW_MS)
+    context.cluster.deletions["t"].started_at_ms = NOW_MS
     perform(context, MovePartitions((T0,), S.OFFLINE))
     perform(context, MovePartitions((T0,), S.NON_EXISTENT))
-    assert context.offline_partitions == 0
+    assert context.cluster.offline_partitions == 0
 
 
 def test_offline_partitions_leave_the_count_when_their_deletion_starts() -> None:
     context = four_offline()
-    queue_deletion(context, "t", NOW_MS)
-    assert context.offline_partitions == 4
+    queue_deletion(context.cluster, "t", NOW_MS)
+    assert context.cluster.offline_partitions == 4
     perform(context, ResumeDeletions(("t",)))
-    assert context.offline_partitions == 0
-    set_partition_state(context, T0, S.NON_EXISTENT)
-    assert context.offline_partitions == 0
+    assert context.cluster.offline_partitions == 0
+    set_partition_state(context.cluster, T0, S.NON_EXISTENT)
+    assert context.cluster.offline_partitions == 0

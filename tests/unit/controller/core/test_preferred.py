@@ -34,7 +34,7 @@ def bounced(world: OneController, broker: int, *names: str) -> OneController:
     world.start_broker(broker)
     world.run()
     for name in names or ("t",):
-        leadership = world.context.topics[name].partitions[0].leadership
+        leadership = world.context.cluster.topics[name].partitions[0].leadership
         assert leadership is not None
         isr = (*leadership.isr, broker)
         state = LeaderAndIsr(leadership.leader, leadership.leader_epoch, isr, leadership.controller_epoch)
@@ -202,10 +202,10 @@ def test_auto_preferred_replica_leader_election_with_other_reassigning_partition
     targets = {TopicPartition("stuck", 0): (9,)}
     world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment(targets)))
     world.run()
-    assert list(world.context.reassignments) == [TopicPartition("stuck", 0)]
+    assert list(world.context.cluster.reassignments) == [TopicPartition("stuck", 0)]
     world.advance(FIRST_REBALANCE_MS)
     assert led(world, "t") == (1, 2, (2, 1))
-    assert list(world.context.reassignments) == [TopicPartition("stuck", 0)]
+    assert list(world.context.cluster.reassignments) == [TopicPartition("stuck", 0)]
 
 
 def imbalanced(wrong: int, right: int) -> Context:
@@ -220,7 +220,7 @@ def imbalanced(wrong: int, right: int) -> Context:
         replica_state=ReplicaState.ONLINE,
     )
     for number in range(wrong):
-        set_leadership(context, TopicPartition("t", number), LeaderAndIsr(2, 1, (1, 2), EPOCH, 1))
+        set_leadership(context.cluster, TopicPartition("t", number), LeaderAndIsr(2, 1, (1, 2), EPOCH, 1))
     context.timers[RebalanceLeaders()] = NOW_MS
     return context
 
@@ -235,15 +235,15 @@ def test_leaders_go_back_where_more_than_the_percentage_is_led_by_another(wrong:
 
 def test_only_those_go_back_whose_preferred_replica_can_lead() -> None:
     context = imbalanced(3, 0)
-    set_leadership(context, TopicPartition("t", 0), LeaderAndIsr(2, 1, (2,), EPOCH, 1))
-    context.offline_dirs[BrokerId(1)] = {TopicPartition("t", 1): None}
+    set_leadership(context.cluster, TopicPartition("t", 0), LeaderAndIsr(2, 1, (2,), EPOCH, 1))
+    context.cluster.offline_dirs[BrokerId(1)] = {TopicPartition("t", 1): None}
     effects = feed(context, TimerFired(RebalanceLeaders()))
     assert [group[0].path for group in write_in(effects).groups] == [paths.partition_state("t", 2)]
 
 
 def test_topics_that_are_being_deleted_do_not_count() -> None:
     context = imbalanced(5, 0)
-    queue_deletion(context, "t", 0)
+    queue_deletion(context.cluster, "t", 0)
     feed(context, TimerFired(RebalanceLeaders()))
     assert not context.awaiting_result
 

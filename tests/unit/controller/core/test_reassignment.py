@@ -39,11 +39,11 @@ def ask(world: OneController, **targets: tuple[int, ...]) -> None:
 
 def catch_up(world: OneController, name: str, number: int, *isr: int) -> None:
     """The leader asks for this ISR."""
-    partition = world.context.topics[name].partitions[number]
+    partition = world.context.cluster.topics[name].partitions[number]
     state = partition.leadership
     assert state is not None
     row = AlterPartition(number, state.leader_epoch, isr, state.recovery_state, state.partition_epoch)
-    leader = world.context.brokers[BrokerId(state.leader)]
+    leader = world.context.cluster.brokers[BrokerId(state.leader)]
     request = AlterPartitionRequest(leader.id, leader.epoch, (AlterPartitionTopic(name, None, (row,)),))
     world.ask(request, 1)
     world.run()
@@ -62,7 +62,7 @@ def asked(world: OneController) -> dict[TopicPartition, tuple[int, ...]] | None:
 
 
 def state_of(world: OneController, name: str, broker: int) -> ReplicaState:
-    return world.context.replica_state(PartitionReplica(name, 0, BrokerId(broker)))
+    return world.context.cluster.replica_state(PartitionReplica(name, 0, BrokerId(broker)))
 
 
 # --- arriving -----------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_partition_reassignment_tells_everything_in_kafkas_order() -> None:
     assert led(world, "orders") == (2, 3, (2,))
     assert assignment(world, "orders") == ReplicaAssignment((2,))
     assert asked(world) is None
-    assert not world.context.reassignments
+    assert not world.context.cluster.reassignments
 
 
 def test_a_reassignment_that_only_changes_the_order_is_done_at_once() -> None:
@@ -241,7 +241,7 @@ def test_a_replica_that_could_not_be_announced_changes_no_state_with_its_broker(
         world.start_broker(3)
         world.run()
     else:
-        world.ask(ControlledShutdownRequest(BrokerId(3), world.context.brokers[BrokerId(3)].epoch))
+        world.ask(ControlledShutdownRequest(BrokerId(3), world.context.cluster.brokers[BrokerId(3)].epoch))
     assert refusals(world, "replica/orders-0@3") == []
     assert state_of(world, "orders", 3) is ReplicaState.NON_EXISTENT
     world.refusals.clear()
@@ -307,18 +307,18 @@ def test_a_reassignment_survives_a_failover_at_every_write(loss: Loss) -> None:
         ask(world, orders_0=(3, 2), orders_1=(1, 3))
         world.advance(60_000)
         for number in (0, 1):
-            if world.context.topics["orders"].partitions[number].assignment.is_being_reassigned:
+            if world.context.cluster.topics["orders"].partitions[number].assignment.is_being_reassigned:
                 catch_up(world, "orders", number, 1, 2, 3)
                 world.advance(60_000)
         for number in (0, 1):
             # The write of the ISR may have been the one that was lost: the leader asks again.
-            if world.context.topics["orders"].partitions[number].assignment.is_being_reassigned:
+            if world.context.cluster.topics["orders"].partitions[number].assignment.is_being_reassigned:
                 catch_up(world, "orders", number, 1, 2, 3)
                 world.advance(60_000)
         assert assignment(world, "orders", 0) == ReplicaAssignment((3, 2)), step
         assert assignment(world, "orders", 1) == ReplicaAssignment((1, 3)), step
         assert asked(world) is None, step
-        assert not world.context.reassignments, step
+        assert not world.context.cluster.reassignments, step
         if count <= step:
             assert step > 8
             return
@@ -334,7 +334,7 @@ def test_a_znode_written_by_somebody_else_meanwhile_is_read_again_and_nothing_of
         if isinstance(effect, WriteZnodes) and not added:
             added = True
             both = {0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((2, 3))}
-            znode = znodes.TopicZnode(both, world.context.topics["orders"].id)
+            znode = znodes.TopicZnode(both, world.context.cluster.topics["orders"].id)
             world.write(SetData(paths.topic("orders"), znodes.encode_topic(znode), ANY_VERSION))
 
     world.meanwhile = add_partition
@@ -378,7 +378,7 @@ def test_the_origin_as_target_cancels() -> None:
     ask(world, orders_0=(1, 2))
     assert assignment(world, "orders") == ReplicaAssignment((1, 2))
     assert asked(world) is None
-    assert not world.context.reassignments
+    assert not world.context.cluster.reassignments
     assert "StopReplica" in world.take_story()
     assert led(world, "orders") is not None
 
@@ -483,7 +483,7 @@ def test_an_isr_with_a_stranger_written_meanwhile_is_written_without_it(phase: s
         nonlocal written
         path = paths.partition_state("orders", 0)
         mine = isinstance(effect, WriteZnodes) and any(op.path == path for group in effect.groups for op in group)
-        known = world.context.topics["orders"].partitions[0].leadership
+        known = world.context.cluster.topics["orders"].partitions[0].leadership
         if not mine or written or known is None or (phase == "lead" and 3 not in known.isr):
             return
         written = True
@@ -562,8 +562,8 @@ def test_a_marker_that_is_gone_before_the_reassignment_was_ended_leaves_it_going
     world.mark("orders")
     world.run()
     assert assignment(world, "orders").is_being_reassigned
-    assert not world.context.is_queued("orders")
-    assert "orders" not in world.context.marks
+    assert not world.context.cluster.is_queued("orders")
+    assert "orders" not in world.context.cluster.marks
 
 
 def test_a_deletion_waits_while_the_reassignment_cannot_be_ended_and_says_so() -> None:
@@ -572,7 +572,7 @@ def test_a_deletion_waits_while_the_reassignment_cannot_be_ended_and_says_so() -
     world.refusals[paths.topic("orders")] = ZkError.NO_AUTH
     world.mark("orders")
     world.run()
-    mark = world.context.marks["orders"]
+    mark = world.context.cluster.marks["orders"]
     assert (mark.held_by, mark.last_error) == (CauseKind.REASSIGNMENT, "NO_AUTH")
     world.refusals.clear()
     world.advance(60_000)
@@ -613,4 +613,4 @@ def test_request_of_a_topic_that_is_removed_by_hand_leaves_the_list() -> None:
     world.write(*(Delete(path) for path in sorted(tree, key=len, reverse=True)))
     world.run()
     assert asked(world) is None
-    assert not world.context.reassignments
+    assert not world.context.cluster.reassignments

@@ -22,7 +22,7 @@ def heard_first_of(world: OneController, topic: str, partition: int, *replicas: 
 
 
 def target(world: OneController, topic: str, partition: int) -> tuple[int, ...]:
-    return world.context.topics[topic].partitions[partition].assignment.target
+    return world.context.cluster.topics[topic].partitions[partition].assignment.target
 
 
 def test_topic_that_was_created_just_before() -> None:
@@ -30,13 +30,13 @@ def test_topic_that_was_created_just_before() -> None:
     world.create_topic("orders", (1,), (1,))
     heard_first_of(world, "orders", 1, 2)
     assert target(world, "orders", 1) == (2,)
-    assert list(world.context.reassignments) == [TopicPartition("orders", 1)]
+    assert list(world.context.cluster.reassignments) == [TopicPartition("orders", 1)]
     assert refusals(world, "partition/orders-1") == []
 
 
 def test_partition_that_was_added_just_before() -> None:
     world = with_topic(cluster(), "orders", (1,))
-    znode = znodes.TopicZnode({n: ReplicaAssignment((1,)) for n in (0, 1)}, world.context.topics["orders"].id)
+    znode = znodes.TopicZnode({n: ReplicaAssignment((1,)) for n in (0, 1)}, world.context.cluster.topics["orders"].id)
     world.write(SetData(paths.topic("orders"), znodes.encode_topic(znode), ANY_VERSION))
     heard_first_of(world, "orders", 1, 2)
     assert target(world, "orders", 1) == (2,)
@@ -58,7 +58,12 @@ def test_request_that_is_written_over_while_its_topic_is_looked_for_is_looked_fo
     left = [None]
 
     def write_over(_: object) -> None:
-        if left and world.exists(PATH) and world.context.awaited is not None and "orders" in world.context.topics:
+        if (
+            left
+            and world.exists(PATH)
+            and world.context.awaited is not None
+            and "orders" in world.context.cluster.topics
+        ):
             left.pop()
             world.create_topic("bills", (1,))
             world.write(SetData(PATH, later, ANY_VERSION))

@@ -16,14 +16,14 @@ def test_what_an_absent_broker_has_yet_to_delete_is_counted_until_it_has() -> No
     world.create_topic("orders", (1, 2), (2, 1), (1,))
     world.create_topic("bills", (1,))
     world.run()
-    assert world.context.waiting_replicas == {}
+    assert world.context.cluster.waiting_replicas == {}
     world.mark("orders")
     world.mark("bills")
     world.run()
-    assert world.context.waiting_replicas == {2: 2}
+    assert world.context.cluster.waiting_replicas == {2: 2}
     world.start_broker(2)
     world.run()
-    assert (world.context.waiting_replicas, dict(world.context.deletions)) == ({}, {})
+    assert (world.context.cluster.waiting_replicas, dict(world.context.cluster.deletions)) == ({}, {})
 
 
 def test_a_refusal_is_still_to_be_deleted_and_a_resignation_forgets() -> None:
@@ -33,7 +33,7 @@ def test_a_refusal_is_still_to_be_deleted_and_a_resignation_forgets() -> None:
     world.answer = Refusing(2, error=-1)
     world.mark("orders")
     world.run()
-    assert world.context.waiting_replicas == {2: 2}
+    assert world.context.cluster.waiting_replicas == {2: 2}
     world.crash()
     world.elect()
-    assert world.context.waiting_replicas == {2: 2}
+    assert world.context.cluster.waiting_replicas == {2: 2}

@@ -50,7 +50,7 @@ def one_replica(state: ReplicaState, *, led: bool = False) -> Context:
     context = leading(1, 2)
     add_topic(context, "t", [(1, 2)], led=led)
     if state is not S.NON_EXISTENT:
-        set_replica_state(context, REPLICA, state)
+        set_replica_state(context.cluster, REPLICA, state)
     return context
 
 
@@ -78,8 +78,8 @@ def test_illegal_one_among_many_is_refused_alone() -> None:
     context = leading(1, 2)
     add_topic(context, "t", [(1, 2)])
     other = PartitionReplica("t", 0, BrokerId(2))
-    set_replica_state(context, REPLICA, S.DELETION_SUCCESSFUL)
-    set_replica_state(context, other, S.ONLINE)
+    set_replica_state(context.cluster, REPLICA, S.DELETION_SUCCESSFUL)
+    set_replica_state(context.cluster, other, S.ONLINE)
     effects = perform(context, MoveReplicas((REPLICA, other), S.OFFLINE))
     assert [state_of(context, "t", 0, n) for n in (1, 2)] == [S.DELETION_SUCCESSFUL, S.OFFLINE]
     assert len(refusals(effects)) == 1
@@ -89,7 +89,7 @@ def test_replica_of_an_unknown_topic_is_refused() -> None:
     context = leading(1)
     effects = perform(context, MoveReplicas((REPLICA,), S.NEW))
     assert len(refusals(effects)) == 1
-    assert context.topics == {}
+    assert context.cluster.topics == {}
 
 
 # --- startup ------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_nonexistent_to_new_without_leadership_says_nothing() -> None:
 
 def test_nonexistent_to_new_with_a_leader_elsewhere_is_announced_as_new() -> None:
     context = one_replica(S.NON_EXISTENT)
-    set_leadership(context, T0, LeaderAndIsr(2, 3, (2,), EPOCH))
+    set_leadership(context.cluster, T0, LeaderAndIsr(2, 3, (2,), EPOCH))
     requests = sends(perform(context, MoveReplicas((REPLICA,), S.NEW)), LeaderAndIsrRequest)
     assert list(requests) == [1]
     assert rows_of(requests[1])["t-0"].is_new
@@ -140,9 +140,9 @@ def test_new_to_online_says_nothing() -> None:
 def test_new_to_online_of_a_replica_missing_from_the_assignment_adds_it() -> None:
     context = leading(1, 2)
     add_topic(context, "t", [(2,)])
-    set_replica_state(context, REPLICA, S.NEW)
+    set_replica_state(context.cluster, REPLICA, S.NEW)
     perform(context, MoveReplicas((REPLICA,), S.ONLINE))
-    assert context.topics["t"].partitions[0].assignment.replicas == (2, 1)
+    assert context.cluster.topics["t"].partitions[0].assignment.replicas == (2, 1)
 
 
 @pytest.mark.parametrize("before", [S.ONLINE, S.OFFLINE, S.DELETION_INELIGIBLE], ids=lambda s: s.name)
@@ -160,9 +160,9 @@ def test_to_online_of_a_doomed_replica_is_announced_only_where_log_directories_p
     """Ours: the broker must say whether it can reach the replica. Kafka announces it wherever it had leadership."""
     context = one_replica(S.OFFLINE)
     assert sends(perform(context, MoveReplicas((REPLICA,), S.ONLINE)), LeaderAndIsrRequest) == {}
-    queue_deletion(context, "t", 0)
+    queue_deletion(context.cluster, "t", 0)
     assert sends(perform(context, MoveReplicas((REPLICA,), S.ONLINE)), LeaderAndIsrRequest) == {}
-    context.log_dir_evidence[REPLICA.broker] = LogDirEvidence(must_announce=True)
+    context.cluster.log_dir_evidence[REPLICA.broker] = LogDirEvidence(must_announce=True)
     requests = sends(perform(context, MoveReplicas((REPLICA,), S.ONLINE)), LeaderAndIsrRequest)
     row = rows_of(requests[1])["t-0"]
     assert (row.leader, row.leader_epoch, row.isr) == (-1, 0, (1, 2))
@@ -190,7 +190,7 @@ def test_online_to_offline_of_the_leader_leaves_the_isr_to_the_others_and_tells_
     assert state_of(context, "t", 0, 1) is S.ONLINE, "nothing changes before the write is known to have succeeded"
     effects = written(context, effects)
     assert state_of(context, "t", 0, 1) is S.OFFLINE
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(-1, 1, (2,), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(-1, 1, (2,), EPOCH, 1)
     assert stops_of(sends(effects, StopReplicaRequest)[1]) == {"t-0": (1, False)}
     requests = sends(effects, LeaderAndIsrRequest)
     assert list(requests) == [2]
@@ -199,7 +199,7 @@ def test_online_to_offline_of_the_leader_leaves_the_isr_to_the_others_and_tells_
 
 def test_offline_replica_outside_the_isr_needs_no_write() -> None:
     context = one_replica(S.ONLINE)
-    set_leadership(context, T0, LeaderAndIsr(2, 3, (2,), EPOCH, 9))
+    set_leadership(context.cluster, T0, LeaderAndIsr(2, 3, (2,), EPOCH, 9))
     effects = perform(context, MoveReplicas((REPLICA,), S.OFFLINE))
     assert not context.awaiting_result
     assert state_of(context, "t", 0, 1) is S.OFFLINE
@@ -209,7 +209,7 @@ def test_offline_replica_outside_the_isr_needs_no_write() -> None:
 def test_offline_replica_of_a_doomed_topic_rewrites_no_isr_and_tells_no_other_replica() -> None:
     """Ours: Kafka writes the state once for each member of the ISR; nobody will lead this partition again."""
     context = one_replica(S.ONLINE, led=True)
-    queue_deletion(context, "t", 0)
+    queue_deletion(context.cluster, "t", 0)
     effects = perform(context, MoveReplicas((REPLICA,), S.OFFLINE))
     assert not context.awaiting_result
     assert stops_of(sends(effects, StopReplicaRequest)[1]) == {"t-0": (-2, False)}
@@ -220,11 +220,11 @@ def test_both_replicas_offline_at_once_is_one_write_and_the_last_member_stays() 
     """Ours: one merged write; Kafka makes one for each replica and ends with the same leader and ISR."""
     context = one_replica(S.ONLINE, led=True)
     other = PartitionReplica("t", 0, BrokerId(2))
-    set_replica_state(context, other, S.ONLINE)
+    set_replica_state(context.cluster, other, S.ONLINE)
     effects = perform(context, MoveReplicas((REPLICA, other), S.OFFLINE))
     assert len(write_in(effects).groups) == 1
     written(context, effects)
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(-1, 1, (2,), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(-1, 1, (2,), EPOCH, 1)
     assert [state_of(context, "t", 0, n) for n in (1, 2)] == [S.OFFLINE, S.OFFLINE]
 
 
@@ -238,7 +238,7 @@ def test_offline_with_a_stale_version_reads_again_and_repeats() -> None:
     assert isinstance(operation, SetData)
     assert operation.version == 8
     written(context, effects)
-    assert context.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 5, (2,), EPOCH, 9)
+    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 5, (2,), EPOCH, 9)
     assert state_of(context, "t", 0, 1) is S.OFFLINE
 
 
@@ -304,6 +304,6 @@ def test_the_other_transitions_of_a_deletion_say_nothing(before: ReplicaState, t
 def test_successful_to_nonexistent_takes_the_replica_out_of_the_assignment() -> None:
     context = one_replica(S.DELETION_SUCCESSFUL)
     perform(context, MoveReplicas((REPLICA,), S.NON_EXISTENT))
-    partition = context.topics["t"].partitions[0]
+    partition = context.cluster.topics["t"].partitions[0]
     assert partition.assignment.replicas == (2,)
     assert partition.replicas == {}

@@ -51,7 +51,12 @@ named = pytest.mark.parametrize(
 def led() -> Context:
     context = leading(1, 2)
     add_topic(
-        context, "t", [(1, 2)], led=True, partition_state=PartitionState.ONLINE, replica_state=ReplicaState.ONLINE
+        context,
+        "t",
+        [(1, 2)],
+        led=True,
+        partition_state=PartitionState.ONLINE,
+        replica_state=ReplicaState.ONLINE,
     )
     return context
 
@@ -72,7 +77,7 @@ def to_its_write(context: Context, event: BrokerRequested) -> list[Effect]:
 def test_who_does_not_lead_says_so_at_once(request_: ControllerRequest, answer: ControllerResponse) -> None:
     context = Context(CoreConfig(BrokerId(1000), LATEST))
     assert feed(context, BrokerRequested(7, request_, 0)) == [Reply(7, answer)]
-    assert context.unanswered == {}
+    assert context.cluster.unanswered == {}
     assert refused(request_) == answer
 
 
@@ -83,7 +88,7 @@ def test_request_in_progress_is_kept_until_it_is_answered(
     context = led()
     effects = to_its_write(context, BrokerRequested(7, request_, 0))
     assert replies(effects) == []
-    assert context.unanswered[7].request == request_
+    assert context.cluster.unanswered[7].request == request_
     write_in(effects)
 
 
@@ -92,7 +97,7 @@ def test_lost_session_answers_what_is_in_progress(request_: ControllerRequest, a
     context = led()
     feed(context, BrokerRequested(7, request_, 0))
     assert replies(feed(context, SessionLost("gone"))) == [Reply(7, answer)]
-    assert context.unanswered == {}
+    assert context.cluster.unanswered == {}
 
 
 @named
@@ -139,11 +144,11 @@ def test_answer_without_a_write_waits_for_one_check_of_the_epoch(request_: Contr
     context = idle()
     effects = feed(context, BrokerRequested(7, request_, 0))
     assert replies(effects) == []
-    check = Check(paths.controller_epoch(), context.epoch_version)
+    check = Check(paths.controller_epoch(), context.cluster.epoch_version)
     assert (write_in(effects).groups, write_in(effects).fence) == (((check,),), check)
     (reply,) = replies(in_charge(context, effects))
     assert reply.response.error == ErrorCode.NONE
-    assert context.unanswered == {}
+    assert context.cluster.unanswered == {}
 
 
 @unwritten
@@ -162,12 +167,12 @@ def test_answer_without_a_write_is_not_given_unless_we_are_in_charge(
     write = write_in(feed(context, BrokerRequested(7, request_, 0)))
     after = feed(context, ZnodesWritten(write.id, (outcome,), controller_moved=moved))
     assert replies(after) == [Reply(7, refused(request_))]
-    assert context.unanswered == {}
+    assert context.cluster.unanswered == {}
 
 
 def test_answer_to_a_request_that_was_answered_is_a_fault() -> None:
     context = led()
-    queue_deletion(context, "t", 0)
+    queue_deletion(context.cluster, "t", 0)
     (reply,) = replies(in_charge(context, feed(context, BrokerRequested(7, SHUTDOWN, 3))))
     assert reply.response == ControlledShutdownResponse(ErrorCode.NONE)
     with pytest.raises(KeyError):

@@ -43,7 +43,7 @@ def cluster(isr: tuple[int, ...], leader: int = 1) -> Context:
         partition_state=PartitionState.ONLINE,
         replica_state=ReplicaState.ONLINE,
     )
-    set_leadership(context, T0, LeaderAndIsr(leader, 4, isr, EPOCH, 7))
+    set_leadership(context.cluster, T0, LeaderAndIsr(leader, 4, isr, EPOCH, 7))
     return context
 
 
@@ -91,7 +91,7 @@ def test_last_replica_stays_in_sync_when_it_goes_offline_and_a_stranger_led() ->
 
 def test_topic_that_is_being_deleted_is_left_alone() -> None:
     context = cluster((1, 3))
-    queue_deletion(context, "t", NOW_MS)
+    queue_deletion(context.cluster, "t", NOW_MS)
     assert perform(context, DropStrangers((T0, TopicPartition("unknown", 0)))) == []
 
 

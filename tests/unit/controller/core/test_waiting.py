@@ -60,12 +60,12 @@ def test_broker_to_return_that_was_gone_before_we_were_elected_since_then() -> N
     world.now_ms += 100
     world.elect()
     (wait,) = waits(world.context, "t")
-    assert (wait.waiting_for, wait.since_ms) == (W.BROKER_TO_RETURN, world.context.elected_at_ms)
+    assert (wait.waiting_for, wait.since_ms) == (W.BROKER_TO_RETURN, world.context.cluster.elected_at_ms)
 
 
 def test_broker_that_is_shutting_down() -> None:
     world = doomed()
-    world.context.shutting_down[BrokerId(2)] = None
+    world.context.cluster.shutting_down[BrokerId(2)] = None
     world.silent = {2: None}
     world.mark("t")
     world.run()
@@ -74,7 +74,7 @@ def test_broker_that_is_shutting_down() -> None:
 
 def test_failed_log_directory() -> None:
     world = doomed()
-    world.context.offline_dirs[BrokerId(2)] = {TopicPartition("t", 0): None}
+    world.context.cluster.offline_dirs[BrokerId(2)] = {TopicPartition("t", 0): None}
     world.mark("t")
     world.run()
     assert [wait.waiting_for for wait in waits(world.context, "t")] == [W.LOG_DIRECTORY]
@@ -140,7 +140,7 @@ def test_unreadable_znode(first: str) -> None:
     world.run()
     (wait,) = waits(world.context, "t")
     assert wait.waiting_for is W.READABLE_ZNODE
-    assert wait.last_error == world.context.set_aside_topics["t"].reason
+    assert wait.last_error == world.context.cluster.set_aside_topics["t"].reason
     assert all_waits(world.context) == {"t": (wait,)}
     world.unmark("t")
     world.run()
@@ -210,9 +210,9 @@ def test_oldest_says_why_a_topic_is_held() -> None:
 def test_oldest_finds_the_one_replica_that_fails_among_very_many() -> None:
     context = leading(1, 2)
     add_topic(context, "large", [(1,)] * 5_000, led=True)
-    mutation.queue_deletion(context, "large", 100)
-    deletion = context.deletions["large"]
-    mutation.start_deletion(context, deletion, 100)
+    mutation.queue_deletion(context.cluster, "large", 100)
+    deletion = context.cluster.deletions["large"]
+    mutation.start_deletion(context.cluster, deletion, 100)
     deletion.problems[4_999, 1] = Problem("KAFKA_STORAGE_ERROR", 120, 3, 120)
     found = oldest(context)
     assert found == Oldest("large", 100, W.BROKER_ERROR, BrokerId(1))

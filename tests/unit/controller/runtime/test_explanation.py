@@ -102,8 +102,8 @@ def test_broker_that_answers_errors_with_the_next_try() -> None:
 
 def test_failed_log_directory_and_shutdown() -> None:
     world = doomed((1, 2), (3, 1))
-    world.context.offline_dirs[BrokerId(2)] = {TopicPartition("t", 0): None}
-    world.context.shutting_down[BrokerId(3)] = None
+    world.context.cluster.offline_dirs[BrokerId(2)] = {TopicPartition("t", 0): None}
+    world.context.cluster.shutting_down[BrokerId(3)] = None
     world.silent = {3: None}
     marked(world)
     found = {(c["broker"], c["cause"]) for c in explained(world)["causes"]}
@@ -192,7 +192,7 @@ def test_paused_before_and_after_the_start() -> None:
 )
 def test_held_topic(held_by: CauseKind, cause: str) -> None:
     world = doomed()
-    world.context.marks["t"] = Mark(5, held_by, "why")
+    world.context.cluster.marks["t"] = Mark(5, held_by, "why")
     topic = explained(world)
     assert (topic["phase"], topic["held_by"], topic["marked_since_ms"]) == ("held", held_by.held_code, 5)
     (row,) = topic["replicas"]
@@ -201,8 +201,8 @@ def test_held_topic(held_by: CauseKind, cause: str) -> None:
 
 def test_partitions_without_state_are_told_beside_what_is_waited_for() -> None:
     world = doomed((1, 2), (1, 2))
-    world.context.topics["t"].partitions[1].leadership = None
-    world.context.partitions_with_leadership -= 1
+    world.context.cluster.topics["t"].partitions[1].leadership = None
+    world.context.cluster.partitions_with_leadership -= 1
     world.silent = {2: None}
     marked(world)
     found = {(c["cause"], c["broker"], c["partitions"]) for c in explained(world)["causes"]}
@@ -225,7 +225,7 @@ def test_document_is_bounded_and_says_what_it_leaves_out() -> None:
     for n in range(2_000):
         name = f"topic-{n}"
         add_topic(context, name, [(1, 2, 3)] * 50, led=True, replica_state=ReplicaState.DELETION_STARTED)
-        mutation.queue_deletion(context, name, n)
+        mutation.queue_deletion(context.cluster, name, n)
     began_s = time.process_time()
     document = explain_all(context, {}, 0, at_most=2_000)
     text = orjson.dumps(document)
@@ -242,9 +242,9 @@ def test_document_is_bounded_and_says_what_it_leaves_out() -> None:
 def test_one_huge_topic_keeps_what_is_outstanding() -> None:
     context = leading(1, 2)
     add_topic(context, "t", [(1, 2)] * MAX_ROWS, led=True, replica_state=ReplicaState.DELETION_STARTED)
-    mutation.queue_deletion(context, "t", 0)
-    for replica in [r for r in context.replicas_of("t") if r.broker == 1]:
-        mutation.set_replica_state(context, replica, ReplicaState.DELETION_SUCCESSFUL)
+    mutation.queue_deletion(context.cluster, "t", 0)
+    for replica in [r for r in context.cluster.replicas_of("t") if r.broker == 1]:
+        mutation.set_replica_state(context.cluster, replica, ReplicaState.DELETION_SUCCESSFUL)
     document = explain_topic(context, "t", {}, 0)
     (topic,) = json.loads(orjson.dumps(document))["topics"]
     assert len(topic["replicas"]) == MAX_ROWS

@@ -41,11 +41,11 @@ def over(context: Context, step: Step) -> tuple[ControllerLoop, Sources]:
 async def test_what_was_read_before_a_long_step_is_shown_while_it_runs() -> None:
     context = leading(1, 2)
     add_topic(context, "before", [(1,)], led=True)
-    context.partitions_with_leadership = MANY_PARTITIONS
+    context.cluster.partitions_with_leadership = MANY_PARTITIONS
     begun, may_end = threading.Event(), threading.Event()
 
     def long_step(changing: Context, _event: Event, now_ms: int) -> list[Effect]:
-        mutation.queue_deletion(changing, "before", now_ms)
+        mutation.queue_deletion(changing.cluster, "before", now_ms)
         begun.set()
         assert may_end.wait(30)
         return []
@@ -75,7 +75,7 @@ def test_nothing_is_the_oldest_where_somebody_else_leads() -> None:
 def test_the_age_of_the_oldest_counts_from_its_mark() -> None:
     context = leading(1)
     add_topic(context, "t", [(2,)])
-    mutation.queue_deletion(context, "t", 1_000)
+    mutation.queue_deletion(context.cluster, "t", 1_000)
     found = oldest_view(context, 61_500)
     assert found is not None
     assert (found.age_s, found.reason, found.broker) == (60.5, "BROKER_TO_RETURN", 2)

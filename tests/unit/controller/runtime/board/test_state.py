@@ -134,9 +134,9 @@ def test_the_columns_agree_with_a_core_at_work() -> None:
     for fact in world.facts:
         board.note(fact, world.now_ms)
     going = {name for each in GOING_ON for name in board.names(each)}
-    assert going == set(world.context.deletions) == {"t0", "t2", "t4"}
+    assert going == set(world.context.cluster.deletions) == {"t0", "t2", "t4"}
     assert counts(board) == {"started": 3, "done": 3}
-    assert world.context.waiting_replicas == {3: 3}
+    assert world.context.cluster.waiting_replicas == {3: 3}
 
 
 def test_the_columns_forget_whatever_somebody_else_removed() -> None:
@@ -162,6 +162,6 @@ def test_the_columns_forget_whatever_somebody_else_removed() -> None:
     for fact in world.facts:
         board.note(fact, world.now_ms)
     assert counts(board) == {"started": 98}
-    assert len(world.context.deletions) == 98
+    assert len(world.context.cluster.deletions) == 98
     assert not {"t070", "t099", "held"} & set(board.names(Phase.STARTED))
     assert ("vanished", 3) in [(line.kind, line.count) for line in board.history]
