@@ -105,9 +105,8 @@ class Guest:
         return {int(broker): _UNREACHED[problem.reason] for broker, problem in self._app.channel_problems().items()}
 
     async def context(self) -> Context:
-        """The controller's memory between two of its steps; to be read before anything else is awaited."""
-        await self._app.loop.steps.between_steps()
-        return self._app.loop.context
+        """The controller's memory between two of its steps; see `ControllerLoop.between_steps`."""
+        return await self._app.loop.between_steps()
 
     def check(self) -> None:
         """Raises Interrupted where somebody wants it to end, Refusal where control was lost."""

@@ -74,7 +74,7 @@ def metrics_over(world: World, brokers: int) -> ControllerMetrics:
     for kind in events.External.__args__:
         metrics.event_began(kind.__name__, events.ControllerState.IDLE, 0.001)
         metrics.event_ended(kind.__name__, events.ControllerState.IDLE, 0.002, "handled")
-    metrics.sources = sources(world.context, loop, sessions, lambda: views, clock, None, None)
+    metrics.sources = sources(loop, sessions, lambda: views, clock, None, None)
     return metrics
 
 

@@ -85,8 +85,7 @@ class AdminPages:
         return Health(True, (), details)
 
     async def _state(self, _: Request) -> Reply:
-        await self._loop.steps.between_steps()
-        context, now_ms = self._loop.context, self._clock.now_ms()
+        context, now_ms = await self._loop.between_steps(), self._clock.now_ms()
         handling = self._loop.handling
         document: dict[str, object] = {
             "controller_id": context.config.controller_id,
@@ -144,16 +143,15 @@ class AdminPages:
         asked = request.query.get("at_most", str(DEFAULT_TOPICS))
         if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
             return json_reply({"error": f"at_most must be a whole number, not {asked!r}"}, 400)
-        await self._loop.steps.between_steps()
-        context = self._loop.context
+        context = await self._loop.between_steps()
         if context.role is not Role.ACTIVE:
             return self._not_active(context)
         return json_reply(explain_all(context, self._problems(), self._clock.now_ms(), int(asked)))
 
     async def _explain_topic(self, request: Request) -> Reply:
         """Why one topic is not gone yet; 404 where it is not marked, with what is known about it."""
-        await self._loop.steps.between_steps()
-        context, topic, now_ms = self._loop.context, request.parts["topic"], self._clock.now_ms()
+        context = await self._loop.between_steps()
+        topic, now_ms = request.parts["topic"], self._clock.now_ms()
         if context.role is not Role.ACTIVE:
             return self._not_active(context)
         problems = self._problems()
@@ -164,8 +162,7 @@ class AdminPages:
 
     async def _waits(self, _: Request) -> Reply:
         """What topics marked for deletion wait for: the held ones, then the oldest; at most `MAX_TOPICS_SHOWN`."""
-        await self._loop.steps.between_steps()
-        context = self._loop.context
+        context = await self._loop.between_steps()
         if context.role is not Role.ACTIVE:
             return self._not_active(context)
         shown = all_waits(context, MAX_TOPICS_SHOWN)
@@ -178,9 +175,7 @@ class AdminPages:
         )
 
     async def _deletion(self, request: Request) -> Reply:
-        await self._loop.steps.between_steps()
-        topic = request.parts["topic"]
-        context = self._loop.context
+        context, topic = await self._loop.between_steps(), request.parts["topic"]
         if context.role is not Role.ACTIVE:
             return self._not_active(context)
         found = waits(context, topic)

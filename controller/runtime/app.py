@@ -235,11 +235,8 @@ class ControllerApp:
                 context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
 
-            def is_stepping() -> bool:
-                return loop.steps.is_stepping
-
-            powers = PowerWatch(context, is_stepping, self._clock, channels.problems)
-            metrics.sources = sources(context, loop, sessions, channels.views, self._clock, journal, listener, powers)
+            powers = PowerWatch(loop.readable, self._clock, channels.problems)
+            metrics.sources = sources(loop, sessions, channels.views, self._clock, journal, listener, powers)
             memory.active_controller = lambda: context.active_controller
             board = Board(memory, loop, sessions, channels.views, channels.problems, self._clock)
             board.view.power = powers.look
@@ -255,7 +252,7 @@ class ControllerApp:
                 consumer = tasks.create_task(loop.run(), name="controller-loop")
                 keeper = tasks.create_task(sessions.run(), name="zookeeper-sessions")
                 watching = tasks.create_task(board.run(), name="board")
-                telling = tasks.create_task(log_blockers(context, is_stepping, self._clock), name="blockers")
+                telling = tasks.create_task(log_blockers(loop.between_steps, self._clock), name="blockers")
                 reporting = tasks.create_task(self._manager.report(pages.health, pages.readiness), name="report")
                 self._loop = loop
                 self.started.set()
@@ -285,15 +282,14 @@ class ControllerApp:
                 while loop.context.holds_controller:
                     if loop.context.cluster.leaving is not None and not is_waiting:
                         is_waiting = True
-                        logger.warning(
-                            "%s; a second signal ends this at once", waiting_words(awaited(loop.context), grace_ms)
-                        )
+                        left = awaited(await loop.between_steps())
+                        logger.warning("%s; a second signal ends this at once", waiting_words(left, grace_ms))
                     await loop.changed()
         except TimeoutError:
             logger.warning("/controller could not be given up in good order; it goes with the session")
-            await loop.steps.between_steps()
-            if loop.context.is_leading:
-                loop.context.left_behind = left_behind(loop.context)
+            context = await loop.between_steps()
+            if context.is_leading:
+                context.left_behind = left_behind(context)
         finally:
             self._patience = None
         for line in left_words(self.left_behind):

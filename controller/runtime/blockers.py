@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
@@ -124,18 +124,19 @@ def _end(blocker: Blocker, told: str) -> str:
     return f"no topic has this cause any more: {told}"
 
 
-async def log_blockers(context: Context, is_stepping: Callable[[], bool], clock: Clock) -> None:
-    """Run passes until cancelled."""
+async def log_blockers(between_steps: Callable[[], Awaitable[Context]], clock: Clock) -> None:
+    """Run passes until cancelled. `between_steps`: see `ControllerLoop.between_steps`."""
     log = BlockerLog()
     while True:
         began_s = time.monotonic()
         found: dict[Blocker, Blocked] = {}
-        for topics in _slices(context):
-            while is_stepping():  # noqa: ASYNC110 -- no event tells the end of a step
-                await asyncio.sleep(0.05)
-            for topic in topics:
+        context = await between_steps()
+        topics = iter(marked_topics(context) if context.is_leading else ())
+        while slice_of_topics := _slice(context, topics):
+            for topic in slice_of_topics:
                 collect(found, waits(context, topic), clock.now_ms())
             await asyncio.sleep(0)
+            context = await between_steps()
         if context.is_leading:
             collect_owed(found, context)
             for blocker, blocked in found.items():
@@ -146,16 +147,14 @@ async def log_blockers(context: Context, is_stepping: Callable[[], bool], clock:
         await asyncio.sleep(max(REST_S, 20 * (time.monotonic() - began_s)))
 
 
-def _slices(context: Context) -> Iterator[list[str]]:
-    """Yield the marked topics in slices of about `_ROWS_IN_A_SLICE` replicas; a larger topic ends its slice."""
-    topics: list[str] = []
+def _slice(context: Context, topics: Iterator[str]) -> list[str]:
+    """Take topics with about `_ROWS_IN_A_SLICE` replicas; a larger topic ends its slice."""
+    taken: list[str] = []
     rows = 0
-    for topic in marked_topics(context) if context.is_leading else ():
+    for topic in topics:
         known = context.cluster.topics.get(topic)
         rows += 1 if known is None else sum(len(p.assignment.replicas) for p in known.partitions.values())
-        topics.append(topic)
+        taken.append(topic)
         if rows >= _ROWS_IN_A_SLICE:
-            yield topics
-            topics, rows = [], 0
-    if topics:
-        yield topics
+            break
+    return taken

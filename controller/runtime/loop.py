@@ -81,7 +81,8 @@ class ControllerLoop:
         idle_reset_ms: int = IDLE_RESET_MS,
     ) -> None:
         self.context = context
-        """The controller's memory; read it only between steps."""
+        """The controller's memory. A step may change it on its own thread: read single values here, and everything else
+        through `between_steps` or `readable`."""
         self.queue = EventQueue() if queue is None else queue
         self.handling: Queued | None = None
         """The event in progress."""
@@ -101,6 +102,17 @@ class ControllerLoop:
     def handling_s(self) -> float:
         """Age of the event in progress; 0 where there is none."""
         return 0.0 if self.handling is None else time.monotonic() - self._began_s
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    async def between_steps(self) -> Context:
+        """Wait until no step changes the memory; it may be read until the next await."""
+        await self.steps.between_steps()
+        return self.context
+
+    def readable(self) -> Context | None:
+        """Return the memory, to be read until the next await; None while a step changes it."""
+        return None if self.steps.is_stepping else self.context
 
     # --- putting --------------------------------------------------------------------------------------------------
 

@@ -24,23 +24,21 @@ Problems = Mapping[BrokerId, ChannelProblem]
 class PowerWatch:
     """Computes and caches the `PowerView` of one controller."""
 
-    def __init__(
-        self, context: Context, is_stepping: Callable[[], bool], clock: Clock, problems: Callable[[], Problems]
-    ) -> None:
-        self._context = context
-        self._is_stepping = is_stepping
+    def __init__(self, readable: Callable[[], Context | None], clock: Clock, problems: Callable[[], Problems]) -> None:
+        """`readable`: see `ControllerLoop.readable`."""
+        self._readable = readable
         self._clock = clock
         self._problems = problems
         self._latest = PowerView()
 
     def look(self) -> PowerView:
         """Return the view as of now; during a long step, the latest one from before it."""
-        if not self._is_stepping():
-            self._latest = self._view()
+        if (context := self._readable()) is not None:
+            self._latest = self._view(context)
         return self._latest
 
-    def _view(self) -> PowerView:
-        context, now_ms = self._context, self._clock.now_ms()
+    def _view(self, context: Context) -> PowerView:
+        now_ms = self._clock.now_ms()
         if context.role is not Role.ACTIVE:
             return PowerView(reason=context.refusal)
         powers = power.of_brokers(context, now_ms)

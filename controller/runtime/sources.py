@@ -38,7 +38,6 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType({UNPROVEN: "UNPROVEN", NOT_
 
 
 def sources(
-    context: Context,
     loop: ControllerLoop,
     sessions: SessionKeeper,
     channels: Callable[[], Iterable[ChannelView]],
@@ -48,24 +47,24 @@ def sources(
     powers: PowerWatch | None = None,
 ) -> Sources:
     """Return the sources of one controller's metrics."""
-    roles = tuple(role.value for role in Role)
+    context, roles = loop.context, tuple(role.value for role in Role)
 
-    def between_steps(read: Callable[[], V], first: V) -> Callable[[], V]:
+    def between_steps(read: Callable[[Context], V], first: V) -> Callable[[], V]:
         latest = first
 
         def look() -> V:
             nonlocal latest
-            if not loop.steps.is_stepping:
-                latest = read()
+            if (readable := loop.readable()) is not None:
+                latest = read(readable)
             return latest
 
         return look
 
     topic = None if journal is None else journal.topic_counts
     return Sources(
-        gauges=between_steps(lambda: gauges(context), Gauges()),
-        oldest=between_steps(lambda: oldest_view(context, clock.now_ms()), None),
-        retries=between_steps(lambda: retries_by_name(context), {}),
+        gauges=between_steps(gauges, Gauges()),
+        oldest=between_steps(lambda readable: oldest_view(readable, clock.now_ms()), None),
+        retries=between_steps(retries_by_name, {}),
         tenure=lambda: Tenure(
             context.role.value,
             roles,

@@ -75,12 +75,12 @@ class BoardPages:
         # One search at a time.
         async with self._search:
             found = {phase: await self._matching(phase, wanted) for phase in Phase}
-        await self._loop.steps.between_steps()
+        context = await self._loop.between_steps()
         lists: dict[str, JsonValue] = {}
         for phase, names in found.items():
             goings = [(name, self._view.state.get(phase, name)) for name in names[:CARDS]]
             rows: dict[str, JsonValue] = {
-                name: dict(self._view.card(going)) for name, going in goings if going is not None
+                name: dict(self._view.card(context, going)) for name, going in goings if going is not None
             }
             lists[phase.value] = {"count": len(names), "order": list(rows), "rows": rows}
         return json_reply({"search": wanted, "lists": lists})

@@ -82,31 +82,31 @@ class BoardView:
 
     def look(self) -> Document:
         """Return the document as of now."""
-        state, stepping = self.state, self._loop.steps.is_stepping
-        if not stepping:
-            self._lists["brokers"] = self._brokers()
+        state, context = self.state, self._loop.readable()
+        if context is not None:
+            self._lists["brokers"] = self._brokers(context)
         now_ms, began_s = self._clock.now_ms(), time.monotonic()
         is_due = self._seen != state.changes or now_ms >= self._look_again_ms
         if is_due and began_s >= self._rest_until_s:
             self._look_again_ms = now_ms + LOOK_AGAIN_MS
-            if stepping:
+            if context is None:
                 self._lists |= {phase.value: self._bare_column(phase) for phase in Phase}
             else:
                 groups: dict[str, Row] = {}
-                self._lists |= {phase.value: self._column(phase, groups) for phase in Phase}
+                self._lists |= {phase.value: self._column(context, phase, groups) for phase in Phase}
                 self._lists["groups"] = Rows(len(groups), groups)
             self._lists["tenures"] = Rows(len(state.tenures), {str(t.id): _tenure(t) for t in reversed(state.tenures)})
             self._lists["history"] = Rows(len(state.history), {str(h.id): _line(h) for h in reversed(state.history)})
             # A look during a step is incomplete: look again after it.
-            self._seen = -1 if stepping else state.changes
+            self._seen = -1 if context is None else state.changes
             self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
-        return Document({"controller": self._controller(stepping), "queue": self._queue()}, dict(self._lists))
+        return Document({"controller": self._controller(context is None), "queue": self._queue()}, dict(self._lists))
 
-    def card(self, going: Going) -> Row:
-        """Return one topic as a row, with the core's details. Call it between steps."""
+    def card(self, context: Context, going: Going) -> Row:
+        """Return one topic as a row, with the core's details."""
         if going.phase is Phase.DONE:
             return _size(going)
-        return {**_size(going), **details(self._loop.context, going.topic, self._clock.now_ms())}
+        return {**_size(going), **details(context, going.topic, self._clock.now_ms())}
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class BoardView:
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
-    def _column(self, phase: Phase, groups: dict[str, Row]) -> Rows:
+    def _column(self, context: Context, phase: Phase, groups: dict[str, Row]) -> Rows:
         """Return the first cards of a column, and add its groups to `groups`."""
         if phase is Phase.DONE:
             return self._bare_column(phase)
@@ -169,7 +169,7 @@ class BoardView:
             if left < 0 and looked_at >= CARDS:
                 break
             looked_at += 1
-            row = self.card(going)
+            row = self.card(context, going)
             key, size = found.add(row)
             if len(cards) < CARDS and size <= CARDS_OF_GROUP:
                 cards[going.topic] = {**row, "group": key}
@@ -189,8 +189,8 @@ class BoardView:
 
     # --- brokers ------------------------------------------------------------------------------------------------------
 
-    def _brokers(self) -> Rows:
-        context, problems = self._loop.context, self._problems()
+    def _brokers(self, context: Context) -> Rows:
+        problems = self._problems()
         channels = {channel.broker: channel for channel in self._channels()}
         waiting = context.cluster.waiting_replicas
         ids = sorted({*context.cluster.brokers, *waiting})

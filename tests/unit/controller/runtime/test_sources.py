@@ -35,7 +35,7 @@ def over(context: Context, step: Step) -> tuple[ControllerLoop, Sources]:
     sessions = SessionKeeper(open_nothing, post=ignore, overtake=ignore, prepare=prepare_nothing)
     performer = Performer(sessions, NoChannels(), Timers(clock, ignore), ignore, metrics.note_zookeeper, "controller/1")
     loop = ControllerLoop(context, step, controller.after_fault, performer, clock, metrics, ignore)
-    return loop, sources(context, loop, sessions, list, clock, None, None)
+    return loop, sources(loop, sessions, list, clock, None, None)
 
 
 async def test_what_was_read_before_a_long_step_is_shown_while_it_runs() -> None:
