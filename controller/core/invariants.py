@@ -1,4 +1,5 @@
-"""What must be true of a context between any two events, checked from scratch: for simulation and tests.
+"""What must be true of a context between any two steps, checked from scratch: in simulation and tests, and in
+production where it is wanted (`runtime.invariant_checks`).
 
 Returns sentences that name what is wrong; none means that all is well. Costs a look at every replica.
 """
@@ -9,29 +10,31 @@ from collections.abc import Iterator
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import PAUSES, Stage
-from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica, TopicPartition
+from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica
 
 
 def violations(context: Context) -> list[str]:
-    """Everything that is wrong with the context."""
+    """Return everything that is wrong with the context where only controllers and brokers write znodes."""
+    found = [*memory_violations(context), *_strangers(context)]
+    for topic_partition, partition in context.cluster.all_partitions():
+        leadership = partition.leadership
+        if leadership is not None and leadership.leader not in (LEADER_NONE, *leadership.isr):
+            found.append(f"{topic_partition}: leader {leadership.leader} is not in the ISR {leadership.isr}")
+    return found
+
+
+def memory_violations(context: Context) -> list[str]:
+    """Return what in the context contradicts itself, whatever was written into ZooKeeper by hand."""
     cluster = context.cluster
-    found = [*_counts(context), *_totals(context), *_deletions(context), *_strangers(context)]
+    found = [*_counts(context), *_totals(context), *_deletions(context)]
     for topic_partition, partition in cluster.all_partitions():
-        found.extend(_partition(topic_partition, partition))
+        if partition.state is PartitionState.ONLINE and partition.leadership is None:
+            found.append(f"{topic_partition}: Online without leadership")
     known = cluster.topics or cluster.brokers or cluster.deletions or cluster.marks or cluster.outstanding
     if not context.is_leading and known:
         found.append(f"not leading ({context.role.value}), and yet the cluster is remembered")
     return found
-
-
-def _partition(topic_partition: TopicPartition, partition: Partition) -> Iterator[str]:
-    leadership = partition.leadership
-    if leadership is not None and leadership.leader not in (LEADER_NONE, *leadership.isr):
-        yield f"{topic_partition}: leader {leadership.leader} is not in the ISR {leadership.isr}"
-    if partition.state is PartitionState.ONLINE and leadership is None:
-        yield f"{topic_partition}: Online without leadership"
 
 
 def _strangers(context: Context) -> Iterator[str]:

@@ -47,6 +47,7 @@ from lethe.controller.runtime.caches import CacheReader, ConnectToAsk
 from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.controller.runtime.configured import connector, core_config, listener_for
 from lethe.controller.runtime.instance import ControllerIdTaken, Instance
+from lethe.controller.runtime.invariant_checks import checked
 from lethe.controller.runtime.left_behind import left_words, waiting_words
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ControllerMetrics
@@ -231,10 +232,10 @@ class ControllerApp:
             if self._cache_look_rest is not None:
                 core = replace(core, cache_look_rest=self._cache_look_rest)
             context = Context(core)
+            core_step = checked(step) if self._config.invariants_check else step
             loop = ControllerLoop(
-                context, step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
+                context, core_step, after_fault, performer, self._clock, metrics, recorder.record, queue=queue
             )
-
             powers = PowerWatch(loop.readable, self._clock, channels.problems)
             metrics.sources = sources(loop, sessions, channels.views, self._clock, journal, listener, powers)
             memory.active_controller = lambda: context.active_controller

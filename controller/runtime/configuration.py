@@ -165,6 +165,14 @@ CONTROLLER: Final = (
         maximum=MAX_INT,
     ),
     Property(
+        "lethe.invariants.check",
+        PropertyKind.BOOLEAN,
+        "false",
+        "Whether the controller checks after its steps that what it keeps in memory does not contradict itself. A "
+        "violation is logged as a fault, and the controller resigns and loads everything anew. Checks take at most a "
+        "twentieth of its time.",
+    ),
+    Property(
         "request.timeout.ms",
         PropertyKind.INTEGER,
         "30000",
@@ -222,6 +230,7 @@ class ControllerConfig:
     tombstone_timeout_ms: int
     """0: no limit."""
     stop_grace_ms: int
+    invariants_check: bool
     request_timeout_ms: int
     controller_socket_timeout_ms: int
     max_connections: int
@@ -262,6 +271,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         takeover_interval_max_ms=values.integer("controller.takeover.interval.max.ms"),
         tombstone_timeout_ms=values.integer("lethe.tombstone.timeout.ms"),
         stop_grace_ms=values.integer("lethe.stop.grace.ms"),
+        invariants_check=values.boolean("lethe.invariants.check"),
         request_timeout_ms=values.integer("request.timeout.ms"),
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
         max_connections=values.integer("max.connections"),

@@ -106,6 +106,7 @@ def controller_config(
         takeover_interval_max_ms=3_600_000,
         tombstone_timeout_ms=300_000,
         stop_grace_ms=5_000,
+        invariants_check=True,
         request_timeout_ms=request_timeout_ms,
         controller_socket_timeout_ms=socket_timeout_ms,
         max_connections=1_000,

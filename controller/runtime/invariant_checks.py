@@ -1,0 +1,48 @@
+"""Checks the core's invariants while a controller runs, where `lethe.invariants.check` says so.
+
+A violation is a fault like any other (see `faults`): the loop logs it, and the controller resigns and loads everything
+anew. The effects of the step that broke the invariant are not performed.
+
+A check looks at every replica, so after one that took 100 ms the steps of the next two seconds are not checked: checks
+take at most a twentieth of the time, however large the cluster is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Effect
+from lethe.controller.core.events import Event
+from lethe.controller.core.invariants import memory_violations
+from lethe.controller.runtime.steps import Step
+
+REST: Final = 20
+"""So many times as long as a check took, no other one begins."""
+_SHOWN: Final = 5
+
+
+class InvariantViolated(Exception):
+    """The controller's memory contradicts itself."""
+
+
+def checked(step: Step, clock_s: Callable[[], float] = time.monotonic) -> Step:
+    """Return a step that raises InvariantViolated where the memory contradicts itself after it."""
+    rests_until_s = 0.0
+
+    def checked_step(context: Context, event: Event, now_ms: int) -> list[Effect]:
+        nonlocal rests_until_s
+        effects = step(context, event, now_ms)
+        began_s = clock_s()
+        if began_s >= rests_until_s:
+            found = memory_violations(context)
+            ended_s = clock_s()
+            rests_until_s = ended_s + REST * (ended_s - began_s)
+            if found:
+                more = f" (and {len(found) - _SHOWN} more)" if len(found) > _SHOWN else ""
+                raise InvariantViolated(f"after {type(event).__name__}: {'; '.join(found[:_SHOWN])}{more}")
+        return effects
+
+    return checked_step
