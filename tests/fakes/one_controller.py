@@ -277,7 +277,7 @@ class OneController:
 
     def request(self, request: ControllerRequest, version: int = 3) -> int:
         """Queue a broker's request; its key. `run` handles it."""
-        key = len(self.replies) + 1
+        key = max(self.replies, default=0) + 1
         self.replies[key] = []
         self.feed(events.BrokerRequested(key, request, version))
         return key
@@ -311,10 +311,11 @@ class OneController:
         self.run()
 
     def crash(self) -> None:
-        """The process dies: its memory is gone and its session expires."""
+        """The process dies: its memory is gone, its session expires, and what brokers asked of it is not answered."""
         self.zookeeper.close_session(self.session)
         self.zookeeper.take_fired()
         self._events.clear()
+        self.replies = {key: answers for key, answers in self.replies.items() if answers}
         self.context = Context(self.context.config)
         self.channels.clear()
 
