@@ -5,11 +5,14 @@ The requests are read first and the topics after them: a request that is gone by
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.partition_names import Selector, selected
+from lethe.admin.refusal import Refusal
 from lethe.admin.topic_znodes import Topics, list_topics, live_brokers, read_states, requested_reassignments
+from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import GetData
@@ -79,3 +82,17 @@ async def view_partitions(session: ZooKeeperSession, names: Collection[str] | No
     return PartitionViews(
         {int(broker.id): broker for broker in brokers}, there, assignments, states, requested, problems
     )
+
+
+def selection(views: PartitionViews, selectors: Sequence[Selector]) -> list[TopicPartition]:
+    """The partitions that a command line means; without selectors all of them. Raises Refusal for one that is not
+    there, or that cannot be understood."""
+    for selector in selectors:
+        if selector.topic in views.problems:
+            raise Refusal(views.problems[selector.topic])
+        if selector.topic not in views.by_topic:
+            raise Refusal(unknown_topic(selector.topic, views.there.names))
+    try:
+        return selected(selectors, views.by_topic) if selectors else list(views.assignments)
+    except ValueError as problem:
+        raise Refusal(str(problem)) from problem

@@ -7,13 +7,23 @@ something else changed the topic since it was read, it is read again, planned ag
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
-from lethe.admin.topic_changes import Replicas, config_operations, with_partitions
+from lethe.admin.topic_changes import (
+    Replicas,
+    assignment_problem,
+    changed_config,
+    config_operations,
+    expansion_problem,
+    with_partitions,
+)
 from lethe.admin.topic_znodes import demand_zookeeper_controller
+from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
+from lethe.protocol.vocabulary import Broker
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Data,
@@ -141,3 +151,71 @@ def _topic_now(name: str, topic: ReadOutcome, config: ReadOutcome) -> TopicNow:
             return TopicNow(name, data, stat.version, znode, {}, None)
         case _:
             raise MalformedZnode(paths.config_topic(name), f"ZooKeeper does not give its data ({config})")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedChange:
+    """What the command line asks for, of each topic."""
+
+    names: tuple[str, ...]
+    partitions: int | None = None
+    assignment: tuple[tuple[int, ...], ...] = ()
+    config: dict[str, str] = field(default_factory=dict)
+    delete_config: tuple[str, ...] = ()
+    disable_rack_aware: bool = False
+
+
+async def change_planner(
+    session: ZooKeeperSession, wanted: WantedChange, warn: Callable[[str], None]
+) -> Callable[[TopicNow], Change]:
+    """What decides what a topic shall become. It knows the brokers, marks and reassignments of now."""
+    there = await topic_znodes.list_topics(session)
+    requested = await topic_znodes.requested_reassignments(session)
+    brokers, malformed = await topic_znodes.live_brokers(session)
+    if wanted.partitions is not None:
+        for problem in malformed:
+            warn(f"WARNING: {problem}; no replica is placed on that broker")
+    marked = frozenset(there.marked)
+
+    def plan(now: TopicNow) -> Change:
+        if now.name in marked:
+            raise ValueError(f"topic {now.name} is marked for deletion: nothing of it can be changed any more")
+        config = None
+        if wanted.config or wanted.delete_config:
+            config = changed_config(now.name, now.config, wanted.config, wanted.delete_config)
+        if wanted.partitions is None:
+            return Change(now, {}, config)
+        moving = [str(tp) for tp in requested if tp.topic == now.name]
+        if moving:
+            raise ValueError(
+                f"the reassignment of {', '.join(moving[:5])} is asked for in /admin/reassign_partitions, and no "
+                f"partition can be added to topic {now.name} meanwhile: see `lethe partitions reassign --list`"
+            )
+        return Change(now, _added(now, wanted, wanted.partitions, brokers), config)
+
+    return plan
+
+
+def _added(
+    now: TopicNow, wanted: WantedChange, partitions: int, brokers: Sequence[Broker]
+) -> dict[int, tuple[int, ...]]:
+    """The new partitions. Raises ValueError where there can be none."""
+    problem = expansion_problem(now.name, now.znode, partitions)
+    if problem is None and wanted.assignment:
+        problem = assignment_problem(now.name, now.znode, wanted.assignment, [int(broker.id) for broker in brokers])
+    if problem is not None:
+        raise ValueError(problem)
+    existing = len(now.znode.assignments)
+    if wanted.assignment:
+        return dict(enumerate(wanted.assignment[existing:], start=existing))
+    racks = [BrokerRack(int(b.id), None if wanted.disable_rack_aware else b.rack) for b in brokers]
+    first = now.znode.assignments[0].replicas
+    start = next((place for place, broker in enumerate(racks) if broker.id >= first[0]), 0)
+    try:
+        placed = place_replicas(
+            racks, partitions - existing, len(first), start_index=start, shift=start, first_partition=existing
+        )
+    except PlacementError as error:
+        remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
+        raise ValueError(f"topic {now.name}: {error}{remedy}") from error
+    return dict(enumerate(placed, start=existing))

@@ -15,7 +15,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.acting_controller import acting_controller
 from lethe.admin.partition_names import Selector, parse_selector
 from lethe.admin.partition_requests import election_is_pending, portions, request_election
-from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.partition_views import PartitionViews, selection, view_partitions
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import ask_user
@@ -25,7 +25,7 @@ from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_pause_deletions import demand_done
-from lethe.cli.zookeeper_access import selection, with_session
+from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import TopicPartition

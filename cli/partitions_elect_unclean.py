@@ -15,7 +15,7 @@ from lethe.adapters.signals import stop_on_signals
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.admin.acting_controller import acting_controller
 from lethe.admin.partition_names import Selector
-from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.partition_views import PartitionViews, selection, view_partitions
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.unclean_election import SETTING, Before, put_back, settings_before, switch_on
 from lethe.cli.answer import Answer, Table
@@ -23,7 +23,6 @@ from lethe.cli.asking import Confirm, demand_agreement
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.topics_pause_deletions import demand_done
-from lethe.cli.zookeeper_access import selection
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import TopicPartition

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.partition_names import Selector
-from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.partition_views import PartitionViews, selection, view_partitions
 from lethe.admin.reassignment_plans import Move
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.cli.progress import wait_for_all
-from lethe.cli.zookeeper_access import selection
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import TopicPartition

@@ -17,7 +17,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.acting_controller import acting_controller
 from lethe.admin.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
 from lethe.admin.partition_requests import RequestPending, request_reassignment
-from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.partition_views import PartitionViews, selection, view_partitions
 from lethe.admin.placement_proposal import proposal
 from lethe.admin.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
 from lethe.admin.refusal import Exit, Refusal
@@ -28,7 +28,7 @@ from lethe.cli.partitions_progress import list_reassignments, verification, wait
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_pause_deletions import demand_done
-from lethe.cli.zookeeper_access import selection, with_session
+from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.topic_names import unknown_topic

@@ -6,8 +6,7 @@ the same placement, and a dry run shows what will be. All topics are checked bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -16,8 +15,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_alteration import Change, TopicNow, change_topics, read_topics
-from lethe.admin.topic_changes import assignment_problem, changed_config, expansion_problem
+from lethe.admin.topic_alteration import Change, WantedChange, change_planner, change_topics, read_topics
 from lethe.admin.topic_config import parse_topic_config, topic_config_problem
 from lethe.admin.topic_plans import partition_count_problem
 from lethe.cli.answer import Answer
@@ -26,11 +24,10 @@ from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
-from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.topic_names import parse_replica_assignment, unknown_topic
-from lethe.protocol.vocabulary import Broker, TopicPartition, topic_name_problem
+from lethe.protocol.vocabulary import TopicPartition, topic_name_problem
 
 Partitions = Annotated[
     int | None,
@@ -60,18 +57,6 @@ DeleteConfig = Annotated[
 ]
 DisableRackAware = Annotated[bool, typer.Option("--disable-rack-aware", help="Place replicas regardless of racks.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until the new partitions have leaders.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the command line asks for, of each topic."""
-
-    names: tuple[str, ...]
-    partitions: int | None = None
-    assignment: tuple[tuple[int, ...], ...] = ()
-    config: dict[str, str] = field(default_factory=dict)
-    delete_config: tuple[str, ...] = ()
-    disable_rack_aware: bool = False
 
 
 def alter(
@@ -114,7 +99,7 @@ def wanted_change(
     config: Sequence[str] | None,
     delete_config: Sequence[str] | None,
     disable_rack_aware: bool = False,
-) -> Wanted:
+) -> WantedChange:
     """The command line as a value. Raises ValueError for all that is wrong whatever the cluster is like."""
     distinct = tuple(dict.fromkeys(names))
     if not distinct:
@@ -140,14 +125,14 @@ def wanted_change(
         )
     if not (settings or deleted or assignment or partitions is not None):
         raise ValueError("nothing to change: give --partitions, --replica-assignment, --config or --delete-config")
-    return Wanted(
+    return WantedChange(
         distinct, len(assignment) if assignment else partitions, assignment, settings, deleted, disable_rack_aware
     )
 
 
 async def alteration(
     session: ZooKeeperSession,
-    wanted: Wanted,
+    wanted: WantedChange,
     *,
     dry_run: bool = False,
     timeout_ms: int | None = None,
@@ -158,7 +143,7 @@ async def alteration(
     for name in wanted.names:
         if name not in there.names:
             raise Refusal(unknown_topic(name, there.names))
-    plan = await _planner(session, wanted)
+    plan = await change_planner(session, wanted, note)
     try:
         changes = [plan(now) for now in await read_topics(session, wanted.names)]
     except ValueError as problem:
@@ -176,58 +161,6 @@ async def alteration(
             note("note: no controller is active; the new partitions come into being when there is one")
         leaderless = await _without_leader(session, new, timeout_ms=timeout_ms, quiet=quiet)
     return _answer(final, outcomes, leaderless=leaderless)
-
-
-async def _planner(session: ZooKeeperSession, wanted: Wanted) -> Callable[[TopicNow], Change]:
-    """What decides what a topic shall become. It knows the brokers, marks and reassignments of now."""
-    there = await topic_znodes.list_topics(session)
-    requested = await topic_znodes.requested_reassignments(session)
-    brokers, malformed = await topic_znodes.live_brokers(session)
-    if wanted.partitions is not None:
-        for problem in malformed:
-            note(f"WARNING: {problem}; no replica is placed on that broker")
-    marked = frozenset(there.marked)
-
-    def plan(now: TopicNow) -> Change:
-        if now.name in marked:
-            raise ValueError(f"topic {now.name} is marked for deletion: nothing of it can be changed any more")
-        config = None
-        if wanted.config or wanted.delete_config:
-            config = changed_config(now.name, now.config, wanted.config, wanted.delete_config)
-        if wanted.partitions is None:
-            return Change(now, {}, config)
-        moving = [str(tp) for tp in requested if tp.topic == now.name]
-        if moving:
-            raise ValueError(
-                f"the reassignment of {', '.join(moving[:5])} is asked for in /admin/reassign_partitions, and no "
-                f"partition can be added to topic {now.name} meanwhile: see `lethe partitions reassign --list`"
-            )
-        return Change(now, _placed(now, wanted, wanted.partitions, brokers), config)
-
-    return plan
-
-
-def _placed(now: TopicNow, wanted: Wanted, partitions: int, brokers: Sequence[Broker]) -> dict[int, tuple[int, ...]]:
-    """The new partitions. Raises ValueError where there can be none."""
-    problem = expansion_problem(now.name, now.znode, partitions)
-    if problem is None and wanted.assignment:
-        problem = assignment_problem(now.name, now.znode, wanted.assignment, [int(broker.id) for broker in brokers])
-    if problem is not None:
-        raise ValueError(problem)
-    existing = len(now.znode.assignments)
-    if wanted.assignment:
-        return dict(enumerate(wanted.assignment[existing:], start=existing))
-    racks = [BrokerRack(int(b.id), None if wanted.disable_rack_aware else b.rack) for b in brokers]
-    first = now.znode.assignments[0].replicas
-    start = next((place for place, broker in enumerate(racks) if broker.id >= first[0]), 0)
-    try:
-        placed = place_replicas(
-            racks, partitions - existing, len(first), start_index=start, shift=start, first_partition=existing
-        )
-    except PlacementError as error:
-        remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
-        raise ValueError(f"topic {now.name}: {error}{remedy}") from error
-    return dict(enumerate(placed, start=existing))
 
 
 async def _without_leader(

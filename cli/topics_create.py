@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -15,16 +13,16 @@ from lethe.admin import topic_znodes
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_config import parse_topic_config, topic_config_problem
-from lethe.admin.topic_plans import TopicPlan, creation_problem, partition_count_problem
+from lethe.admin.topic_creation import WantedTopic, plan_topics
+from lethe.admin.topic_plans import TopicPlan, partition_count_problem
 from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, Names, TopicNames, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
-from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.topic_names import parse_replica_assignment
-from lethe.protocol.vocabulary import TopicId, is_usable_topic_id, topic_id_to_text, topic_name_problem
+from lethe.protocol.vocabulary import topic_id_to_text, topic_name_problem
 
 Partitions = Annotated[int | None, typer.Option("--partitions", help="Number of partitions.", show_default=False)]
 ReplicationFactor = Annotated[
@@ -54,19 +52,6 @@ StartIndex = Annotated[
         show_default=False,
     ),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A topic as the command line asks for it. Without an assignment, both numbers are given."""
-
-    name: str
-    partitions: int | None = None
-    replication_factor: int | None = None
-    assignment: tuple[tuple[int, ...], ...] = ()
-    config: dict[str, str] = field(default_factory=dict)
-    disable_rack_aware: bool = False
-    start_index: int | None = None
 
 
 def create(
@@ -114,7 +99,7 @@ def wanted_topic(
     config: list[str] | None,
     disable_rack_aware: bool = False,
     start_index: int | None = None,
-) -> Wanted:
+) -> WantedTopic:
     """The command line as a value. Raises ValueError for all that is wrong whatever the cluster is like."""
     problem = topic_name_problem(name)
     if problem is not None:
@@ -129,10 +114,10 @@ def wanted_topic(
     if replica_assignment is not None:
         if partitions is not None or replication_factor is not None:
             raise ValueError("--replica-assignment says it all: give it without --partitions and --replication-factor")
-        return Wanted(name, assignment=parse_replica_assignment(replica_assignment), config=settings)
+        return WantedTopic(name, assignment=parse_replica_assignment(replica_assignment), config=settings)
     if partitions is None or replication_factor is None:
         raise ValueError("--partitions and --replication-factor are needed, or else --replica-assignment")
-    return Wanted(
+    return WantedTopic(
         name,
         partitions,
         replication_factor,
@@ -144,7 +129,7 @@ def wanted_topic(
 
 async def creation(
     session: ZooKeeperSession,
-    wanted: Wanted,
+    wanted: WantedTopic,
     *,
     if_not_exists: bool = False,
     dry_run: bool = False,
@@ -156,7 +141,7 @@ async def creation(
 
 async def creations(
     session: ZooKeeperSession,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedTopic],
     *,
     if_not_exists: bool = False,
     dry_run: bool = False,
@@ -168,19 +153,11 @@ async def creations(
     topic cannot be.
     """
     there = await topic_znodes.list_topics(session)
-    draw = random.SystemRandom() if rng is None else rng
     exist = {
         each.name for each in wanted if if_not_exists and each.name in there.names and each.name not in there.marked
     }
-    plans: list[TopicPlan] = []
-    for each in wanted:
-        if each.name in exist:
-            continue
-        plan = TopicPlan(each.name, new_topic_id(draw.randbytes), await _place(session, each, draw), each.config)
-        known = (*there.names, *(planned.name for planned in plans))
-        if (problem := creation_problem(plan, topics=known, marked=there.marked)) is not None:
-            raise Refusal(problem)
-        plans.append(plan)
+    missing = [each for each in wanted if each.name not in exist]
+    plans = await plan_topics(session, missing, there, random.SystemRandom() if rng is None else rng, note)
     failed = {} if dry_run else await _created(session, plans)
     if any("." in plan.name or "_" in plan.name for plan in plans):
         note("WARNING: metric names cannot tell '.' from '_' in topic names: best use either, but not both.")
@@ -201,36 +178,6 @@ async def _created(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> dic
     """Those that could not be created, by name."""
     outcomes = await topic_znodes.create_topics(session, plans) if plans else ()
     return {outcome.name: outcome for outcome in outcomes if outcome.problem is not None}
-
-
-def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
-    """A random id (version 4) that is none of those that Kafka never hands out."""
-    while True:
-        candidate = uuid.UUID(bytes=random_bytes(16), version=4)
-        if is_usable_topic_id(candidate):
-            return TopicId(candidate)
-
-
-async def _place(session: ZooKeeperSession, wanted: Wanted, draw: random.Random) -> tuple[tuple[int, ...], ...]:
-    brokers, malformed = await topic_znodes.live_brokers(session)
-    for problem in malformed:
-        note(f"WARNING: {problem}; no replica is placed on that broker")
-    if wanted.assignment:
-        absent = {replica for replicas in wanted.assignment for replica in replicas} - {int(b.id) for b in brokers}
-        if absent:
-            raise Refusal(f"--replica-assignment names brokers that are not registered: {sorted(absent)}")
-        return wanted.assignment
-    if wanted.partitions is None or wanted.replication_factor is None:
-        raise ValueError("--partitions and --replication-factor are needed, or else --replica-assignment")
-    racks = [BrokerRack(b.id, None if wanted.disable_rack_aware else b.rack) for b in brokers]
-    start, shift = (draw.randrange(max(len(racks), 1)) for _ in range(2))
-    if wanted.start_index is not None:
-        start = shift = wanted.start_index
-    try:
-        return place_replicas(racks, wanted.partitions, wanted.replication_factor, start_index=start, shift=shift)
-    except PlacementError as error:
-        remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
-        raise Refusal(f"topic {wanted.name}: {error}{remedy}") from error
 
 
 def _told(plan: TopicPlan, *, dry_run: bool) -> tuple[dict[str, JsonValue], tuple[str, ...]]:

@@ -15,6 +15,7 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
+from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, WantedDeletion
 from lethe.admin.candidates_read import candidates_table
 from lethe.admin.deletion_progress import targets
 from lethe.admin.deletion_requests import deletions_paused
@@ -31,7 +32,7 @@ from lethe.cli.explain import why_waiting
 from lethe.cli.options import AsJson, DryRun, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.topics_delete_candidates import AT_ONCE, MAX_AGE_DAYS, Wanted, candidates_deletion
+from lethe.cli.topics_delete_candidates import candidates_deletion
 from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
@@ -139,10 +140,10 @@ def delete(
     With --from-candidates deletions are always waited for: 4 says that none ended within --timeout-ms.
     """
 
-    wanted: Wanted | None = None
+    wanted: WantedDeletion | None = None
     if from_candidates is not None:
         pace = Pace(at_once, rate)
-        wanted = Wanted(
+        wanted = WantedDeletion(
             from_candidates, tuple(protect or ()), max_age, pace, dry_run, timeout_ms, as_json, allow_unasked
         )
     for_candidates = {

@@ -12,68 +12,42 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.acting_controller import acting_controller
 from lethe.admin.candidates import Candidate
-from lethe.admin.candidates_judge import Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
-from lethe.admin.candidates_look import Now, look_now
+from lethe.admin.candidates_judge import Chosen, LeftOut
+from lethe.admin.candidates_plan import (
+    DeletionPlan,
+    WantedDeletion,
+    demand_this_cluster,
+    judge_all,
+    make_plan,
+)
 from lethe.admin.candidates_read import CandidatesTable
 from lethe.admin.deletion_requests import deletions_paused
-from lethe.admin.paced_marking import Pace, PacedMarking
+from lethe.admin.paced_marking import PacedMarking
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_usage import Asked, Readers, ask_readers
 from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import Confirm, demand_agreement
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue, time_to_text
-from lethe.protocol.vocabulary import Broker, TopicPartition
-from lethe.survey.zookeeper import read_cluster_id as cluster_here
 
-MAX_AGE_DAYS: Final = 7
-AT_ONCE: Final = 20
 SHOWN_PROBLEMS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the command line says."""
-
-    path: Path
-    protected: tuple[str, ...] = ()
-    max_age_days: float = MAX_AGE_DAYS
-    pace: Pace = field(default_factory=lambda: Pace(AT_ONCE))
-    dry_run: bool = False
-    timeout_ms: int = 300_000
-    quiet: bool = False
-    allow_unasked: bool = False
-    """Delete also what somebody could not be asked about: who reads it, when it was last written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What would be done. `problems` says what nobody could be asked about, and `is_strict` that this leaves topics
-    out."""
-
-    chosen: tuple[Chosen, ...]
-    left_out: tuple[LeftOut, ...]
-    problems: tuple[str, ...] = ()
-    is_strict: bool = True
-
-
 async def candidates_deletion(
-    session: ZooKeeperSession, wanted: Wanted, table: CandidatesTable, *, confirm: Confirm | None
+    session: ZooKeeperSession, wanted: WantedDeletion, table: CandidatesTable, *, confirm: Confirm | None
 ) -> Answer:
     """Looks, asks, deletes. `table` is what was read of `wanted.path`. Raises Refusal where nothing may be done."""
     candidates = table.candidates
     wanted = replace(wanted, protected=(*wanted.protected, *table.protected))
-    await _demand_this_cluster(session, wanted.path, table.cluster_id)
+    await demand_this_cluster(session, wanted.path, table.cluster_id)
     plan = await make_plan(session, candidates, wanted)
     data = plan_to_json(plan, candidates)
     if wanted.dry_run or not plan.chosen:
@@ -96,56 +70,11 @@ async def candidates_deletion(
     return _answer(plan, data, *marking)
 
 
-async def make_plan(session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: Wanted) -> Plan:
-    """Every candidate judged by what is known now."""
-    judged, problems = await _judged(session, candidates, wanted)
-    chosen = tuple(each for each in judged if isinstance(each, Chosen))
-    left_out = sorted((each for each in judged if isinstance(each, LeftOut)), key=lambda out: out.topic)
-    return Plan(chosen, tuple(left_out), problems, not wanted.allow_unasked)
-
-
-async def _judged(
-    session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: Wanted
-) -> tuple[list[Chosen | LeftOut], tuple[str, ...]]:
-    """By their znodes and sizes, and those that may go by that, by readers and offsets; what could not be asked."""
-    found, brokers = await look_now(session, [candidate.topic for candidate in candidates])
-    first = [judge(candidate, found.get(candidate.topic), wanted.protected) for candidate in candidates]
-    able = [each for each in first if isinstance(each, Chosen)]
-    readers = await _readers(session, brokers, able, found) if able else Readers()
-
-    def second(each: Chosen) -> Chosen | LeftOut:
-        partitions = [partition.partition for partition in found[each.candidate.topic].description.partitions]
-        return judge_readers(each, partitions, readers, allow_unasked=wanted.allow_unasked)
-
-    return [second(each) if isinstance(each, Chosen) else each for each in first], readers.problems
-
-
-async def _demand_this_cluster(session: ZooKeeperSession, path: Path, of_table: str | None) -> None:
-    """Refuses a lake of another cluster, where both say which."""
-    here = await cluster_here(session)
-    if of_table is not None and here is not None and of_table != here:
-        raise Refusal(
-            f"{path} is of the Kafka cluster {of_table}, and --zookeeper leads to the cluster {here}: nothing was done"
-        )
-
-
-async def _readers(
-    session: ZooKeeperSession, brokers: Sequence[Broker], able: Sequence[Chosen], found: Mapping[str, Now]
-) -> Readers:
-    asked = {}
-    for each in able:
-        since_ms = unwritten_since_ms(each.candidate)
-        for partition in found[each.candidate.topic].description.partitions:
-            where = TopicPartition(each.candidate.topic, partition.partition)
-            asked[where] = Asked(-1 if partition.leader is None else partition.leader, since_ms)
-    return await ask_readers(session, brokers, asked)
-
-
-async def _mark(session: ZooKeeperSession, plan: Plan, wanted: Wanted) -> tuple[PacedMarking, bool]:
+async def _mark(session: ZooKeeperSession, plan: DeletionPlan, wanted: WantedDeletion) -> tuple[PacedMarking, bool]:
     by_name = {each.candidate.topic: each.candidate for each in plan.chosen}
 
     async def recheck(names: Sequence[str]) -> dict[str, str]:
-        judged, _ = await _judged(session, [by_name[name] for name in names], wanted)
+        judged, _ = await judge_all(session, [by_name[name] for name in names], wanted)
         return {each.topic: each.why for each in judged if isinstance(each, LeftOut)}
 
     czxids = {each.candidate.topic: each.czxid for each in plan.chosen}
@@ -174,7 +103,7 @@ def _ended(marking: PacedMarking) -> str:
 # --- words --------------------------------------------------------------------------------------------------------
 
 
-def _summary(plan: Plan) -> list[str]:
+def _summary(plan: DeletionPlan) -> list[str]:
     size = sum(each.candidate.size_bytes for each in plan.chosen)
     partitions = sum(each.candidate.partitions for each in plan.chosen)
     chosen = f"{counted(len(plan.chosen), 'topic')} with {counted(partitions, 'partition')} and {counted(size, 'byte')}"
@@ -185,7 +114,7 @@ def _summary(plan: Plan) -> list[str]:
     return lines
 
 
-def _warnings(plan: Plan) -> list[str]:
+def _warnings(plan: DeletionPlan) -> list[str]:
     lines = [f"WARNING: could not be asked: {problem}" for problem in plan.problems[:SHOWN_PROBLEMS]]
     if len(plan.problems) > SHOWN_PROBLEMS:
         lines.append(f"WARNING: and {len(plan.problems) - SHOWN_PROBLEMS} more of the kind; --json names all")
@@ -198,7 +127,7 @@ def _warnings(plan: Plan) -> list[str]:
     return lines
 
 
-def plan_tables(plan: Plan) -> list[Table]:
+def plan_tables(plan: DeletionPlan) -> list[Table]:
     """What goes, and what does not."""
     tables = []
     if plan.chosen:
@@ -227,7 +156,7 @@ def _cells(each: Chosen) -> tuple[str, ...]:
     )
 
 
-def _show(plan: Plan) -> None:
+def _show(plan: DeletionPlan) -> None:
     """The plan on standard error, as the question is: the answer comes later."""
     from rich.console import Console
 
@@ -237,7 +166,7 @@ def _show(plan: Plan) -> None:
     Console(stderr=True, width=width, highlight=False).print(renderable(Answer(None, (), tuple(plan_tables(plan)))))
 
 
-def plan_to_json(plan: Plan, candidates: Sequence[Candidate]) -> dict[str, JsonValue]:
+def plan_to_json(plan: DeletionPlan, candidates: Sequence[Candidate]) -> dict[str, JsonValue]:
     """The whole plan; `state` of a topic is `planned` until something was done."""
     return {
         "survey_ids": [*sorted({candidate.survey_id for candidate in candidates})],
@@ -265,7 +194,7 @@ def _topic_to_json(each: Chosen) -> dict[str, JsonValue]:
     }
 
 
-def _answer(plan: Plan, data: dict[str, JsonValue], marking: PacedMarking, is_settled: bool) -> Answer:
+def _answer(plan: DeletionPlan, data: dict[str, JsonValue], marking: PacedMarking, is_settled: bool) -> Answer:
     """What became of each topic."""
     states = {
         **dict.fromkeys(marking.pending, ("not begun", "")),

@@ -7,17 +7,13 @@ own tools, whoever authenticates also creates znodes with access lists.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
-from lethe.admin.partition_names import Selector, selected
-from lethe.admin.partition_views import PartitionViews
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_znodes import NoCluster
 from lethe.cli.answer import Answer
-from lethe.protocol.topic_names import unknown_topic
-from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper.operations import Credentials
 from lethe.survey.znodes import ZnodeUnreadable
 
@@ -56,17 +52,3 @@ def credentials_from(digest: str | None) -> tuple[Credentials, ...]:
     if not (user and colon and password):
         raise ValueError(f"{DIGEST_VARIABLE} is not of the form user:password")
     return (Credentials("digest", digest.encode()),)
-
-
-def selection(views: PartitionViews, selectors: Sequence[Selector]) -> list[TopicPartition]:
-    """The partitions that a command line means; without selectors all of them. Raises Refusal for one that is not
-    there, or that cannot be understood."""
-    for selector in selectors:
-        if selector.topic in views.problems:
-            raise Refusal(views.problems[selector.topic])
-        if selector.topic not in views.by_topic:
-            raise Refusal(unknown_topic(selector.topic, views.there.names))
-    try:
-        return selected(selectors, views.by_topic) if selectors else list(views.assignments)
-    except ValueError as problem:
-        raise Refusal(str(problem)) from problem

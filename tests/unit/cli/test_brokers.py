@@ -9,10 +9,11 @@ import pytest
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import pause_deletions
 from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_creation import WantedTopic
 from lethe.cli.answer import Answer
 from lethe.cli.brokers_describe import broker_description
 from lethe.cli.brokers_list import broker_list
-from lethe.cli.topics_create import Wanted, creation
+from lethe.cli.topics_create import creation
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -25,8 +26,8 @@ from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
     """Brokers 1, 2, 3; orders also lies on 9, which is not there, and is marked for deletion."""
-    await creation(session, Wanted("bills", assignment=((1, 2), (2, 3), (1, 3))))
-    await creation(session, Wanted("orders", assignment=((1, 2),)))
+    await creation(session, WantedTopic("bills", assignment=((1, 2), (2, 3), (1, 3))))
+    await creation(session, WantedTopic("orders", assignment=((1, 2),)))
     await apply(session, SetData(paths.topic("orders"), b'{"version":3,"partitions":{"0":[9,1],"1":[1,9]}}', -1))
     await bring_online(session, "bills", {0: (2, 1), 1: (2,), 2: (1, 3)})
     await bring_online(session, "orders", {0: (1,), 1: (1,)})
@@ -116,7 +117,7 @@ async def test_a_registration_that_cannot_be_understood_is_no_absence(cluster: F
 
 async def test_no_empty_broker_in_the_place_of_a_last_copy(session: FakeSession) -> None:
     """Kafka elects it, cleanly, and has the other replicas cut down to nothing."""
-    await creation(session, Wanted("bills", assignment=((1, 2), (2, 3), (1, 3), (3, 1))))
+    await creation(session, WantedTopic("bills", assignment=((1, 2), (2, 3), (1, 3), (3, 1))))
     text = b'{"version":3,"partitions":{"0":[1,9],"1":[9,2],"2":[9],"3":[9,3]}}'
     await apply(session, SetData(paths.topic("bills"), text, -1))
     # The last one is as it is before a controller has noticed that 9 is away: it would be in sync as it returns.

@@ -12,9 +12,10 @@ from lethe.admin.partition_names import Selector
 from lethe.admin.partition_requests import RequestTooLarge, portions, request_reassignment
 from lethe.admin.placement_proposal import proposal
 from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_creation import WantedTopic
 from lethe.cli.answer import Answer
 from lethe.cli.partitions_reassign import Doing, cancellation, reassignment
-from lethe.cli.topics_create import Wanted, creation
+from lethe.cli.topics_create import creation
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -31,8 +32,8 @@ BILLS_0 = TopicPartition("bills", 0)
 
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
-    await creation(session, Wanted("orders", assignment=((1, 2), (2, 3))))
-    await creation(session, Wanted("bills", assignment=((1,),)))
+    await creation(session, WantedTopic("orders", assignment=((1, 2), (2, 3))))
+    await creation(session, WantedTopic("bills", assignment=((1,),)))
     await bring_online(session, "orders", {0: (1, 2), 1: (2, 3)})
     await elect(session, 1)
     return session

@@ -11,10 +11,11 @@ import pytest
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_progress import targets
 from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_creation import WantedTopic
 from lethe.cli.answer import Answer
 from lethe.cli.deletion_show import Detail
 from lethe.cli.deletion_wait import wait_until_gone
-from lethe.cli.topics_create import Wanted, creation
+from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete import deletion, selected
 from lethe.protocol.causes import CauseKind, remedy, sentence
 from lethe.protocol.kafka.cached_topics import CachedTopic
@@ -35,7 +36,7 @@ AWAY = f"{sentence(CauseKind.BROKER_TO_RETURN, '', broker=2)}: {remedy(CauseKind
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
     for name in ("orders", "orders.eu", "bills", "__consumer_offsets"):
-        await creation(session, Wanted(name, assignment=((1, 2),)))
+        await creation(session, WantedTopic(name, assignment=((1, 2),)))
     await elect(session, 1)
     return session
 
@@ -121,7 +122,7 @@ async def test_an_unknown_outcome_is_no_success(cluster: FakeSession) -> None:
 
 
 async def test_without_a_controller_it_is_said(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
-    await creation(session, Wanted("orders", assignment=((1,),)))
+    await creation(session, WantedTopic("orders", assignment=((1,),)))
     await deletion(session, ["orders"])
     assert "no controller is active" in capsys.readouterr().err
 
@@ -279,7 +280,7 @@ async def test_log_directories_that_a_broker_does_not_tell_are_not_clean(cluster
 async def many(session: FakeSession, number: int) -> list[str]:
     names = [f"topic-{index:03}" for index in range(number)]
     for name in names:
-        await creation(session, Wanted(name, assignment=((1, 2),)))
+        await creation(session, WantedTopic(name, assignment=((1, 2),)))
     return names
 
 

@@ -11,18 +11,18 @@ from typing import Any
 import orjson
 import pytest
 
-from lethe.admin import candidates_look, topic_znodes
+from lethe.admin import candidates_look, candidates_plan, topic_znodes
 from lethe.admin.candidates import TABLE, Candidate
+from lethe.admin.candidates_plan import WantedDeletion
 from lethe.admin.candidates_read import candidates_table
 from lethe.admin.deletion_requests import pause_deletions
 from lethe.admin.paced_marking import Pace
 from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_creation import WantedTopic
 from lethe.admin.topic_usage import Asked, Group, Offsets, Readers
-from lethe.cli import topics_delete_candidates
 from lethe.cli.answer import Answer
-from lethe.cli.topics_create import Wanted as WantedTopic
 from lethe.cli.topics_create import creation
-from lethe.cli.topics_delete_candidates import Wanted, candidates_deletion
+from lethe.cli.topics_delete_candidates import candidates_deletion
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 from lethe.protocol.lake import IDENTITY, encode_identity
 from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules
@@ -65,7 +65,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> ToldSizes:
 @pytest.fixture(autouse=True)
 def readers(monkeypatch: pytest.MonkeyPatch) -> ToldReaders:
     found = ToldReaders()
-    monkeypatch.setattr(topics_delete_candidates, "ask_readers", found)
+    monkeypatch.setattr(candidates_plan, "ask_readers", found)
     return found
 
 
@@ -84,7 +84,7 @@ async def as_seen(session: FakeSession, name: str) -> Candidate:
     return candidate(name, topic_id=description.topic_id)
 
 
-async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -> Wanted:
+async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -> WantedDeletion:
     rows = []
     for name in names:
         found = await as_seen(session, name)
@@ -98,11 +98,11 @@ async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -
         row["topic_id"] = None if found.topic_id is None else topic_id_to_text(found.topic_id)
         rows.append(orjson.dumps(row | changes))
     (path / "t.jsonl").write_bytes(b"\n".join(rows))
-    return Wanted(path / "t.jsonl", pace=Pace(2), timeout_ms=30_000, quiet=True)
+    return WantedDeletion(path / "t.jsonl", pace=Pace(2), timeout_ms=30_000, quiet=True)
 
 
 async def deleted(
-    session: FakeSession, wanted: Wanted, *, confirm: Callable[[str], bool] | None, now_ms: int
+    session: FakeSession, wanted: WantedDeletion, *, confirm: Callable[[str], bool] | None, now_ms: int
 ) -> Answer:
     """As the command does it: the table first, then the cluster."""
     read = await candidates_table(wanted.path, max_age_days=wanted.max_age_days, now_ms=now_ms)
@@ -113,7 +113,7 @@ def text(ms: int) -> str:
     return (datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=ms)).isoformat()
 
 
-def changed(wanted: Wanted, **changes: Any) -> Wanted:
+def changed(wanted: WantedDeletion, **changes: Any) -> WantedDeletion:
     import dataclasses
 
     return dataclasses.replace(wanted, **changes)

@@ -7,7 +7,8 @@ import pytest
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import deletions_paused, pause_deletions
 from lethe.admin.refusal import Exit, Refusal
-from lethe.cli.topics_create import Wanted, creation
+from lethe.admin.topic_creation import WantedTopic
+from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete import deletion
 from lethe.cli.topics_pause_deletions import pausing
 from lethe.cli.topics_resume_deletions import resuming
@@ -22,7 +23,7 @@ from tests.fakes.zookeeper_cluster import apply, elect
 async def test_pausing_and_resuming(session: FakeSession) -> None:
     znode = ControllerZnode(BrokerId(1001), 7, admin="http://localhost:1")
     await apply(session, Create(paths.CONTROLLER, encode_controller(znode), ephemeral=True))
-    await creation(session, Wanted("orders", assignment=((1,),)))
+    await creation(session, WantedTopic("orders", assignment=((1,),)))
     await topic_znodes.mark_for_deletion(session, ["orders"])
     paused = await pausing(session, "an audit", now_ms=1_700_000_000_000)
     assert paused.lines == (
@@ -94,7 +95,7 @@ async def test_an_unknown_outcome_is_no_success(session: FakeSession) -> None:
 async def test_a_deletion_that_is_asked_for_meanwhile_says_so(
     session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await creation(session, Wanted("orders", assignment=((1,),)))
+    await creation(session, WantedTopic("orders", assignment=((1,),)))
     await pausing(session, "an audit", now_ms=5)
     await deletion(session, ["orders"])
     assert "deletions are paused (an audit)" in capsys.readouterr().err

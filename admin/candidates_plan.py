@@ -1,0 +1,93 @@
+"""The plan for `lethe topics delete --from-candidates`: every candidate judged by what is known now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.candidates import Candidate
+from lethe.admin.candidates_judge import Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
+from lethe.admin.candidates_look import Now, look_now
+from lethe.admin.paced_marking import Pace
+from lethe.admin.refusal import Refusal
+from lethe.admin.topic_usage import Asked, Readers, ask_readers
+from lethe.protocol.vocabulary import Broker, TopicPartition
+from lethe.survey.zookeeper import read_cluster_id as cluster_here
+
+MAX_AGE_DAYS: Final = 7
+
+AT_ONCE: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class WantedDeletion:
+    """What the command line says."""
+
+    path: Path
+    protected: tuple[str, ...] = ()
+    max_age_days: float = MAX_AGE_DAYS
+    pace: Pace = field(default_factory=lambda: Pace(AT_ONCE))
+    dry_run: bool = False
+    timeout_ms: int = 300_000
+    quiet: bool = False
+    allow_unasked: bool = False
+    """Delete also what somebody could not be asked about: who reads it, when it was last written."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionPlan:
+    """What would be done. `problems` says what nobody could be asked about, and `is_strict` that this leaves topics
+    out."""
+
+    chosen: tuple[Chosen, ...]
+    left_out: tuple[LeftOut, ...]
+    problems: tuple[str, ...] = ()
+    is_strict: bool = True
+
+
+async def make_plan(session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: WantedDeletion) -> DeletionPlan:
+    """Every candidate judged by what is known now."""
+    judged, problems = await judge_all(session, candidates, wanted)
+    chosen = tuple(each for each in judged if isinstance(each, Chosen))
+    left_out = sorted((each for each in judged if isinstance(each, LeftOut)), key=lambda out: out.topic)
+    return DeletionPlan(chosen, tuple(left_out), problems, not wanted.allow_unasked)
+
+
+async def judge_all(
+    session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: WantedDeletion
+) -> tuple[list[Chosen | LeftOut], tuple[str, ...]]:
+    """By their znodes and sizes, and those that may go by that, by readers and offsets; what could not be asked."""
+    found, brokers = await look_now(session, [candidate.topic for candidate in candidates])
+    first = [judge(candidate, found.get(candidate.topic), wanted.protected) for candidate in candidates]
+    able = [each for each in first if isinstance(each, Chosen)]
+    readers = await _readers(session, brokers, able, found) if able else Readers()
+
+    def second(each: Chosen) -> Chosen | LeftOut:
+        partitions = [partition.partition for partition in found[each.candidate.topic].description.partitions]
+        return judge_readers(each, partitions, readers, allow_unasked=wanted.allow_unasked)
+
+    return [second(each) if isinstance(each, Chosen) else each for each in first], readers.problems
+
+
+async def demand_this_cluster(session: ZooKeeperSession, path: Path, of_table: str | None) -> None:
+    """Refuses a lake of another cluster, where both say which."""
+    here = await cluster_here(session)
+    if of_table is not None and here is not None and of_table != here:
+        raise Refusal(
+            f"{path} is of the Kafka cluster {of_table}, and --zookeeper leads to the cluster {here}: nothing was done"
+        )
+
+
+async def _readers(
+    session: ZooKeeperSession, brokers: Sequence[Broker], able: Sequence[Chosen], found: Mapping[str, Now]
+) -> Readers:
+    asked = {}
+    for each in able:
+        since_ms = unwritten_since_ms(each.candidate)
+        for partition in found[each.candidate.topic].description.partitions:
+            where = TopicPartition(each.candidate.topic, partition.partition)
+            asked[where] = Asked(-1 if partition.leader is None else partition.leader, since_ms)
+    return await ask_readers(session, brokers, asked)

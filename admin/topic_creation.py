@@ -1,0 +1,77 @@
+"""What topics are to be created as: an id, and replicas placed by Kafka's rule or as they were named."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.refusal import Refusal
+from lethe.admin.topic_plans import TopicPlan, creation_problem
+from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
+from lethe.protocol.vocabulary import Broker, TopicId, is_usable_topic_id
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTopic:
+    """A topic as the command line asks for it. Without an assignment, both numbers are given."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    assignment: tuple[tuple[int, ...], ...] = ()
+    config: dict[str, str] = field(default_factory=dict)
+    disable_rack_aware: bool = False
+    start_index: int | None = None
+
+
+def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
+    """A random id (version 4) that is none of those that Kafka never hands out."""
+    while True:
+        candidate = uuid.UUID(bytes=random_bytes(16), version=4)
+        if is_usable_topic_id(candidate):
+            return TopicId(candidate)
+
+
+async def plan_topics(
+    session: ZooKeeperSession,
+    wanted: Sequence[WantedTopic],
+    there: topic_znodes.Topics,
+    draw: random.Random,
+    warn: Callable[[str], None],
+) -> list[TopicPlan]:
+    """What is to be written for each topic, `there` being the topics of now. `draw` gives the ids and the start of the
+    placement. Raises Refusal where one of them cannot be created."""
+    brokers, malformed = await topic_znodes.live_brokers(session)
+    for problem in malformed if wanted else ():
+        warn(f"WARNING: {problem}; no replica is placed on that broker")
+    plans: list[TopicPlan] = []
+    for each in wanted:
+        plan = TopicPlan(each.name, new_topic_id(draw.randbytes), _placement(each, brokers, draw), each.config)
+        known = (*there.names, *(planned.name for planned in plans))
+        if (reason := creation_problem(plan, topics=known, marked=there.marked)) is not None:
+            raise Refusal(reason)
+        plans.append(plan)
+    return plans
+
+
+def _placement(wanted: WantedTopic, brokers: Sequence[Broker], draw: random.Random) -> tuple[tuple[int, ...], ...]:
+    if wanted.assignment:
+        absent = {replica for replicas in wanted.assignment for replica in replicas} - {int(b.id) for b in brokers}
+        if absent:
+            raise Refusal(f"--replica-assignment names brokers that are not registered: {sorted(absent)}")
+        return wanted.assignment
+    if wanted.partitions is None or wanted.replication_factor is None:
+        raise ValueError("--partitions and --replication-factor are needed, or else --replica-assignment")
+    racks = [BrokerRack(b.id, None if wanted.disable_rack_aware else b.rack) for b in brokers]
+    start, shift = (draw.randrange(max(len(racks), 1)) for _ in range(2))
+    if wanted.start_index is not None:
+        start = shift = wanted.start_index
+    try:
+        return place_replicas(racks, wanted.partitions, wanted.replication_factor, start_index=start, shift=shift)
+    except PlacementError as error:
+        remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
+        raise Refusal(f"topic {wanted.name}: {error}{remedy}") from error
