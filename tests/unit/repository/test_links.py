@@ -49,3 +49,10 @@ def test_the_index_leads_to_every_page_of_docs() -> None:
     index = ROOT / "docs" / "README.md"
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {index.name}
     assert sorted(pages - set(links(index))) == []
+
+
+def test_the_index_of_decisions_has_every_page_under_its_title() -> None:
+    decisions = ROOT / "docs" / "decisions"
+    titles = {path.name: path.read_text().partition("\n")[0] for path in decisions.glob("0*.md")}
+    listed = re.findall(r"^\* \[(\d+)\]\((\S+)\) (.+)$", (decisions / "README.md").read_text(), re.MULTILINE)
+    assert {name: f"# {number}: {title}" for number, name, title in listed} == titles
