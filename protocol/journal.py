@@ -192,10 +192,15 @@ def partition_ranges(partitions: Iterable[int]) -> str:
 
 def partitions_in(ranges: str) -> tuple[int, ...]:
     """Parse the text of `partition_ranges`. Raises ValueError naming the text if it is malformed."""
-    found: list[int] = []
+    return tuple(partition for each in ranges_in(ranges) for partition in each)
+
+
+def ranges_in(ranges: str) -> list[range]:
+    """The same, not expanded: `0-99999999` needs no memory. Raises ValueError naming the text if it is malformed."""
+    found: list[range] = []
     for part in ranges.split(",") if ranges else ():
         first, dash, last = part.partition("-")
         if not (first.isdecimal() and (last.isdecimal() if dash else True)):
             raise ValueError(f"{part!r} in {ranges!r} is no range of partitions")
-        found.extend(range(int(first), int(last if dash else first) + 1))
-    return tuple(found)
+        found.append(range(int(first), int(last if dash else first) + 1))
+    return found

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lethe.protocol.journal import Fact, JsonValue, partitions_in, time_from_text
+from lethe.protocol.journal import Fact, JsonValue, ranges_in, time_from_text
 
 
 class KeyKind(enum.Enum):
@@ -76,7 +76,7 @@ def _fits(kind: KeyKind, value: JsonValue) -> bool:
         case KeyKind.BOOLEAN:
             return isinstance(value, bool)
         case KeyKind.RANGES:
-            return _parses(partitions_in, value)
+            return _parses(ranges_in, value)
         case KeyKind.TIME:
             return _parses(time_from_text, value)
         case KeyKind.COUNTS:
