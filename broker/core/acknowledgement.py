@@ -1,8 +1,8 @@
-"""Acknowledging without doing: for measuring what a controller costs, with brokers that cost next to nothing.
+"""Acknowledge requests without performing them, to measure a controller with brokers that cost next to nothing.
 
 Every control request that passes the epochs is answered NONE for each partition and recorded; no replica is hosted, no
-directory touched, no metadata kept. An agent whose log directories hold replicas does not start so: it would tell a
-controller that they are deleted.
+directory touched, no metadata kept. An agent whose log directories hold replicas refuses to start in this mode: it
+would acknowledge deletions that did not happen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lethe.protocol.kafka.errors import ErrorCode, error_name
 
 
 def acknowledge(state: AgentState, received: ControlReceived) -> list[Effect]:
-    """Answer as though everything had been done."""
+    """Return the successful response to the request, and record it."""
     request = received.addressed.request
     partitions = sum(len(topic.partitions) for topic in request.topics)
     answered = record_answers(state, request, {error_name(ErrorCode.NONE): partitions})
@@ -36,7 +36,7 @@ def acknowledge(state: AgentState, received: ControlReceived) -> list[Effect]:
 
 
 def refuse_replicas(state: AgentState) -> list[Effect]:
-    """Halt where there are replicas that the answers would be wrong about."""
+    """Halt if there are replicas: acknowledging their deletion would be wrong."""
     if not state.settings.acknowledge_only or not state.replicas:
         return []
     state.halted = True

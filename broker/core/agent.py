@@ -64,7 +64,7 @@ from lethe.broker.core.inputs import (
 from lethe.broker.core.records import record_answers, record_refusal, record_removals
 from lethe.broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
 from lethe.broker.core.state import AgentState
-from lethe.broker.core.storage import fail_log_dir, take_inventory
+from lethe.broker.core.storage import fail_log_dir, on_inventory_loaded
 from lethe.protocol.journal import Fact, FactType, JsonValue
 from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
@@ -81,21 +81,21 @@ MAX_WAITING_REQUESTS: Final = 1024
 
 
 def step(state: AgentState, happened: Input, now_ms: int) -> tuple[Effect, ...]:
-    """Change `state` by what happened; returns what is to be done about it, in order."""
+    """Apply one input to `state`. Return the effects to perform, in order."""
     if state.halted:
         return ()
     effects = _react(state, happened, now_ms)
     while state.stage is None and state.waiting and not state.halted:
         effects += _take(state, state.waiting.popleft())
     if not state.halted:
-        effects += _what_is_due(state, now_ms)
+        effects += _start_due_work(state, now_ms)
     return tuple(effects)
 
 
 def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
     match happened:
         case InventoryLoaded():
-            return take_inventory(state, happened, now_ms) + refuse_replicas(state)
+            return on_inventory_loaded(state, happened, now_ms) + refuse_replicas(state)
         case BrokerRegistered(broker_epoch):
             state.broker_epoch = broker_epoch
             data: dict[str, JsonValue] = {"happened": "registered", "broker_epoch": int(broker_epoch)}
@@ -111,7 +111,7 @@ def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
         case DirectoriesRemoved():
             return _directories_removed(state, happened, now_ms)
         case IsrProposed(outcomes):
-            return isr.take_outcomes(state, outcomes, now_ms)
+            return isr.on_isr_proposed(state, outcomes, now_ms)
         case TimerFired():
             state.timer_ms = None
             return []
@@ -156,7 +156,7 @@ def _take(state: AgentState, received: ControlReceived) -> list[Effect]:
 
 
 def _update_metadata(state: AgentState, received: ControlReceived, request: UpdateMetadataRequest) -> list[Effect]:
-    _begin_cache_anew(state, received.addressed.broker_epoch)
+    _reset_cache(state, received.addressed.broker_epoch)
     for topic in request.topics:
         if topic.topic_id is not None:
             state.incarnations[topic.topic] = topic.topic_id
@@ -164,7 +164,7 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
             state.note_tombstone(topic.topic, topic.topic_id)
     live_before = frozenset(state.cache.brokers)
     removed = state.cache.apply(request)
-    roles.note_metadata(state, request, live_before)
+    roles.on_metadata_updated(state, request, live_before)
     for topic_name in removed:
         state.forget_incarnation_if_gone(topic_name)
     for topic in request.topics:
@@ -174,11 +174,11 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
     return [Reply(received.token, UpdateMetadataResponse(ErrorCode.NONE)), answered]
 
 
-def _begin_cache_anew(state: AgentState, broker_epoch: BrokerEpoch) -> None:
-    """With the first UpdateMetadata for a new registration, forget what was cached under the one before.
+def _reset_cache(state: AgentState, broker_epoch: BrokerEpoch) -> None:
+    """Empty the cache at the first UpdateMetadata for a new registration.
 
-    Between the two no controller knew this broker, so that it was not told of topics deleted then; a controller tells
-    a new registration everything. Until then the old answers are served, as Kafka's brokers do.
+    No controller reported the topics that were deleted while this broker was unregistered. A controller sends a new
+    registration the whole cluster. Until then the old cache is served, as by Kafka's brokers.
     """
     if broker_epoch <= state.cache_epoch:
         return
@@ -224,8 +224,8 @@ def _directories_removed(state: AgentState, happened: DirectoriesRemoved, now_ms
     return effects
 
 
-def _what_is_due(state: AgentState, now_ms: int) -> list[Effect]:
-    """Start what has come due, and make sure that the timer is set for what comes next."""
+def _start_due_work(state: AgentState, now_ms: int) -> list[Effect]:
+    """Start the work that is due, and set the timer for the next due time."""
     effects: list[Effect] = []
     if directories := state.removal.start_round(now_ms):
         effects.append(RemoveDirectories(directories))
@@ -242,7 +242,7 @@ def _what_is_due(state: AgentState, now_ms: int) -> list[Effect]:
 
 
 def _next_due_ms(state: AgentState) -> int | None:
-    """The next occasion to do something; where a result is outstanding, that is the occasion and no time is."""
+    """The next due time; None while a result is outstanding, because its arrival is the next occasion."""
     dues_ms = (
         state.removal.next_due_ms(),
         None if state.stage is not None else state.fills.next_due_ms(),

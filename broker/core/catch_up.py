@@ -9,8 +9,8 @@ happen is as with Kafka, whose follower holds nothing before it has fetched it:
 * With leader -1 or less nobody leads, and nothing is filled; nor is it after a StopReplica, which ends the fetching.
   (When a replica begins and ends to fetch: broker.core.roles.)
 
-So an agent that is told to host what is about to be deleted, as it must be before it can be told to delete it, puts no
-bytes on its disk for that. A directory that held anything when the agent started counts as filled.
+A controller announces a replica to a broker before it asks for the deletion. Such a replica gets no bytes. A directory
+that held anything when the agent started counts as filled.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lethe.broker.core.state import AgentState
 from lethe.broker.core.storage import fail_log_dir
 
 MAX_FILLS_PER_ROUND: Final = 256
-"""Control requests wait for a round, so it must not take long."""
+"""Control requests wait for a round, so a round is short."""
 
 
 def fill(state: AgentState, now_ms: int) -> list[Effect]:
-    """Begin a round of those whose time has come. To be called while nothing is under way on disk."""
+    """Start a round of fills that are due. Call it only while no disk operation is outstanding."""
     operations: list[FillReplica] = []
     while not operations and (due := state.fills.take(now_ms, MAX_FILLS_PER_ROUND)):
         for topic_partition in due:
@@ -51,7 +51,8 @@ def fill(state: AgentState, now_ms: int) -> list[Effect]:
 
 
 def filled(state: AgentState, stage: FillStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
-    """Book the round. One that could not be filled is shown, and is filled when a LeaderAndIsr names it again."""
+    """Record the results of the round. A failed fill is reported and repeated when a LeaderAndIsr names the replica
+    again."""
     effects: list[Effect] = []
     for operation, outcome in zip(stage.operations, outcomes, strict=True):
         if outcome.error is not None and outcome.log_dir_failed:

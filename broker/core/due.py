@@ -1,4 +1,4 @@
-"""Partitions to which something is to be done, each at its time."""
+"""A queue of partitions, each with a due time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lethe.protocol.vocabulary import TopicPartition
 
 @dataclass(slots=True)
 class DueQueue:
-    """Each partition is in it once. What enters during a step without a time of its own gets one at the step's end."""
+    """A queue in which each partition stands once. An entry without a due time gets one at the end of the step."""
 
     due_ms: dict[TopicPartition, int] = field(default_factory=dict)
     fresh: dict[TopicPartition, None] = field(default_factory=dict)
@@ -26,35 +26,35 @@ class DueQueue:
         return replace(self, due_ms=dict(self.due_ms), fresh=dict(self.fresh), heap=list(self.heap))
 
     def enter(self, topic_partition: TopicPartition) -> None:
-        """Have it come up after the usual delay; one that waits already keeps its time."""
+        """Add the partition with the usual delay; one that is queued keeps its due time."""
         if topic_partition not in self.due_ms:
             self.fresh[topic_partition] = None
 
     def add(self, topic_partition: TopicPartition, due_ms: int) -> None:
-        """Have it come up at that time, whatever was said before."""
+        """Add the partition with this due time, which replaces an earlier one."""
         self.fresh.pop(topic_partition, None)
         self.due_ms[topic_partition] = due_ms
         self.added += 1
         heapq.heappush(self.heap, (due_ms, self.added, topic_partition))
 
     def drop(self, topic_partition: TopicPartition) -> None:
-        """It is not to come up any more; it may not have been in here."""
+        """Remove the partition, if it is queued."""
         self.due_ms.pop(topic_partition, None)
         self.fresh.pop(topic_partition, None)
 
     def end_step(self, due_ms: int) -> None:
-        """What has entered during this step comes up at that time."""
+        """Give this due time to the entries of this step."""
         for topic_partition in tuple(self.fresh):
             self.add(topic_partition, due_ms)
 
     def next_due_ms(self) -> int | None:
-        """When the next one comes up."""
+        """The earliest due time; None if the queue is empty."""
         while self.heap and self.due_ms.get(self.heap[0][2]) != self.heap[0][0]:
             heapq.heappop(self.heap)
         return self.heap[0][0] if self.heap else None
 
     def take(self, now_ms: int, limit: int) -> tuple[TopicPartition, ...]:
-        """Those whose time has come, at most so many; they leave."""
+        """Remove and return the partitions that are due, at most `limit`."""
         taken: list[TopicPartition] = []
         while len(taken) < limit and (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
             topic_partition = heapq.heappop(self.heap)[2]

@@ -1,7 +1,6 @@
-"""What the core asks the runtime to do. Imperative, immutable, performed in the order given.
+"""Effects: requests of the core to the runtime. Imperative, immutable, performed in the order given.
 
-The runtime proves before each disk operation that its path lies inside the log directory: the core's word is not
-enough where bytes are at stake.
+The runtime checks before each disk operation that its path lies inside the log directory. It does not rely on the core.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class RenameForDeletion(NamedTuple):
 
 
 class SetAside(NamedTuple):
-    """Rename a replica's directory of another incarnation to `new_name`, durably; its content is not looked at."""
+    """Rename a replica's directory of another incarnation to `new_name`, durably. Its content is not read."""
 
     log_dir: str
     topic_partition: TopicPartition
@@ -122,7 +121,7 @@ class RemoveDirectories:
 
 
 class IsrChange(NamedTuple):
-    """The ISR that a leader wants for one of its partitions, and what it takes for the present state."""
+    """The ISR that a leader proposes for one of its partitions, and the state that it assumes."""
 
     topic_partition: TopicPartition
     topic_id: TopicId | None
@@ -136,8 +135,8 @@ class IsrChange(NamedTuple):
 class ProposeIsr:
     """Ask for these ISRs, each on its own; the result is `IsrProposed`, one outcome each. At most one is outstanding.
 
-    The controller at that endpoint is asked with one AlterPartition; where there is none, the state znodes are written
-    as brokers before 2.7 do, and the controller is notified. `broker.core.isr_ways` has the rules of both.
+    The controller at that endpoint receives one AlterPartition. Without one, the state znodes are written
+    as brokers before 2.7 do, and the controller is notified. `broker.core.isr_update_paths` has the rules of both.
     """
 
     changes: tuple[IsrChange, ...]

@@ -1,7 +1,7 @@
-"""The checks that every control request passes first, and what a refused one is answered.
+"""The epoch checks that every control request passes first, and the answer to a refused request.
 
 A broker epoch of -1 is not checked; an older one than ours is refused; a newer one is accepted, because the controller
-may see our registration before we do. A controller epoch below the highest one adopted is refused. So far as in Kafka.
+may see our registration before we do. A controller epoch below the highest one adopted is refused. Kafka does the same.
 
 A higher controller epoch is adopted only after ZooKeeper has named it: `/controller_epoch` rises in the same multi that
 elects a controller, so no true request comes before it. Kafka's brokers adopt any, and one forged frame with epoch
@@ -10,14 +10,14 @@ elects a controller, so no true request comes before it. Kafka's brokers adopt a
     request has   /controller_epoch says   what happens
     4             (not asked)              STALE_CONTROLLER_EPOCH
     5             (not asked)              obeyed
-    6             6 or more                6 is adopted, obeyed; nobody asks for 6 again
+    6             6 or more                6 is adopted, obeyed; 6 is not asked for again
     2147483647    6                        connection closed, nothing adopted
     6             5 (a server lags)        connection closed, nothing adopted; the controller sends it again
     6             nothing                  the same
 
-A closed connection is the refusal after which both Kafka's controller and Lethe's send the same request again; after
-an answer with an error Kafka's goes on to the next one. While a request waits for ZooKeeper, requests of other
-connections are carried out, so a forged frame holds up nobody; on its own connection the order is kept, because a
+After a closed connection both Kafka's controller and Lethe's send the same request again; after an error Kafka's sends
+the next one. While a request waits for ZooKeeper, requests of other connections are carried out, so a forged frame
+delays no other controller; on its own connection the order is kept, because a
 server reads the next request after the answer to the one before.
 """
 
@@ -62,19 +62,19 @@ def check_epochs(state: AgentState, addressed: Addressed) -> ErrorCode:
 
 
 def is_probe(addressed: Addressed) -> bool:
-    """Whether a controller only asks whether it would be heard: with no epoch, about nothing. The error is the answer
-    that it hopes for, and nothing was refused to anybody."""
+    """Whether the request is a probe: an invalid broker epoch and no partitions. Its expected answer is the error, so
+    no refusal is recorded."""
     return addressed.request == probe_request(addressed.request.controller_id)
 
 
 def is_unconfirmed(state: AgentState, addressed: Addressed) -> bool:
-    """Whether the request has a controller epoch that ZooKeeper has not named yet, and would be obeyed otherwise."""
+    """Whether only the controller epoch, which ZooKeeper has not confirmed yet, keeps the request from being obeyed."""
     is_for_us = addressed.broker_epoch == NO_EPOCH or addressed.broker_epoch >= state.broker_epoch
     return is_for_us and addressed.request.controller_epoch > max(state.controller_epoch, state.confirmed_epoch)
 
 
 def await_confirmation(state: AgentState, received: ControlReceived) -> list[Effect]:
-    """Set the request apart until ZooKeeper has been asked for the controller epoch."""
+    """Queue the request until ZooKeeper has returned the controller epoch."""
     if len(state.unconfirmed) >= MAX_UNCONFIRMED:
         return [_refuse(received, f"{MAX_UNCONFIRMED} requests with unconfirmed controller epochs are waiting already")]
     state.unconfirmed.append(received)
@@ -82,7 +82,7 @@ def await_confirmation(state: AgentState, received: ControlReceived) -> list[Eff
 
 
 def on_controller_epoch_answered(state: AgentState, answer: ControllerEpochAnswer) -> list[Effect]:
-    """Put what is confirmed in front of the waiting requests, and refuse what was asked for and is not."""
+    """Put confirmed requests before the waiting ones, and refuse those that ZooKeeper did not confirm."""
     asked, state.asked_for = state.asked_for, 0
     if not isinstance(answer, ControllerEpochUnavailable):
         state.confirmed_epoch = max(state.confirmed_epoch, answer)
@@ -96,7 +96,8 @@ def on_controller_epoch_answered(state: AgentState, answer: ControllerEpochAnswe
 
 
 def _ask(state: AgentState) -> list[Effect]:
-    """Ask for all that wait, one question at a time: an answer counts for what came before the question."""
+    """Read the epoch for all queued requests, one read at a time: a result counts for requests that came before the
+    read."""
     if state.asked_for or not state.unconfirmed:
         return []
     state.asked_for = len(state.unconfirmed)

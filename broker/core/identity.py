@@ -1,11 +1,11 @@
-"""Whose bytes are these? The rules by which a replica found on disk is opened, deleted or set aside.
+"""Identify a directory: the rules by which a replica found on disk is opened, deleted or quarantined.
 
 StopReplica carries no topic id, names are used again, and a broker can be away while a topic is deleted and made anew.
 A directory is therefore never judged by its name alone:
 
-* The id is written into a directory before the replica is accepted, so what was accepted is identified ever after.
+* The id is written into a directory before the replica is accepted, so every accepted replica is identified.
 * The incarnation that a StopReplica means is the one *remembered* for that topic: from the last LeaderAndIsr or
-  UpdateMetadata of this run that named an id (a tombstone does not make us forget), else from ZooKeeper, asked once.
+  UpdateMetadata of this run that named an id (a tombstone does not clear it), else from ZooKeeper, asked once.
 * A replica that a LeaderAndIsr of this run has *opened* was identified by the controller. Kafka's controller, and ours,
   send LeaderAndIsr to every broker incarnation before StopReplica with delete, so legitimate deletions take that path.
 
@@ -13,12 +13,12 @@ When StopReplica asks for deletion:
 
     directory's id   opened in this run   incarnation remembered      verdict
     X                any                  X                           delete
-    X                any                  Y                           set aside
+    X                any                  Y                           quarantine
     X                yes                  none                        delete   (the cluster stopped using ids)
     none             yes                  any                         delete   (nothing to compare: opened by name)
     none, empty      no                   any                         delete   (nothing was ever stored there)
-    none             no                   Y                           set aside
-    unreadable       -                    Y                           set aside
+    none             no                   Y                           quarantine
+    unreadable       -                    Y                           quarantine
     other            no                   none                        ask ZooKeeper, then:
         X                the topic has X     delete
         any              the topic has Y     set aside
@@ -27,24 +27,25 @@ When StopReplica asks for deletion:
         any              no such topic       set aside
         any              cannot be asked     an error is answered, nothing happens
 
-Set aside means: renamed to `-stray`, kept, shown. It answers NONE, because no replica of the deleted incarnation is
-here; the deletion finishes and not a byte is lost.
+A quarantined directory is renamed to `-stray`, kept and shown. The answer is NONE, because no replica of the deleted
+incarnation is here: the deletion finishes and no byte is lost.
 
 When LeaderAndIsr names a replica, the cluster *counts on its bytes* where this broker is in the ISR and the partition
 is not new:
 
     directory's id   id in the request   counts on the bytes   otherwise
     X                X                   open                  open
-    X                Y                   INCONSISTENT_TOPIC_ID set aside, create anew
-    unreadable       any                 INCONSISTENT_TOPIC_ID set aside, create anew
-    none             Y                   write Y, open         set aside, create anew   (*)
-    any              none                open                  open; a new partition: set aside, create anew   (*)
+    X                Y                   INCONSISTENT_TOPIC_ID quarantine, create anew
+    unreadable       any                 INCONSISTENT_TOPIC_ID quarantine, create anew
+    none             Y                   write Y, open         quarantine, create anew   (*)
+    any              none                open                  open; a new partition: quarantine, create anew   (*)
 
 (*) unless the directory holds nothing, or was opened in this run: then it is opened, with the id written first.
 
-Where a log directory has failed the replica may lie there, whatever is found elsewhere: one without an id that holds
-nothing, or that belongs to a partition without a leader (which may be deleted next), is KAFKA_STORAGE_ERROR. So is a
-partition that is not new and for which the last column would create anew: what was set aside may be a stranger's copy.
+If a log directory has failed, the replica may lie in it. Three cases then answer KAFKA_STORAGE_ERROR: a directory
+without an id that is empty; one without an id of a partition without a leader, which may be deleted next; and a
+partition that is not new and for which the last column would create anew, because the quarantined directory may be a
+foreign copy.
 
 The middle column keeps Kafka's answer where emptying the replica could lose data: an old binary that rewrote the
 topic's znode dropped the id, the next controller invented another, and the topic is alive.
@@ -61,7 +62,7 @@ from lethe.protocol.vocabulary import TopicId
 
 class StopVerdict(enum.Enum):
     DELETE = "delete"
-    SET_ASIDE = "set aside"
+    QUARANTINE = "quarantine"
     ASK = "ask ZooKeeper"
     FAIL = "fail"
 
@@ -69,40 +70,40 @@ class StopVerdict(enum.Enum):
 class OpenVerdict(enum.Enum):
     OPEN = "open"
     ASSIGN_ID = "write the id, open"
-    REPLACE = "set aside, create anew"
+    REPLACE = "quarantine, create anew"
     INCONSISTENT = "inconsistent topic id"
 
 
 def judge_deletion(replica: Replica, remembered: TopicId | None) -> StopVerdict:
-    """What a StopReplica with delete does to this directory, by the table above."""
+    """The verdict of the first table: what a StopReplica with delete does to this directory."""
     opened = replica.state is ReplicaState.HOSTED
     if replica.id_readable and replica.topic_id is None and replica.files == 0:
         return StopVerdict.DELETE
     if remembered is None:
         return StopVerdict.DELETE if opened else StopVerdict.ASK
     if not replica.id_readable:
-        return StopVerdict.SET_ASIDE
+        return StopVerdict.QUARANTINE
     if replica.topic_id is None:
-        return StopVerdict.DELETE if opened else StopVerdict.SET_ASIDE
-    return StopVerdict.DELETE if replica.topic_id == remembered else StopVerdict.SET_ASIDE
+        return StopVerdict.DELETE if opened else StopVerdict.QUARANTINE
+    return StopVerdict.DELETE if replica.topic_id == remembered else StopVerdict.QUARANTINE
 
 
 def judge_deletion_by_answer(replica: Replica, answer: TopicIdAnswer) -> StopVerdict:
-    """The same for a directory about which ZooKeeper was asked."""
+    """The same for a directory whose topic ZooKeeper was asked for."""
     match answer:
         case TopicIdUnavailable():
             return StopVerdict.FAIL
         case TopicAbsence.NO_TOPIC:
-            return StopVerdict.SET_ASIDE
+            return StopVerdict.QUARANTINE
         case TopicAbsence.NO_ID:
             unidentified = replica.topic_id is None and replica.id_readable
-            return StopVerdict.DELETE if unidentified else StopVerdict.SET_ASIDE
+            return StopVerdict.DELETE if unidentified else StopVerdict.QUARANTINE
         case topic_id:
             return judge_deletion(replica, topic_id)
 
 
 def judge_opening(replica: Replica, requested: TopicId | None, *, counts_on_bytes: bool, is_new: bool) -> OpenVerdict:
-    """What a LeaderAndIsr does with this directory, by the table above."""
+    """The verdict of the second table: what a LeaderAndIsr does with this directory."""
     untouched = replica.files == 0 or replica.state is ReplicaState.HOSTED
     if not replica.id_readable or (
         replica.topic_id is not None and requested is not None and replica.topic_id != requested

@@ -1,4 +1,4 @@
-"""What can happen to an agent. Past tense, immutable."""
+"""Inputs: what can happen to an agent. Past tense, immutable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FoundReplica(NamedTuple):
     topic_id: TopicId | None
     """None where there is no `partition.metadata`."""
     id_readable: bool
-    """False where there is a `partition.metadata` that cannot be read: nobody knows whose bytes these are."""
+    """False if `partition.metadata` exists and cannot be read: the incarnation is unknown."""
     size_bytes: int
     files: int
     """Directory entries other than `partition.metadata`; 0 means that nothing was ever stored here."""
@@ -30,7 +30,7 @@ class FoundDirectory(NamedTuple):
     size_bytes: int
     files: int
     topic_id: TopicId | None = None
-    """What its `partition.metadata` says, where it is one that waits for its removal."""
+    """The id in its `partition.metadata`, for a directory that waits for its removal."""
 
 
 class FoundLogDir(NamedTuple):
@@ -132,7 +132,7 @@ class ControllerEpochAnswered:
 
 
 class RemovalOutcome(NamedTuple):
-    """How the removal of one directory ended. A directory that was gone already counts as removed, with 0 bytes."""
+    """How the removal of one directory ended. A missing directory counts as removed, with 0 bytes."""
 
     error: str | None
     size_bytes: int = 0
@@ -160,10 +160,10 @@ class IsrVerdict(enum.Enum):
 class IsrOutcome(NamedTuple):
     verdict: IsrVerdict
     isr: tuple[int, ...] = ()
-    """Committed, where it was accepted."""
+    """The committed ISR, if accepted."""
     partition_epoch: int = -1
     reason: str = ""
-    """Why it was not accepted, in words that can be shown."""
+    """Why it was not accepted, as text to show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,22 @@
 """Growing ISRs: a leader proposes the followers that have caught up.
 
 With Kafka a leader knows how far a follower is, because the follower fetches from it. An agent serves no fetches, so it
-goes by what the controller says, and takes for caught up, a delay after it was made leader, was given the follower, or
-the follower's broker came back: each replica of the assignment outside the ISR whose broker is among the live ones of
-the metadata cache and that the cache does not list as offline. What it cannot know is that a follower on a live broker
-could not make its replica. The controller does: the follower's KAFKA_STORAGE_ERROR makes the replica offline, of which
-UpdateMetadata tells well within the delay; should the proposal be faster, the controller shrinks the ISR again.
+relies on the controller. A follower counts as caught up a delay after the agent became leader, received the follower,
+or the follower's broker came back, if its broker is live in the metadata cache and the cache does not list it as
+offline. A follower on a live broker may have failed to make its replica. Its KAFKA_STORAGE_ERROR then makes the replica
+offline, and UpdateMetadata reports that well within the delay; if the proposal is faster, the controller shrinks the
+ISR again.
 
 All partitions whose time has come go into one proposal, one is in flight at a time, and each gets its own outcome:
 
     ACCEPTED     the committed ISR is taken over
-    PUT_BACK     the controller does not want that member now: asked again after the delay, as long as it is live
-    UNANSWERED   nobody knows: asked anew (with what holds by then) after 50 ms, doubling up to 5 s
-    GIVEN_UP     somebody knows better: nothing more is asked before the next LeaderAndIsr
+    PUT_BACK     the controller refuses that member now: proposed again after the delay, while it is live
+    UNANSWERED   the outcome is unknown: proposed anew from the state of then, after 50 ms, doubling up to 5 s
+    GIVEN_UP     the leadership is outdated: no proposal before the next LeaderAndIsr
 
-An outcome for a replica that has meanwhile been told something else is not looked at. That a broker is gone is the
-controller's to say: leaders never ask for a smaller ISR by itself. But they ask for nobody who is not there, since a
-controller refuses that (another leader may have written a member back that the controller had taken out).
+An outcome is ignored if the replica has received another LeaderAndIsr since. The controller alone removes members of
+lost brokers: leaders never propose only a smaller ISR. They do leave out members that are not live, because a
+controller refuses those (another leader may have written back a member that the controller had removed).
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def members_to_add(state: AgentState, topic_partition: TopicPartition, replica: 
     )
 
 
-def staying(state: AgentState, replica: Replica) -> tuple[int, ...]:
-    """Members of the ISR whose brokers are among the live ones of the metadata cache, the leader in any case."""
+def live_isr(state: AgentState, replica: Replica) -> tuple[int, ...]:
+    """ISR members whose brokers are live in the metadata cache, and the leader."""
     me = state.settings.broker_id
     return tuple(broker for broker in replica.isr if broker == me or broker in state.cache.brokers)
 
 
 def controller_endpoint(state: AgentState) -> Endpoint | None:
-    """Where the controller that the metadata cache names listens for brokers, as far as an agent can connect to it."""
+    """The inter-broker endpoint of the controller in the metadata cache; None if an agent cannot connect to it."""
     return state.cache.controller_endpoint(state.settings.inter_broker_listener)
 
 
 def propose(state: AgentState, now_ms: int) -> list[Effect]:
-    """Ask for all whose time has come, unless a proposal is in flight."""
+    """Propose the ISRs that are due, unless a proposal is in flight."""
     changes: list[IsrChange] = []
     while not state.proposed and not changes and (due := state.proposals.take(now_ms, MAX_CHANGES_PER_PROPOSAL)):
         for topic_partition in due:
@@ -67,7 +67,7 @@ def propose(state: AgentState, now_ms: int) -> list[Effect]:
             if replica is None or replica.state is not ReplicaState.HOSTED or not replica.proposes:
                 continue
             if added := members_to_add(state, topic_partition, replica):
-                isr = (*staying(state, replica), *added)
+                isr = (*live_isr(state, replica), *added)
                 epochs = (replica.leader_epoch, replica.partition_epoch)
                 changes.append(IsrChange(topic_partition, replica.topic_id, *epochs, isr))
     if not changes:
@@ -77,8 +77,8 @@ def propose(state: AgentState, now_ms: int) -> list[Effect]:
     return [ProposeIsr(state.proposed, state.broker_epoch, controller_endpoint(state) if asks_controller else None)]
 
 
-def take_outcomes(state: AgentState, outcomes: tuple[IsrOutcome, ...], now_ms: int) -> list[Effect]:
-    """Book the proposal that was in flight."""
+def on_isr_proposed(state: AgentState, outcomes: tuple[IsrOutcome, ...], now_ms: int) -> list[Effect]:
+    """Apply the outcomes of the proposal in flight."""
     changes, state.proposed = state.proposed, ()
     unanswered = any(outcome.verdict is IsrVerdict.UNANSWERED for outcome in outcomes)
     state.proposals_unanswered = state.proposals_unanswered + 1 if unanswered else 0
@@ -107,7 +107,7 @@ def take_outcomes(state: AgentState, outcomes: tuple[IsrOutcome, ...], now_ms: i
 
 
 def _record(state: AgentState, changes: tuple[IsrChange, ...], outcomes: tuple[IsrOutcome, ...]) -> list[Effect]:
-    """One fact for a proposal; of proposals that go unanswered in a row, only for the first."""
+    """Record one fact for the proposal; of consecutive unanswered ones, only for the first."""
     counts = Counter(outcome.verdict for outcome in outcomes)
     if state.proposals_unanswered > 1 and counts[IsrVerdict.UNANSWERED] == len(outcomes):
         return []

@@ -6,9 +6,9 @@ Per partition, the first rule that applies:
     its name cannot be a directory's                                 INVALID_TOPIC_EXCEPTION
     named before in the same request                                 INVALID_REQUEST
     hosted, but in an offline log directory                          KAFKA_STORAGE_ERROR
-    the directory is another incarnation's (broker.core.identity)    INCONSISTENT_TOPIC_ID, or it is set aside
-    nobody can say which of its directories it is                    KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID where
-      (broker.core.duplicates)                                         nobody leads; nothing is touched
+    the directory is another incarnation's (broker.core.identity)    INCONSISTENT_TOPIC_ID, or it is quarantined
+    it is ambiguous which of its directories it is                   KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID without
+      (broker.core.duplicates)                                         a leader; nothing is touched
     leader epoch above ours (-1 where not hosted)                    taken up, NONE
       ... but this broker is not in the replica list                 UNKNOWN_TOPIC_OR_PARTITION
       ... but the partition epoch is below ours                      ignored, NONE
@@ -18,8 +18,8 @@ Per partition, the first rule that applies:
     leader epoch ours, only the directory has one, follower          NONE
     leader epoch ours, otherwise                                     STALE_CONTROLLER_EPOCH
 
-The work on disk is done in two rounds, so that nothing is created where a directory could not be set aside: first what
-is set aside, then what is created, identified and, where this broker leads, filled. A follower's replica stays empty
+The work on disk is done in two rounds, so that nothing is created if a quarantine has failed: the first round
+quarantines; the second creates, identifies and, if this broker leads, fills. A follower's replica stays empty
 until it has caught up (broker.core.catch_up). A replica is hosted only after its round is known to have succeeded.
 """
 
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lethe.broker.core.duplicates import decide, forget, to_set_aside
+from lethe.broker.core.duplicates import decide, forget, to_quarantine
 from lethe.broker.core.effects import (
     AssignTopicId,
     CreateReplica,
@@ -59,7 +59,7 @@ from lethe.protocol.vocabulary import TopicPartition
 
 
 def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[Effect]:
-    """Judge every partition and start the first round, or answer at once where nothing is to be done on disk."""
+    """Judge every partition. Start the first round, or answer at once if there is nothing to do on disk."""
     effects: list[Effect] = []
     errors: list[int] = []
     openings: list[Opening] = []
@@ -76,7 +76,7 @@ def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[E
                 effects.append(record_problem(state, "LEADER_AND_ISR", topic_partition, problem))
                 errors.append(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
-            if problem := _undecided(state, topic_partition, topic, partition):
+            if problem := _ambiguity(state, topic_partition, topic, partition):
                 effects.append(record_problem(state, "LEADER_AND_ISR", topic_partition, problem))
                 errors.append(_nobody_can_say(partition))
                 continue
@@ -87,13 +87,13 @@ def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[E
             else:
                 errors.append(verdict)
     stage = LeaderAndIsrStage(token, request, tuple(errors), tuple(openings), (), (), setting_aside=True)
-    return effects + _set_aside_round(state, stage)
+    return effects + _quarantine_round(state, stage)
 
 
 def resume(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
     """Go on after a round on disk."""
     if stage.setting_aside:
-        return _after_set_aside(state, stage, outcomes)
+        return _after_quarantine(state, stage, outcomes)
     return _after_creation(state, stage, outcomes)
 
 
@@ -107,10 +107,10 @@ def _remember_incarnation(state: AgentState, topic: LeaderAndIsrTopic) -> None:
         state.incarnations[topic.topic] = topic.topic_id
 
 
-def _undecided(
+def _ambiguity(
     state: AgentState, topic_partition: TopicPartition, topic: LeaderAndIsrTopic, partition: LeaderAndIsrPartition
 ) -> str | None:
-    """Why it cannot be said which of several directories is meant; where it can be, that one stands in `replicas`."""
+    """Return why the request does not identify one of several directories; None puts that one into `replicas`."""
     if state.settings.broker_id not in partition.replicas:
         return None
     counts_on_bytes = _counts_on_bytes(state, partition)
@@ -123,7 +123,7 @@ def _nobody_can_say(partition: LeaderAndIsrPartition) -> ErrorCode:
 
 
 def _counts_on_bytes(state: AgentState, partition: LeaderAndIsrPartition) -> bool:
-    """Whether the cluster relies on what this broker stores of the partition."""
+    """Whether the cluster relies on the bytes that this broker stores of the partition."""
     broker_id = state.settings.broker_id
     return broker_id not in partition.replicas or (broker_id in partition.isr and not partition.is_new)
 
@@ -131,7 +131,7 @@ def _counts_on_bytes(state: AgentState, partition: LeaderAndIsrPartition) -> boo
 def _judge(
     state: AgentState, topic_partition: TopicPartition, topic: LeaderAndIsrTopic, partition: LeaderAndIsrPartition
 ) -> OpenVerdict | ErrorCode:
-    """How to take the partition up, or why not (NONE: there is nothing to do)."""
+    """How to open the partition, or the error (NONE: there is nothing to do)."""
     replica = state.replicas.get(topic_partition)
     broker_id = state.settings.broker_id
     is_member = broker_id in partition.replicas
@@ -144,7 +144,7 @@ def _judge(
         identity = judge_opening(replica, topic.topic_id, counts_on_bytes=counts_on_bytes, is_new=is_new)
         if identity is OpenVerdict.INCONSISTENT:
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        if identity is OpenVerdict.ASSIGN_ID and state.has_offline_log_dir and _may_be_anothers(replica, partition):
+        if identity is OpenVerdict.ASSIGN_ID and state.has_offline_log_dir and _may_be_foreign(replica, partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
     hosted = replica is not None and replica.state is ReplicaState.HOSTED and identity is not OpenVerdict.REPLACE
     current_epoch = replica.leader_epoch if replica is not None and hosted else NO_CURRENT_LEADER_EPOCH
@@ -166,10 +166,10 @@ def _judge(
     return ErrorCode.STALE_CONTROLLER_EPOCH
 
 
-def _may_be_anothers(replica: Replica, partition: LeaderAndIsrPartition) -> bool:
-    """A directory without an id, which this run has not opened, may have been put there by somebody, and the replica
-    that is asked for may lie in the log directory that has failed. Surely not where the partition is new. Bytes that a
-    living partition counts on are believed, as ever; those of a partition without a leader may be deleted next."""
+def _may_be_foreign(replica: Replica, partition: LeaderAndIsrPartition) -> bool:
+    """Whether a directory without an id, not opened in this run, may be a foreign copy, with the replica itself in a
+    failed log directory. False for a new partition. Bytes that a living partition counts on are trusted; those of a
+    partition without a leader may be deleted next."""
     if replica.state is ReplicaState.HOSTED or partition.is_new:
         return False
     return replica.files == 0 or partition.leader < 0
@@ -178,11 +178,11 @@ def _may_be_anothers(replica: Replica, partition: LeaderAndIsrPartition) -> bool
 # --- first round: setting aside -----------------------------------------------------------------------------------
 
 
-def _set_aside_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]:
+def _quarantine_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]:
     operations: list[DiskOperation] = []
     performed_for: list[int] = []
     for index, opening in enumerate(stage.openings):
-        unwanted = to_set_aside(state, opening.topic_partition, opening.topic_id)
+        unwanted = to_quarantine(state, opening.topic_partition, opening.topic_id)
         replica = state.replicas.get(opening.topic_partition)
         if opening.verdict is OpenVerdict.REPLACE and replica is not None:
             unwanted = (replica, *unwanted)
@@ -194,7 +194,7 @@ def _set_aside_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect
     return _perform(state, replace(stage, operations=tuple(operations), performed_for=tuple(performed_for)))
 
 
-def _after_set_aside(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
+def _after_quarantine(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
     effects = _failed_log_dirs(state, stage, outcomes)
     errors = list(stage.errors)
     for index, operation, outcome in zip(stage.performed_for, stage.operations, outcomes, strict=True):
@@ -253,7 +253,7 @@ def _creation_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]
 def _operations(
     state: AgentState, opening: Opening, replica: Replica | None, log_dir: str | None
 ) -> list[DiskOperation]:
-    """What this replica needs on disk; `replica` is None where there is none yet."""
+    """The disk operations for this replica; `replica` is None if there is none yet."""
     assert log_dir is not None
     wanted: list[DiskOperation] = []
     topic_id = opening.topic_id if replica is None else replica.topic_id
@@ -275,7 +275,7 @@ def _after_creation(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple
         if errors[opening.row] == ErrorCode.NONE and _has_failed(state, opening, operation, outcome, effects):
             errors[opening.row] = ErrorCode.KAFKA_STORAGE_ERROR
         elif outcome.error is None and state.log_dirs[operation.log_dir] is None:
-            _book(state, operation, outcome)
+            _record_disk_outcome(state, operation, outcome)
     for opening in stage.openings:
         replica = state.replicas.get(opening.topic_partition)
         if replica is None or replica.state is ReplicaState.OFFLINE:
@@ -289,8 +289,8 @@ def _after_creation(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple
     return effects
 
 
-def _book(state: AgentState, operation: DiskOperation, outcome: DiskOutcome) -> None:
-    """What is on disk now, whether the partition is taken up in the end or not."""
+def _record_disk_outcome(state: AgentState, operation: DiskOperation, outcome: DiskOutcome) -> None:
+    """Record the result of a disk operation, independent of whether the partition is opened in the end."""
     topic_partition = operation.topic_partition
     replica = state.replicas.get(topic_partition)
     match operation:
@@ -304,7 +304,7 @@ def _book(state: AgentState, operation: DiskOperation, outcome: DiskOutcome) -> 
             filled = replica.filled_with(outcome.size_bytes, outcome.files, outcome.segment_bytes)
             state.put_replica(topic_partition, filled)
         case _:
-            # The making of the replica failed, so that there is nothing to book on.
+            # Creating the replica failed, so there is no replica to record on.
             return
 
 
@@ -320,8 +320,8 @@ def _hosted(replica: Replica, partition: LeaderAndIsrPartition) -> Replica:
 
 
 def _may_be_elsewhere(state: AgentState, opening: Opening) -> bool:
-    """True where the replica may lie in a log directory that cannot be read, so that none must be made. A directory of
-    another incarnation that was set aside for it proves nothing: somebody may have put it there."""
+    """Whether the replica may lie in an unreadable log directory, so that none may be created. A quarantined directory
+    of another incarnation proves nothing: it may be a restored copy."""
     return state.has_offline_log_dir and not opening.partition.is_new
 
 
@@ -329,7 +329,7 @@ def _may_be_elsewhere(state: AgentState, opening: Opening) -> bool:
 
 
 def _perform(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]:
-    """Start the round, or go straight on where it is empty."""
+    """Start the round; continue at once if it is empty."""
     if not stage.operations:
         return resume(state, stage, ())
     state.stage = stage
@@ -337,7 +337,7 @@ def _perform(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]:
 
 
 def _failed_log_dirs(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutcome, ...]) -> list[Effect]:
-    """Before anything is booked, take the log directories offline that failed in this round."""
+    """Take the log directories offline that failed in this round, before any result is recorded."""
     effects: list[Effect] = []
     for operation, outcome in zip(stage.operations, outcomes, strict=True):
         if outcome.error is not None and outcome.log_dir_failed:

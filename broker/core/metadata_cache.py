@@ -1,8 +1,9 @@
-"""What controllers said about the cluster: brokers, topics, leaders. Rules of UpdateMetadata as in Kafka 3.9.
+"""The metadata cache: brokers, topics and leaders as controllers reported them. Rules of UpdateMetadata as in Kafka
+3.9.
 
 The live brokers of a request replace the ones before; partitions are merged, one by one; leader -2 removes a
-partition, and the last one of a topic removes the topic with its id. A request that names a topic without an id wipes
-the id that was known; one that names another id tells of another topic, of which nothing is known yet.
+partition, and the last one of a topic removes the topic with its id. A request that names a topic without an id clears
+the known id. A request that names another id replaces the topic: the partitions of the old one are dropped.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class MetadataCache:
         )
 
     def apply(self, request: UpdateMetadataRequest) -> tuple[str, ...]:
-        """Take over the request; returns the topics that left the cache by it, in its order."""
+        """Apply the request. Return the topics that it removed from the cache, in its order."""
         self.controller_id = request.controller_id if request.controller_id >= 0 else None
         self.brokers = {broker.id: broker for broker in request.live_brokers}
         removed: list[str] = []
         for topic in request.topics:
-            if self._names_another(topic):
-                # Nobody told us that the one before has gone; none of its partitions is one of the new topic.
+            if self._changes_topic_id(topic):
+                # The removal of the old topic was never reported; none of its partitions belongs to the new topic.
                 self.partition_count -= len(self.topics.pop(topic.topic, ()))
             self._set_topic_id(topic.topic, topic.topic_id)
             partitions = self.topics.setdefault(topic.topic, {})
@@ -59,14 +60,14 @@ class MetadataCache:
         return tuple(removed)
 
     def controller_endpoint(self, listener: str) -> Endpoint | None:
-        """Where the controller listens under that name, if it is listed and takes connections without encryption."""
+        """The controller's endpoint of that listener; None if it is not listed or requires encryption."""
         if self.controller_id is None or (broker := self.brokers.get(self.controller_id)) is None:
             return None
         endpoint = broker.endpoint(listener)
         return endpoint if endpoint is not None and endpoint.protocol is SecurityProtocol.PLAINTEXT else None
 
     def forget_topics(self) -> tuple[str, ...]:
-        """Empty the cache of topics; returns those that were in it."""
+        """Remove and return all topics."""
         topics = tuple(self.topics)
         self.topics.clear()
         self.topic_ids.clear()
@@ -74,8 +75,8 @@ class MetadataCache:
         self.partition_count = 0
         return topics
 
-    def _names_another(self, topic: UpdateMetadataTopic) -> bool:
-        """True where the name was that of a topic with another id until now."""
+    def _changes_topic_id(self, topic: UpdateMetadataTopic) -> bool:
+        """Whether the cached topic of that name has another id."""
         known = self.topic_ids.get(topic.topic)
         return known is not None and topic.topic_id is not None and known != topic.topic_id
 

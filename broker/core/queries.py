@@ -1,4 +1,4 @@
-"""What the agent answers to those who ask: Metadata from its cache, DescribeLogDirs from its replicas.
+"""Answer queries: Metadata from the cache, DescribeLogDirs from the replicas.
 
 Errors as in Kafka 3.9 without auto-creation: a leader that is not alive is LEADER_NOT_AVAILABLE, one that is alive but
 does not have the listener asked through is LISTENER_NOT_FOUND from version 6 on.
@@ -46,7 +46,7 @@ _LISTENER_NOT_FOUND_SINCE: Final = 6
 def answer_metadata(
     cache: MetadataCache, request: MetadataRequest, *, cluster_id: str | None, listener: str, version: int
 ) -> MetadataResponse:
-    """The cluster as the cache has it, with the addresses of the listener through which was asked."""
+    """The cluster from the cache, with the addresses of the listener that received the request."""
     brokers: list[MetadataBroker] = []
     for broker in cache.brokers.values():
         endpoint = broker.endpoint(listener)
@@ -101,8 +101,8 @@ def answer_describe_log_dirs(
     """Each log directory with its replicas and their sizes; `space` maps it to (total bytes, usable bytes).
 
     A replica's size is that of its segments, as in Kafka; indexes and checkpoints do not count.
-    What waits for its removal or was set aside is no replica and is not listed, as in Kafka. Of several directories of
-    one partition each is listed where it lies.
+    Directories that wait for removal or are quarantined are not listed, as in Kafka. Of several directories of one
+    partition each is listed in its log directory.
     """
     wanted = None
     if request.topics is not None:

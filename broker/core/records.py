@@ -1,4 +1,4 @@
-"""The facts that an agent records, built in one place so that journal, log and metrics name things alike."""
+"""The facts that an agent records, built in one place, so that journal, log and metrics use the same names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lethe.protocol.kafka.errors import error_name
 from lethe.protocol.vocabulary import TopicId, TopicPartition, topic_id_to_text
 
 MAX_TEXT: Final = 300
-"""A name from the wire may be anything; more of it than this is not repeated."""
+"""Characters of a name from the wire that are repeated; such a name may have any length."""
 
 
 def id_text(topic_id: TopicId | None) -> str | None:
-    """A topic id as facts have it."""
+    """A topic id as text in facts."""
     return None if topic_id is None else topic_id_to_text(topic_id)
 
 
@@ -30,7 +30,7 @@ def count_errors(errors: Iterable[int]) -> dict[str, int]:
 
 
 def record_answers(state: AgentState, request: ControlRequest, answers: Mapping[str, int]) -> Record:
-    """One fact for a request that was carried out, its answers counted by error."""
+    """One fact for a performed request, its answers counted by error."""
     return Record(
         Fact(
             FactType.REQUEST,
@@ -48,7 +48,7 @@ def record_answers(state: AgentState, request: ControlRequest, answers: Mapping[
 
 
 def record_problem(state: AgentState, api: str, topic_partition: TopicPartition, problem: str) -> Record:
-    """A partition of a request could not be served, for a reason that is worth a line of its own."""
+    """One fact for a partition that could not be served, with the reason."""
     return Record(
         Fact(
             FactType.REFUSAL,
@@ -64,7 +64,7 @@ def record_problem(state: AgentState, api: str, topic_partition: TopicPartition,
 
 
 def record_refusal(state: AgentState, api: str, why: str, data: Mapping[str, int]) -> Record:
-    """A whole request was refused."""
+    """One fact for a refused request."""
     return Record(Fact(FactType.REFUSAL, f"broker/{state.settings.broker_id}", {"what": api, "why": why, **data}))
 
 
@@ -75,7 +75,7 @@ def record_deletions(
     meant: Mapping[str, TopicId | None],
     deleted: Mapping[TopicPartition, TopicId | None],
 ) -> list[Effect]:
-    """What was acknowledged, one fact per topic, incarnation and error, partitions in ranges.
+    """The acknowledged deletions, one fact per topic, incarnation and error, partitions in ranges.
 
     `deleted` are the partitions that had a directory, which is renamed now, with its id; of all others the id is that
     of the incarnation that was meant."""
@@ -116,7 +116,7 @@ def record_removals(
     topic_ids: Iterable[TopicId | None],
     outcomes: Iterable[RemovalOutcome],
 ) -> list[Effect]:
-    """What a round of removals freed and what it could not, one fact per log directory, topic, incarnation and
+    """The results of a round of removals, one fact per log directory, topic, incarnation and
     error."""
     grouped: dict[tuple[str, str, TopicId | None, str | None], list[tuple[int, RemovalOutcome]]] = {}
     for directory, topic_id, outcome in zip(directories, topic_ids, outcomes, strict=True):

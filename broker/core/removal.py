@@ -1,8 +1,8 @@
 """The queue of renamed directories that wait for their removal.
 
-A directory is due a delay after its rename, as in Kafka; one found at start, a delay after the start, for nobody knows
-when it was renamed. Due ones go out in rounds, one round at a time; what failed comes back with a growing delay, for
-ever: bytes whose deletion was acknowledged are owed.
+A directory is due a delay after its rename, as in Kafka; one found at start, a delay after the start, because its
+rename time is unknown. Due directories are removed in rounds, one round at a time. A failed removal is repeated with a
+growing delay, without end: the removal of acknowledged bytes is owed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class PendingRemoval(NamedTuple):
     error: str | None = None
     """Of the last attempt."""
     topic_id: TopicId | None = None
-    """Whose bytes they are; None where the directory says nothing."""
+    """The incarnation of the bytes; None if the directory has no id."""
 
 
 @dataclass(slots=True)
 class RemovalQueue:
     pending: dict[DirectoryRef, PendingRemoval] = field(default_factory=dict)
-    """Everything that is owed, the round in flight included."""
+    """All owed removals, the round in flight included."""
     due: list[tuple[int, int, DirectoryRef]] = field(default_factory=list)
     """Heap of (due_ms, order, directory); entries that are not pending any more are skipped."""
     in_flight: tuple[DirectoryRef, ...] = ()
     in_flight_ids: tuple[TopicId | None, ...] = ()
-    """Whose directories those are, also where they are owed no more because their log directory failed meanwhile."""
+    """The incarnations of those directories, also of those in a log directory that has failed meanwhile."""
     scheduled: int = 0
     pending_bytes: int = 0
     freed_bytes: int = 0
@@ -84,7 +84,7 @@ class RemovalQueue:
         return self.in_flight
 
     def finish_round(self, outcomes: Iterable[RemovalOutcome], now_ms: int) -> None:
-        """Book the round: what was removed is no longer owed, what failed is due again later."""
+        """Apply the outcomes: removed directories are no longer owed, failed ones are due again later."""
         for directory, outcome in zip(self.in_flight, outcomes, strict=True):
             self.freed_bytes += outcome.size_bytes
             self.freed_files += outcome.files
@@ -108,7 +108,7 @@ class RemovalQueue:
         self.in_flight_ids = ()
 
     def drop_log_dir(self, log_dir: str) -> None:
-        """Stop owing what lies in a failed log directory: it is found again after a restart."""
+        """Drop the removals in a failed log directory: a restart finds those directories again."""
         for directory in [d for d in self.pending if d.log_dir == log_dir]:
             self._discount(self.pending.pop(directory))
 

@@ -1,4 +1,4 @@
-"""What an agent knows of one replica on its disks."""
+"""One replica on the disks of an agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ReplicaState(enum.Enum):
     HOSTED = "hosted"
     """Accepted by a LeaderAndIsr of this run."""
     OFFLINE = "offline"
-    """In a failed log directory, or perhaps in one: answers KAFKA_STORAGE_ERROR until the agent restarts."""
+    """In a log directory that has failed, or possibly so: answers KAFKA_STORAGE_ERROR until the agent restarts."""
 
 
 class Replica(NamedTuple):
@@ -35,11 +35,11 @@ class Replica(NamedTuple):
     leader_epoch: int = NO_CURRENT_LEADER_EPOCH
     partition_epoch: int = -1
     filled: bool = False
-    """It holds what a replica of its partition holds. An empty one is filled when it leads or has caught up."""
+    """Whether it holds segments. An empty one is filled when it leads or has caught up."""
     fetches: bool = False
     """It follows the leader that the last LeaderAndIsr named; ended by StopReplica."""
     proposes: bool = False
-    """It leads and may ask for ISR members; ended by StopReplica, and where somebody knew better."""
+    """It leads and may ask for ISR members; ended by StopReplica and by outcome GIVEN_UP."""
     isr: tuple[int, ...] = ()
     assignment: tuple[int, ...] = ()
     """All its replicas, preferred first; like the ISR from the last LeaderAndIsr."""
@@ -49,7 +49,7 @@ class Replica(NamedTuple):
         return any(broker not in self.isr for broker in self.assignment)
 
     def filled_with(self, size_bytes: int, files: int, segment_bytes: int) -> Replica:
-        """The same after so much was put into it."""
+        """The replica after these files were added."""
         return self._replace(
             size_bytes=self.size_bytes + size_bytes,
             files=self.files + files,

@@ -1,8 +1,8 @@
 """What a replica does between two control requests: a follower fetches, a leader proposes ISR members.
 
-A LeaderAndIsr that is taken in begins the role anew, a StopReplica ends it. Both wait the same delay for a follower to
-catch up, and both look at the metadata cache when the delay is over. What they then find missing (a leader or a
-follower that is not live) they take up again when an UpdateMetadata brings it; the delay begins then.
+An accepted LeaderAndIsr restarts the role, a StopReplica ends it. Both roles wait the same delay for a follower to
+catch up, and read the metadata cache after it. A leader or follower that is not live then restarts the delay when an
+UpdateMetadata reports it live.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lethe.protocol.vocabulary import TopicPartition
 
 
 def begin_role(state: AgentState, topic_partition: TopicPartition) -> None:
-    """A LeaderAndIsr for this replica has been taken in: what it had to do for the one before is over."""
+    """Start the role that an accepted LeaderAndIsr gives the replica. The earlier role ends."""
     state.fills.drop(topic_partition)
     state.proposals.drop(topic_partition)
     replica = state.replicas[topic_partition]
@@ -29,7 +29,7 @@ def begin_role(state: AgentState, topic_partition: TopicPartition) -> None:
 
 
 def end_role(state: AgentState, topic_partition: TopicPartition) -> None:
-    """A StopReplica for it has been accepted."""
+    """End the role after an accepted StopReplica."""
     state.fills.drop(topic_partition)
     state.proposals.drop(topic_partition)
     replica = state.replicas.get(topic_partition)
@@ -37,8 +37,8 @@ def end_role(state: AgentState, topic_partition: TopicPartition) -> None:
         state.replicas[topic_partition] = replica._replace(fetches=False, proposes=False)
 
 
-def note_metadata(state: AgentState, request: UpdateMetadataRequest, live_before: frozenset[int]) -> None:
-    """The metadata cache has taken the request in; these were the live brokers before."""
+def on_metadata_updated(state: AgentState, request: UpdateMetadataRequest, live_before: frozenset[int]) -> None:
+    """Restart delays of replicas whose peers are live now; `live_before` are the live brokers before the request."""
     if any(broker not in live_before for broker in state.cache.brokers):
         for topic_partition, replica in state.replicas.items():
             _look_again(state, topic_partition, replica)

@@ -1,4 +1,4 @@
-"""What a control request waits for while the disk or ZooKeeper is busy with it, as values."""
+"""Stages: what a control request waits for while the disk or ZooKeeper works for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FillStage:
 
 
 class Opening(NamedTuple):
-    """A partition that is to be taken up."""
+    """A partition to be opened."""
 
     row: int
     topic_partition: TopicPartition
@@ -45,7 +45,7 @@ class LeaderAndIsrStage:
 
 
 class Deletion(NamedTuple):
-    """A directory that is to be renamed, one way or the other. A partition may have several."""
+    """A directory to be renamed, for deletion or quarantine. A partition may have several."""
 
     topic_partition: TopicPartition
     log_dir: str

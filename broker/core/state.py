@@ -1,4 +1,4 @@
-"""What an agent remembers: its log directories, the replicas in them, epochs, the metadata cache, what it removes.
+"""The memory of an agent: log directories, replicas, epochs, the metadata cache, pending removals.
 
 One mutable object of plain ordered containers of immutable values: `copy()` is cheap and two states can be compared.
 """
@@ -22,7 +22,7 @@ from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, Controlle
 
 INITIAL_CONTROLLER_EPOCH: Final = ControllerEpoch(0)
 MAX_TOMBSTONES: Final = 10_000
-"""A StopReplica that outlives its connection comes seconds late, not ten thousand deletions."""
+"""A StopReplica that outlives its connection arrives seconds late, not after ten thousand deletions."""
 
 
 class Leftover(NamedTuple):
@@ -34,13 +34,13 @@ class Leftover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What of the configuration decides anything."""
+    """The part of the configuration that the core uses."""
 
     broker_id: BrokerId
     delete_delay_ms: int
     """From the rename of a directory to the begin of its removal."""
     naming_seed: str
-    """Makes the names of renamed directories; must differ from run to run."""
+    """Seed for the names of renamed directories; it differs from run to run."""
     catch_up_delay_ms: int = 1_000
     """How long a follower takes to catch up with its leader."""
     inter_broker_protocol: InterBrokerProtocol = LATEST
@@ -59,11 +59,11 @@ class AgentState:
     confirmed_epoch: ControllerEpoch = INITIAL_CONTROLLER_EPOCH
     """The highest one that ZooKeeper has named; a request with a higher one waits until it has been asked."""
     log_dirs: dict[str, str | None] = field(default_factory=dict)
-    """Log directory → why it is offline, None while it is not; in the order of the configuration."""
+    """Log directory → why it is offline, or None; in the order of the configuration."""
     replicas: dict[TopicPartition, Replica] = field(default_factory=dict)
     duplicates: dict[TopicPartition, tuple[Replica, ...]] = field(default_factory=dict)
-    """Directories of partitions besides the one in `replicas`, which has no more right than they have until that is
-    decided (broker.core.duplicates). The counts below leave them out."""
+    """Further candidates of partitions, equal to the one in `replicas` until a request identifies one
+    (broker.core.duplicates). The counts below leave them out."""
     replicas_of_log_dir: dict[str, int] = field(default_factory=dict)
     replicas_of_topic: dict[str, int] = field(default_factory=dict)
     replicas_in_state: dict[ReplicaState, int] = field(default_factory=lambda: dict.fromkeys(ReplicaState, 0))
@@ -72,15 +72,15 @@ class AgentState:
     incarnations: dict[str, TopicId] = field(default_factory=dict)
     """Topic → id last named by a controller or by ZooKeeper; outlives the tombstone until the replicas are gone."""
     tombstoned: dict[str, TopicId] = field(default_factory=dict)
-    """Topic → id last named by a tombstone (the newest MAX_TOMBSTONES): what a deletion may mean by that name."""
+    """Topic → id last named by a tombstone (the newest MAX_TOMBSTONES): a deletion by name means that one."""
     cache: MetadataCache = field(default_factory=MetadataCache)
     cache_epoch: BrokerEpoch = NO_EPOCH
-    """The registration that the cache was told of: the broker epoch of the last UpdateMetadata that named one."""
+    """The registration that the cache belongs to: the broker epoch of the last UpdateMetadata that named one."""
     removal: RemovalQueue = field(default_factory=RemovalQueue)
     fills: DueQueue = field(default_factory=DueQueue)
     """Followers whose replicas are empty, and when they have caught up."""
     proposals: DueQueue = field(default_factory=DueQueue)
-    """Partitions that this broker leads and whose ISR may grow, and when to ask for that."""
+    """Partitions that this broker leads and whose ISR may grow, and when to propose that."""
     proposed: tuple[IsrChange, ...] = ()
     """The proposal in flight."""
     proposals_unanswered: int = 0
@@ -101,7 +101,7 @@ class AgentState:
     halted: bool = False
 
     def copy(self) -> AgentState:
-        """An independent state; values are shared, containers are not."""
+        """Return an independent copy; values are shared, containers are not."""
         return replace(
             self,
             log_dirs=dict(self.log_dirs),
@@ -126,7 +126,7 @@ class AgentState:
     # --- tombstones -----------------------------------------------------------------------------------------------
 
     def note_tombstone(self, topic: str, topic_id: TopicId | None) -> None:
-        """Remember which incarnation of the topic is the one that is deleted; without an id, that nobody can say."""
+        """Store which incarnation of the topic is being deleted; a tombstone without an id clears that."""
         self.tombstoned.pop(topic, None)
         if topic_id is not None:
             self.tombstoned[topic] = topic_id
@@ -136,7 +136,7 @@ class AgentState:
     # --- leftovers ------------------------------------------------------------------------------------------------
 
     def put_stray(self, directory: DirectoryRef, leftover: Leftover) -> None:
-        """Remember a directory that is kept for a human."""
+        """Store a directory that is kept for an operator."""
         before = self.strays.get(directory)
         self.stray_bytes += leftover.size_bytes - (before.size_bytes if before else 0)
         self.strays[directory] = leftover
@@ -144,7 +144,7 @@ class AgentState:
     # --- replicas -------------------------------------------------------------------------------------------------
 
     def put_replica(self, topic_partition: TopicPartition, replica: Replica) -> None:
-        """Add the replica, or put it in the place of the one before."""
+        """Add or replace the replica."""
         self.drop_replica(topic_partition)
         self.replicas[topic_partition] = replica
         self.replicas_in_state[replica.state] += 1
@@ -156,7 +156,7 @@ class AgentState:
             self.hosted_bytes += replica.size_bytes
 
     def drop_replica(self, topic_partition: TopicPartition) -> Replica | None:
-        """Forget the replica; returns what was known of it."""
+        """Remove and return the replica."""
         replica = self.replicas.pop(topic_partition, None)
         if replica is None:
             return None
@@ -179,7 +179,7 @@ class AgentState:
 
     @property
     def duplicate_directories(self) -> int:
-        """How many directories there are beyond one for each partition."""
+        """The number of directories beyond one for each partition."""
         return sum(map(len, self.duplicates.values()))
 
     # --- log directories ------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ Per partition, the first rule that applies:
       not known to be another incarnation's                       KAFKA_STORAGE_ERROR
     otherwise                                                     by broker.core.identity: renamed for deletion or set
                                                                   aside, then NONE; KAFKA_STORAGE_ERROR where that
-                                                                  fails; UNKNOWN_SERVER_ERROR where nobody can say
-                                                                  whose it is
+                                                                  fails; UNKNOWN_SERVER_ERROR if the incarnation
+                                                                  cannot be determined
 
 The tombstone's row is for a request that outlives its connection: a controller whose request times out sends it again
-on a new connection, and the first copy may be taken in when the topic is deleted and made anew. A controller always
+on a new connection, and the first copy may be applied after the topic was deleted and made anew. A controller always
 sends the tombstone of the incarnation it means before it asks for the deletion.
 
 A deletion is acknowledged after the rename, which is atomic and durable; the bytes go later (broker.core.removal). A
@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lethe.broker.core.duplicates import candidates, forget, is_anothers, prefer, temper
+from lethe.broker.core.duplicates import candidates, forget, is_other_incarnation, prefer_remembered, require_proof
 from lethe.broker.core.effects import (
     AskTopicIds,
     DirectoryRef,
@@ -66,7 +66,7 @@ from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, Topi
 
 
 def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Effect]:
-    """Judge every partition; ask for ids, or start the renames, or answer at once."""
+    """Judge every partition. Then ask for ids, start the renames, or answer at once."""
     effects: list[Effect] = []
     errors: dict[TopicPartition, int] = {}
     deletions: list[Deletion] = []
@@ -76,12 +76,16 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             topic_partition = TopicPartition(topic.topic, partition.partition)
             if topic_partition in errors:
                 continue
-            prefer(state, topic_partition, state.incarnations.get(topic.topic))
+            prefer_remembered(state, topic_partition, state.incarnations.get(topic.topic))
             replica = state.replicas.get(topic_partition)
             if replica is None and (problem := partition_problem(topic_partition)):
                 effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
             errors[topic_partition] = _epoch_verdict(replica, partition)
-            if replica is not None and partition.delete and _means_another(state, topic_partition, replica, partition):
+            if (
+                replica is not None
+                and partition.delete
+                and _targets_other_incarnation(state, topic_partition, replica, partition)
+            ):
                 problem = "the order to delete is an earlier incarnation's; the topic was made anew since"
                 effects.append(record_problem(state, "StopReplica", topic_partition, problem))
                 errors[topic_partition] = ErrorCode.FENCED_LEADER_EPOCH
@@ -104,7 +108,7 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
 def resume_with_topic_ids(
     state: AgentState, stage: StopReplicaStage, answers: tuple[TopicIdAnswer, ...]
 ) -> list[Effect]:
-    """Go on with what ZooKeeper says about the topics that were asked for."""
+    """Continue with the topic ids from ZooKeeper."""
     effects: list[Effect] = []
     by_topic = dict(zip(stage.asked, answers, strict=True))
     for topic, answer in by_topic.items():
@@ -120,7 +124,7 @@ def resume_with_topic_ids(
             continue
         if deletion.verdict is StopVerdict.ASK:
             answer = by_topic[topic_partition.topic]
-            verdict = temper(state, topic_partition, replica, judge_deletion_by_answer(replica, answer))
+            verdict = require_proof(state, topic_partition, replica, judge_deletion_by_answer(replica, answer))
             deletion = deletion._replace(verdict=verdict)
             if isinstance(answer, TopicIdUnavailable):
                 problem = f"the topic's id could not be established, nothing was touched: {answer.reason}"
@@ -134,11 +138,11 @@ def resume_with_topic_ids(
 def resume_after_disk(
     state: AgentState, stage: StopReplicaStage, outcomes: tuple[DiskOutcome, ...], now_ms: int
 ) -> list[Effect]:
-    """Book the renames and answer."""
+    """Record the renames and answer."""
     effects: list[Effect] = []
     errors = dict(stage.errors)
     touched: dict[str, None] = {}
-    meant = {topic.topic: _meant(state, topic) for topic in stage.request.topics}
+    meant = {topic.topic: _target_incarnation(state, topic) for topic in stage.request.topics}
     deleted: dict[TopicPartition, TopicId | None] = {}
     for operation, outcome in zip(stage.operations, outcomes, strict=True):
         if outcome.error is not None and outcome.log_dir_failed:
@@ -156,7 +160,7 @@ def resume_after_disk(
             assert replica is not None
             if isinstance(operation, RenameForDeletion):
                 deleted[topic_partition] = operation.topic_id
-            effects += _book(state, operation, replica, now_ms)
+            effects += _record_rename(state, operation, replica, now_ms)
     for topic in touched:
         state.forget_incarnation_if_gone(topic)
     rows = [
@@ -172,23 +176,23 @@ def resume_after_disk(
 def _deletions(
     state: AgentState, topic_partition: TopicPartition, errors: dict[TopicPartition, int]
 ) -> Iterator[Deletion]:
-    """One for each directory of the partition; a failed log directory may hold one of the doomed topic."""
+    """One deletion for each directory of the partition; a failed log directory may hold one of the deleted topic."""
     remembered = state.incarnations.get(topic_partition.topic)
     for each in candidates(state, topic_partition):
         if each.state is not ReplicaState.OFFLINE and each.log_dir is not None:
             yield Deletion(topic_partition, each.log_dir, judge_deletion(each, remembered))
-        elif not is_anothers(each, remembered):
+        elif not is_other_incarnation(each, remembered):
             errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _candidate(state: AgentState, deletion: Deletion) -> Replica:
-    """What is known of the directory; while a StopReplica waits, nothing else renames any."""
+    """The candidate in that directory; while a StopReplica waits, nothing else renames one."""
     every = candidates(state, deletion.topic_partition)
     return next(each for each in every if each.log_dir == deletion.log_dir)
 
 
-def _meant(state: AgentState, topic: StopReplicaTopic) -> TopicId | None:
-    """The incarnation that is meant, as far as is known here: where the topic goes, that of the tombstone before."""
+def _target_incarnation(state: AgentState, topic: StopReplicaTopic) -> TopicId | None:
+    """The incarnation to stop, if known: for a deleted topic that of the preceding tombstone."""
     current = state.incarnations.get(topic.topic)
     is_doomed = any(partition.leader_epoch == EPOCH_DURING_DELETE for partition in topic.partitions)
     return state.tombstoned.get(topic.topic, current) if is_doomed else current
@@ -206,10 +210,10 @@ def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> 
     return ErrorCode.NONE
 
 
-def _means_another(
+def _targets_other_incarnation(
     state: AgentState, topic_partition: TopicPartition, replica: Replica, partition: StopReplicaPartition
 ) -> bool:
-    """The topic is being deleted, says the order, but the tombstone was not that of the incarnation that lives here."""
+    """Whether the request deletes the topic but the tombstone named another incarnation than the one hosted here."""
     buried = state.tombstoned.get(topic_partition.topic)
     current = state.incarnations.get(topic_partition.topic)
     return (
@@ -240,7 +244,7 @@ def _rename_round(state: AgentState, stage: StopReplicaStage) -> list[Effect]:
     return [PerformDisk(stage.operations)]
 
 
-def _book(state: AgentState, operation: DiskOperation, replica: Replica, now_ms: int) -> list[Effect]:
+def _record_rename(state: AgentState, operation: DiskOperation, replica: Replica, now_ms: int) -> list[Effect]:
     match operation:
         case RenameForDeletion():
             removal = PendingRemoval(replica.size_bytes, replica.files, topic_id=operation.topic_id)

@@ -1,8 +1,8 @@
-"""Log directories: taking up what was found in them, choosing one for a new replica, losing one.
+"""Log directories: load their inventory, choose one for a new replica, take a failed one offline.
 
 Kafka takes a log directory offline for good (until a restart) at the first I/O error in it. Its replicas then answer
-KAFKA_STORAGE_ERROR, the controller is told through `/log_dir_event_notification`, and a broker that has lost all of
-its directories stops.
+KAFKA_STORAGE_ERROR, `/log_dir_event_notification` notifies the controller, and a broker that has lost all of its
+directories stops.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ KEPT_FROM_BEFORE = "found set aside at start"
 NOT_A_REPLICA = "its name is not that of a replica"
 
 
-def take_inventory(state: AgentState, inventory: InventoryLoaded, now_ms: int) -> list[Effect]:
-    """Take up what is on disk. Nothing on it is changed, also where a partition has several directories."""
+def on_inventory_loaded(state: AgentState, inventory: InventoryLoaded, now_ms: int) -> list[Effect]:
+    """Load what is on disk. Nothing on disk changes, not even if a partition has several directories."""
     effects: list[Effect] = []
     for found in inventory.log_dirs:
         state.log_dirs[found.log_dir] = found.error
@@ -38,12 +38,12 @@ def take_inventory(state: AgentState, inventory: InventoryLoaded, now_ms: int) -
 
 
 def choose_log_dir(replicas: Mapping[str, int]) -> str | None:
-    """Of the live log directories with their replicas, the one with the fewest; the first one of equals."""
+    """Return the live log directory with the fewest replicas; the first one of equals."""
     return min(replicas, key=lambda log_dir: replicas[log_dir], default=None)
 
 
 def fail_log_dir(state: AgentState, log_dir: str, error: str) -> list[Effect]:
-    """Take the directory offline, once, with all its replicas and everything that was to be removed in it."""
+    """Take the directory offline, once, with its replicas and pending removals."""
     if log_dir not in state.log_dirs or state.log_dirs[log_dir] is not None:
         return []
     state.log_dirs[log_dir] = error
@@ -56,7 +56,7 @@ def fail_log_dir(state: AgentState, log_dir: str, error: str) -> list[Effect]:
 
 
 def keep_stray(state: AgentState, operation: SetAside, replica: Replica, reason: str) -> Record:
-    """Remember a directory that was set aside, and say so."""
+    """Store a quarantined directory. Return the fact to record."""
     state.put_stray(DirectoryRef(operation.log_dir, operation.new_name), Leftover(replica.size_bytes, reason))
     return Record(
         Fact(
@@ -148,7 +148,7 @@ def _halt_if_none_left(state: AgentState) -> list[Effect]:
 
 
 def offline_replica(topic_partition: TopicPartition, state: AgentState) -> Replica:
-    """What is remembered of a replica that cannot be used; keeps what was known of it."""
+    """Return the replica as OFFLINE, with the other values kept."""
     known = state.replicas.get(topic_partition)
     if known is None:
         return Replica(ReplicaState.OFFLINE, None)

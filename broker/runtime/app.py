@@ -5,9 +5,9 @@ what is in them, listen, register. From the registration on a controller sends r
 
 Tasks: the keeper of the ZooKeeper session, one server per listener, the ticker that writes checkpoints, and whatever
 work the core has asked for. Disk work has a thread of its own, removals another, so the event loop never waits for a
-disk. Asked to stop, the agent first has the controller move its leaderships, serving meanwhile; asked twice, it does
-not wait for that. Then it takes no further requests, leaves ZooKeeper, lets the disk work under way come to its end and
-writes its checkpoints; being killed instead costs nothing but time at the next start.
+disk. On a request to stop, the agent first asks the controller to move its leaderships, and serves meanwhile; a second
+request ends that wait. Then it accepts no further requests, closes its ZooKeeper session, finishes outstanding disk
+work and writes its checkpoints. A kill loses nothing; the next start takes longer.
 """
 
 from __future__ import annotations
@@ -78,22 +78,22 @@ _RELOADS: Final = (
     "again."
 )
 STOP_GRACE_MS: Final = 2_000
-"""How long requests that are being carried out may take to be answered when the agent is stopped."""
+"""Limit for outstanding requests when the agent stops."""
 
 
 class ExitCode(enum.IntEnum):
     """What `run` returns."""
 
     STOPPED = 0
-    """Somebody asked for it."""
+    """Stopped on request."""
     FAULT = 1
-    """It could not go on: every log directory failed, or a fault; the log says why."""
+    """Every log directory failed, or a fault occurred; the log has the reason."""
     CANNOT_START = 2
-    """Something has to be put right first; the log says what."""
+    """An operator has to act first; the log says how."""
 
 
 class AgentApp:
-    """One agent. `run` once; everything else may be used while it runs. It is the hands of its own loop."""
+    """One agent, and the performer of its loop's effects. `run` once; everything else may be used while it runs."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class AgentApp:
         disk: Disk | None = None,
         manager: ServiceManager | None = None,
     ) -> None:
-        """`manager` is told how the agent is."""
+        """`manager` receives the state of the agent."""
         self.started = asyncio.Event()
         """Set when the agent is registered and serves."""
         self.endpoints: tuple[Endpoint, ...] = ()
@@ -144,8 +144,8 @@ class AgentApp:
         return self._loop
 
     def stop(self, reason: str, exit_code: ExitCode = ExitCode.STOPPED) -> None:
-        """Have `run` end in good order and return this; the first reason counts. A second one ends the wait for the
-        controller, and a fault is not hidden by a request to stop that came before it."""
+        """Make `run` end in order and return `code`; the first reason counts. A second request ends the wait for the
+        controller. A fault replaces an earlier request to stop."""
         if not self._stopping.is_set():
             self._stop_reason = reason
             self._exit_code = exit_code
@@ -178,7 +178,7 @@ class AgentApp:
             self._exit_code = ExitCode.FAULT
             logger.critical("the agent cannot go on and ends", exc_info=True)
         finally:
-            await self._let_go()
+            await self._release_directories()
             if journal is not None:
                 journal.close()
         return self._exit_code
@@ -210,7 +210,7 @@ class AgentApp:
             await self._isr_changes.close()
 
     async def _leave_in_order(self, tasks: asyncio.TaskGroup) -> None:
-        """Have the leaderships moved, as long as nobody is in a hurry."""
+        """Ask the controller to move the leaderships, unless a second request to stop arrives."""
         config = self._config.controlled_shutdown
         if self._loop is None or not self.started.is_set() or not config.enable:
             return
@@ -222,8 +222,8 @@ class AgentApp:
         leaving.cancel()
         hurry.cancel()
 
-    async def _let_go(self) -> None:
-        """Let work on disk come to its end, then give the directories up."""
+    async def _release_directories(self) -> None:
+        """Finish outstanding disk work, then release the directories."""
         self._removal_thread.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._removal_thread.shutdown)
         await self._on_disk(self._log_dirs.close)
@@ -234,7 +234,7 @@ class AgentApp:
         return open_journal("broker", config.broker_id, config.journal, config.journal_topic, self._clock)
 
     async def _tick(self) -> None:
-        """Write checkpoints now and then, which is also how the loss of an idle directory is noticed."""
+        """Write checkpoints periodically. This also detects the loss of an idle directory."""
         while True:
             await asyncio.sleep(CHECKPOINT_INTERVAL_S)
             if self._loop is None:
@@ -245,7 +245,7 @@ class AgentApp:
     # --- ZooKeeper ------------------------------------------------------------------------------------------------
 
     async def _prepare(self, session: ZooKeeperSession) -> Broker:
-        """What a new session begins with; the first one starts the rest of the agent."""
+        """Prepare a new session; the first one starts the rest of the agent."""
         await ensure_roots(session)
         found = await cluster_id(session, _new_cluster_id())
         if self._cluster_id is None:
@@ -315,7 +315,7 @@ class AgentApp:
             ", ".join(map(str, self._config.log_dirs)),
         )
 
-    # --- the loop's hands -----------------------------------------------------------------------------------------
+    # --- effects of the loop -----------------------------------------------------------------------------------------
 
     async def perform(self, operations: Sequence[DiskOperation]) -> tuple[DiskOutcome, ...]:
         """On the disk thread."""

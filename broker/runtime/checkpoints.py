@@ -1,10 +1,10 @@
 """The checkpoint files of one log directory: read once, kept in memory, written when they have changed.
 
 Entries of a deleted replica leave the recovery point, log start and cleaner files with the round that deleted it, the
-high watermark file with its next tick, all as in Kafka. A file that cannot be understood is left alone and reported.
+high watermark file with its next tick, all as in Kafka. An unreadable file is left unchanged and reported.
 
-On a full disk the files stay as they are and are owed: the deletion that would free space goes on without them. The
-next round or tick writes them. An entry that is too old costs nothing: it is of a replica that is not there any more.
+On a full disk the files stay unchanged, and the next round or tick writes them: the deletion that frees space does not
+wait for them. A stale entry is harmless: its replica does not exist any more.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Checkpoints:
     """The offsets of one log directory."""
 
     def __init__(self, place: Path) -> None:
-        """`place` is the log directory, for what is said of it."""
+        """`place` is the log directory, for messages."""
         self._place = place
         self._offsets: dict[str, dict[TopicPartition, int]] = {name: {} for name in _FILES}
         self._changed: dict[str, None] = {}
         self._at_once = False
         self._full = False
-        """The last attempt to write found no space."""
+        """Whether the last write found no space."""
 
     @classmethod
     def read(cls, place: Path, fd: int, disk: Disk) -> Checkpoints:
-        """What the directory's files say. Raises OSError."""
+        """Read the directory's files. Raises OSError."""
         made = cls(place)
         for name in _FILES:
             try:
@@ -61,18 +61,18 @@ class Checkpoints:
 
     @property
     def owes_at_once(self) -> bool:
-        """True where entries of deleted replicas have to leave the files now."""
+        """Whether entries of deleted replicas are still in the files."""
         return self._at_once
 
     def put(self, topic_partition: TopicPartition, end_offset: int) -> None:
-        """A new replica ends there; written with the next tick."""
+        """Add a new replica with its end offset; written with the next tick."""
         for name in (RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT):
             if name in self._offsets:
                 self._offsets[name][topic_partition] = end_offset
                 self._changed[name] = None
 
     def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """These replicas are gone."""
+        """Drop the entries of removed replicas."""
         for topic_partition in topic_partitions:
             for name, offsets in self._offsets.items():
                 if offsets.pop(topic_partition, None) is not None:

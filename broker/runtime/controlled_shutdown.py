@@ -1,12 +1,12 @@
-"""Leaving in order: the agent asks the controller to move its leaderships before it goes.
+"""Controlled shutdown: the agent asks the controller to move its leaderships before it stops.
 
 As Kafka's brokers do: ControlledShutdown in the version of the inter-broker protocol, on a connection of its own and
 without a handshake, to the controller that the metadata cache names, several times with a pause in between. The agent
-may go when the answer is NONE and names no partition that it still leads; after the last try it goes anyway, and the
-controller deals with it as with a broker that died. Where the cache names no controller, nobody can be asked and it
-goes at once: Kafka's brokers spend all their pauses on that.
+stops when the answer is NONE and names no partition that it still leads. After the last try it stops anyway, and the
+controller handles it as a failed broker. If the cache names no controller, it stops at once; Kafka's brokers spend all
+their pauses then.
 
-Meanwhile the agent serves requests as always: what the controller does about the leaderships comes as requests.
+Meanwhile the agent serves requests: the controller moves the leaderships by requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHOWN: Final = 5
 async def leave_in_order(
     state: AgentState, config: ControlledShutdownConfig, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> bool:
-    """True when the controller has let the broker go."""
+    """Return whether the controller has accepted the shutdown."""
     connection = ControllerConnection(
         state.settings.broker_id, connect_timeout_ms=SOCKET_TIMEOUT_MS, request_timeout_ms=SOCKET_TIMEOUT_MS
     )
@@ -68,7 +68,7 @@ async def leave_in_order(
 
 
 async def _ask(connection: ControllerConnection, controller: Endpoint, state: AgentState) -> str | None:
-    """Why the broker may not go yet, in words that can be shown; None where it may."""
+    """Return why the broker may not stop yet, as text to show; None if it may."""
     request = ControlledShutdownRequest(state.settings.broker_id, state.broker_epoch)
     version = control_versions(state.settings.inter_broker_protocol).controlled_shutdown
     try:

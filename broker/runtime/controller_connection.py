@@ -1,4 +1,4 @@
-"""The agent's own connection to the controller: opened when needed, kept while it works and leads to the same place."""
+"""The agent's connection to the controller: opened on demand, kept while it works and the endpoint is the same."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 
 class ControllerConnection:
-    """Used by one task at a time. Whoever is not content with an answer closes it: who has lost control is looked for
-    anew."""
+    """Used by one task at a time. The task closes it after an unexpected answer, so that the controller is looked up
+    again."""
 
     def __init__(self, broker_id: BrokerId, *, connect_timeout_ms: int, request_timeout_ms: int) -> None:
         self._client_id = str(broker_id)
@@ -33,7 +33,7 @@ class ControllerConnection:
         return self._connection
 
     async def close(self) -> None:
-        """Let go of the connection; the next use opens another one."""
+        """Close the connection; the next use opens another one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()

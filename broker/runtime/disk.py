@@ -1,7 +1,7 @@
 """The system calls of the log directories, by descriptor and single name, never following a link below them.
 
-`broker.runtime.log_dirs` is the only one that lets them create, rename or remove anything. Tests hand in a disk that
-fails, or that dies in the middle.
+Only `broker.runtime.log_dirs` creates, renames or removes with them. Tests pass a disk that fails, or that stops
+midway.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ OF_A_FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Refused(Exception):
-    """One entry is not what it should be; the log directory around it is fine. Nothing was done."""
+    """One entry has an unexpected type or content; its log directory works. Nothing was changed."""
 
 
 class Entry(NamedTuple):
     name: str
     mode: int
-    """As `lstat` has it: a link is a link."""
+    """From `lstat`: links are not followed."""
     size_bytes: int
     links: int
 
@@ -48,7 +48,7 @@ class Disk:
 
     @contextmanager
     def directory(self, fd: int, name: str) -> Iterator[int]:
-        """A descriptor of a directory inside; Refused where something else has the name."""
+        """A descriptor of a directory inside. Raises Refused if the entry is something else."""
         try:
             inside = os.open(_single(name), _DIRECTORY, dir_fd=fd)
         except OSError as error:
@@ -60,13 +60,13 @@ class Disk:
         finally:
             os.close(inside)
 
-    def demand_directory(self, fd: int, name: str) -> None:
+    def require_directory(self, fd: int, name: str) -> None:
         """Raises Refused where the entry is no directory."""
         with self.directory(fd, name):
             pass
 
     def exists(self, fd: int, name: str) -> bool:
-        """True also for a link that leads nowhere."""
+        """Whether the entry exists; True also for a broken link."""
         try:
             os.lstat(_single(name), dir_fd=fd)
         except FileNotFoundError:
@@ -86,7 +86,7 @@ class Disk:
         return sorted(found)
 
     def read(self, fd: int, name: str, max_bytes: int) -> bytes:
-        """The first `max_bytes` of a regular file; Refused where it is something else."""
+        """The first `max_bytes` of a regular file. Raises Refused if it is something else."""
         try:
             file = os.open(_single(name), _READ, dir_fd=fd)
         except OSError as error:
@@ -119,11 +119,11 @@ class Disk:
         os.mkdir(_single(name), 0o755, dir_fd=fd)
 
     def write(self, fd: int, name: str, content: bytes) -> None:
-        """Make the file, or put new content in its place; not synced."""
+        """Create the file or replace its content; not synced."""
         self._write(fd, name, content, sync=False)
 
     def replace(self, fd: int, name: str, temporary: str, content: bytes) -> None:
-        """Put the content in the file's place, durably and at once: temporary file, fsync, rename, fsync."""
+        """Replace the content durably and atomically: temporary file, fsync, rename, fsync."""
         with self._no_temporary_left(fd, temporary):
             self._write(fd, temporary, content, sync=True)
             self.rename(fd, temporary, name)
@@ -136,7 +136,7 @@ class Disk:
             self.rename(fd, temporary, name)
 
     def allocate(self, fd: int, name: str, size_bytes: int) -> None:
-        """Make a file of that size which occupies its blocks."""
+        """Create a file of that size with allocated blocks."""
         file = self._open_to_write(fd, name)
         try:
             if size_bytes:
@@ -148,7 +148,7 @@ class Disk:
         os.rename(_single(name), _single(new_name), src_dir_fd=fd, dst_dir_fd=fd)
 
     def open_lock(self, fd: int, name: str) -> int:
-        """A descriptor of the lock file, which is made where it is missing."""
+        """A descriptor of the lock file, which is created if missing."""
         return os.open(_single(name), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=fd)
 
     # --- removing -------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Disk:
 
     @contextmanager
     def _no_temporary_left(self, fd: int, temporary: str) -> Iterator[None]:
-        """A file that found no space must not take what space there is."""
+        """Remove a temporary file after a write that found no space."""
         try:
             yield
         except OSError as error:
@@ -228,14 +228,14 @@ class Disk:
 
 
 def _single(name: str) -> str:
-    """The name, proven to be one entry of a directory."""
+    """Return the name if it is a single path component."""
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         raise Refused(f"{name!r} is not the name of an entry")
     return name
 
 
 def explain(error: OSError) -> str:
-    """The error in words that can be shown."""
+    """The error as text to show."""
     return f"{errno.errorcode.get(error.errno or 0, 'error')}: {error.strerror or error}" + (
         f" ({error.filename})" if error.filename else ""
     )

@@ -1,4 +1,4 @@
-"""Segments for a replica that was made empty: files in Kafka's layout that occupy their bytes and hold no records."""
+"""Segments for an empty replica: files in Kafka's layout that occupy their bytes and hold no records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lethe.protocol.kafka.disk_formats import (
 from lethe.protocol.vocabulary import TopicId
 
 
-def demand_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> None:
-    """See that the directory is that incarnation's and that nothing is stored in it. Raises Refused, OSError."""
+def require_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> None:
+    """Check that the directory belongs to that incarnation and is empty. Raises Refused, OSError."""
     if not disk.exists(fd, name):
         raise Refused(f"{name} was to be filled, but somebody has removed it")
     found, readable = read_topic_id(fd, name, disk)
@@ -31,9 +31,9 @@ def demand_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> No
         raise Refused(f"{name} was to be filled, but it holds {counted(stored, 'file')} already")
 
 
-def demand_nothing_stored(disk: Disk, fd: int, name: str) -> None:
-    """See that the replica's directory can be taken over by a new one. Raises Refused, OSError."""
-    disk.demand_directory(fd, name)
+def require_nothing_stored(disk: Disk, fd: int, name: str) -> None:
+    """Check that a new replica can take over the directory. Raises Refused, OSError."""
+    disk.require_directory(fd, name)
     with disk.directory(fd, name) as inside:
         stored = count_stored(disk.entries(inside))
     if stored:
@@ -41,8 +41,8 @@ def demand_nothing_stored(disk: Disk, fd: int, name: str) -> None:
 
 
 def fill_with_segments(disk: Disk, inside: int, segments: Sequence[int], made: list[str]) -> DiskOutcome:
-    """Make segments of these sizes in the replica's directory; with none of them nothing at all is made. `made` gets
-    each name before its file is made. Raises OSError."""
+    """Make segments of these sizes in the replica's directory; without sizes create nothing. `made` gets
+    each name before its file is created. Raises OSError."""
     if not segments:
         return DiskOutcome()
     epochs = encode_leader_epochs([(0, 0)])

@@ -1,4 +1,4 @@
-"""Reading what is in a log directory. Changes nothing, follows no link."""
+"""Read the content of a log directory. Changes nothing, follows no link."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_METADATA_BYTES: Final = 4096
 
 
 def read_inventory(log_dir: str, fd: int, disk: Disk) -> FoundLogDir:
-    """Everything in the log directory that is a directory, or has a name that only one should have. Raises OSError."""
+    """Return every directory in the log directory, and every other entry with a replica's name. Raises OSError."""
     replicas: list[FoundReplica] = []
     deleted: list[FoundDirectory] = []
     stray: list[FoundDirectory] = []
@@ -48,10 +48,10 @@ def read_inventory(log_dir: str, fd: int, disk: Disk) -> FoundLogDir:
 
 
 def read_topic_id(fd: int, name: str, disk: Disk) -> tuple[TopicId | None, bool]:
-    """The id in a replica's `partition.metadata`, None where there is no such file; and whether it could be read.
+    """Return the id in a replica's `partition.metadata`, None without such a file; and whether it could be read.
 
-    An unreadable file counts as none where the directory holds nothing else: the writing of it was cut off, and under
-    that id nothing was ever stored. Raises OSError, and Refused where the replica is no directory.
+    An unreadable file in an otherwise empty directory counts as none: its write was cut off, and nothing was ever
+    stored under that id. Raises OSError, and Refused where the replica is no directory.
     """
     with disk.directory(fd, name) as inside:
         try:
@@ -66,7 +66,7 @@ def read_topic_id(fd: int, name: str, disk: Disk) -> tuple[TopicId | None, bool]
 
 
 def _id_of_deleted(fd: int, name: str, content: list[Entry], disk: Disk) -> TopicId | None:
-    """Whose bytes a directory holds that waits for its removal: for the record alone, so that no failure counts."""
+    """The topic id of a directory that waits for its removal; for the record only, so failures are ignored."""
     if all(entry.name != PARTITION_METADATA for entry in content):
         return None
     try:
@@ -76,7 +76,7 @@ def _id_of_deleted(fd: int, name: str, content: list[Entry], disk: Disk) -> Topi
 
 
 def count_stored(content: list[Entry]) -> int:
-    """How many of a replica's entries are more than its identity."""
+    """The number of entries of a replica besides its identity."""
     return sum(entry.name not in (PARTITION_METADATA, PARTITION_METADATA + TEMPORARY_SUFFIX) for entry in content)
 
 

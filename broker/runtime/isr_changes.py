@@ -1,9 +1,9 @@
-"""Asks for ISR changes: the controller with AlterPartition, or ZooKeeper as brokers before 2.7 do.
+"""Perform ISR changes: with AlterPartition to the controller, or in ZooKeeper as brokers before 2.7 do.
 
-One attempt is made for each proposal, except that a state znode which somebody wrote in between is read again; trying
-again later, with what holds then, is the core's to decide. The connection to the controller is kept until something
-goes wrong with it or the controller is another one. A written state counts as accepted only when the notification that
-names the partition is written too: without it the controller would not hear of the change.
+Each proposal is attempted once; a state znode that changed in between is read again. The core decides on later
+attempts. The connection to the controller is kept until it fails or the controller changes. A written state counts as
+accepted only when the notification that names the partition is written too: otherwise the controller would not learn of
+the change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession
 from lethe.broker.core.effects import IsrChange, ProposeIsr
 from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
-from lethe.broker.core.isr_ways import (
+from lethe.broker.core.isr_update_paths import (
     accepted_partitions,
     alter_partition_request,
     alter_partition_version,
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 30_000
 MAX_ATTEMPTS: Final = 5
-"""How often a state znode is read again that somebody else keeps writing."""
+"""Attempts for a state znode that changes between read and write."""
 PARTITIONS_PER_NOTIFICATION: Final = 2_000
 
 
@@ -72,7 +72,7 @@ class IsrChanges:
             return unanswered(proposal.changes, str(lost))
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._connection.close()
 
     # --- through the controller -----------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class IsrChanges:
             return unanswered(changes, str(error))
         outcomes = judge_answer(changes, self._broker_id, cast(AlterPartitionResponse, answer))
         if all(outcome.verdict is IsrVerdict.UNANSWERED for outcome in outcomes):
-            # Who has lost control closes its connections; who answers that it has should be looked for anew too.
+            # A former controller closes its connections; one that answers NOT_CONTROLLER is looked up again too.
             await self.close()
         return outcomes
 
@@ -113,7 +113,7 @@ class IsrChanges:
         return tuple(silent if outcome.verdict is IsrVerdict.ACCEPTED else outcome for outcome in found)
 
     async def _read_and_write(self, session: ZooKeeperSession, changes: Sequence[IsrChange]) -> list[IsrOutcome | None]:
-        """None for those that somebody else wrote in between."""
+        """Return None for a znode that changed in between."""
         topics = list(dict.fromkeys(change.topic_partition.topic for change in changes))
         paths = [topic(name) for name in topics] + [partition_state(*change.topic_partition) for change in changes]
         found = await session.read([GetData(path) for path in paths])
@@ -139,8 +139,8 @@ class IsrChanges:
 
 
 async def _notify(session: ZooKeeperSession, partitions: Sequence[TopicPartition]) -> str | None:
-    """Tell the controller that the ISRs of these partitions have changed; returns why that could not be done. Where the
-    reply is lost it is told again: two notifications do no harm. Raises SessionLost."""
+    """Notify the controller of changed ISRs. Return why that failed, or None. A lost reply is followed by a second
+    notification, which is harmless. Raises SessionLost."""
     for start in range(0, len(partitions), PARTITIONS_PER_NOTIFICATION):
         data = encode_isr_change(partitions[start : start + PARTITIONS_PER_NOTIFICATION])
         operation = Create(isr_change_notification(), data, sequential=True)

@@ -4,19 +4,19 @@ How nothing outside a log directory can be touched:
 
 * Every call goes through a directory's open descriptor (`dir_fd`) and a single name. A name is taken only after
   `broker.core.naming` has recognised it as what the operation is about, so it has no slash and is no `.` or `..`.
-* Below a log directory no link is ever followed (O_NOFOLLOW, lstat); where a link stands in the place of a directory,
-  the operation is refused. Only the path of the log directory itself may contain links, for it is the operator's.
-* Before each round it is checked that the path still leads to the directory that was opened.
+* Below a log directory no link is ever followed (O_NOFOLLOW, lstat); an operation on a link instead of a directory
+  is refused. Only the path of the log directory itself may contain links, because the operator chose it.
+* Each round first checks that the path still leads to the opened directory.
 
 What survives a crash: an operation is one mkdir or one rename. A topic id is on disk before the first byte of a
 segment is written; a rename is on disk before it is acknowledged. Large rounds are synced with one `syncfs` per
 directory, small ones file by file.
 
-An OSError takes its log directory offline, as in Kafka, with three exceptions: errors that say something about one
-entry (something else stands in its place), about this process (out of descriptors), or about a full disk. Without space
-one operation fails and the rest goes on, because deleting is what frees the disk (docs/decisions/0048-a-full-disk.md).
+An OSError takes its log directory offline, as in Kafka, with three exceptions: errors about one entry (of an unexpected
+type), about this process (out of descriptors), or about a full disk. Without space one operation fails and the rest
+continues, because deletions free the disk (docs/decisions/0048-a-full-disk.md).
 
-Everything here blocks: it runs on worker threads, removals on another one than the rest.
+Everything here blocks. It runs on two worker threads: one for removals, one for the rest.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from lethe.broker.core.effects import (
 from lethe.broker.core.inputs import DiskOutcome, FoundLogDir
 from lethe.broker.runtime.checkpoints import Checkpoints
 from lethe.broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused, explain
-from lethe.broker.runtime.filling import demand_empty, demand_nothing_stored, fill_with_segments
+from lethe.broker.runtime.filling import require_empty, require_nothing_stored, fill_with_segments
 from lethe.broker.runtime.inventory import read_inventory, read_topic_id
-from lethe.broker.runtime.ownership import CannotStart, Ownership, claim, demand_cluster, identify
+from lethe.broker.runtime.ownership import CannotStart, Ownership, claim, require_cluster, identify
 from lethe.protocol.kafka.directory_names import DirectoryKind, directory_name, parse_directory_name
 from lethe.protocol.kafka.disk_formats import (
     CLEAN_SHUTDOWN_MARKER,
@@ -59,7 +59,7 @@ logger = logging.getLogger(__name__)
 
 OF_THIS_PROCESS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 SMALL_ROUND: Final = 16
-"""Up to so many new replicas in one log directory are synced file by file."""
+"""Maximum number of new replicas per log directory that are synced file by file."""
 MAX_DEPTH: Final = 8
 
 
@@ -69,7 +69,7 @@ class Space(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """How far the removal of one directory came."""
+    """Progress of the removal of one directory."""
 
     files: int
     size_bytes: int
@@ -116,7 +116,7 @@ class LogDirs:
     def open(self) -> None:
         """Create missing directories and claim all of them. One that cannot be used counts as failed from the start.
 
-        Raises CannotStart where another process has one of them, or where one belongs to another broker.
+        Raises CannotStart if another process holds one of them, or if one belongs to another broker.
         """
         for path in self._paths:
             try:
@@ -131,11 +131,11 @@ class LogDirs:
     def load(self, cluster_id: str) -> tuple[FoundLogDir, ...]:
         """Check that the directories are this cluster's, mark unmarked ones, and read what is in them.
 
-        Raises CannotStart where one belongs to another cluster; then none was marked, which would bind it to the wrong
-        one for good.
+        Raises CannotStart if one belongs to another cluster. Then no directory is marked, because a mark would bind it
+        to the wrong cluster.
         """
         for claimed in self._open.values():
-            demand_cluster(claimed.ownership, cluster_id)
+            require_cluster(claimed.ownership, cluster_id)
         found: list[FoundLogDir] = []
         for path in self._paths:
             name = str(path)
@@ -153,7 +153,7 @@ class LogDirs:
         return tuple(found)
 
     def close(self) -> None:
-        """Write what is not checkpointed yet, and let go of the directories."""
+        """Write outstanding checkpoints and release the directories."""
         self.write_checkpoints()
         for opened in (*self._open.values(), *self._lost):
             opened.ownership.release()
@@ -168,7 +168,7 @@ class LogDirs:
     # --- rounds of operations -------------------------------------------------------------------------------------
 
     def perform(self, operations: Sequence[DiskOperation]) -> tuple[DiskOutcome, ...]:
-        """Perform the operations in order, one outcome each; what that promises is at the top of the module."""
+        """Perform the operations in order, one outcome each; the guarantees are at the top of the module."""
         outcomes: list[DiskOutcome] = [DiskOutcome()] * len(operations)
         by_log_dir: dict[str, list[int]] = {}
         for index, operation in enumerate(operations):
@@ -202,7 +202,7 @@ class LogDirs:
                 if outcomes[index].error is None:
                     outcomes[index] = self._complete(opened, operation)
             done = [op for op, outcome in zip(operations, outcomes, strict=True) if outcome.error is None]
-            self._book(opened, done)
+            self._update_checkpoints(opened, done)
         except Refused as refused:
             return [DiskOutcome(str(refused))] * len(operations)
         except OSError as error:
@@ -219,7 +219,7 @@ class LogDirs:
             case CreateReplica(topic_id=topic_id):
                 self._make_replica(fd, name, topic_id)
             case FillReplica(topic_id=topic_id):
-                demand_empty(self._disk, fd, name, topic_id)
+                require_empty(self._disk, fd, name, topic_id)
             case AssignTopicId(topic_id=topic_id):
                 found, readable = read_topic_id(fd, name, self._disk)
                 if found is not None or not readable:
@@ -236,16 +236,16 @@ class LogDirs:
                 self._disk.rename(fd, name, new_name)
             case SetAside(new_name=new_name):
                 _demand(new_name, DirectoryKind.STRAY)
-                self._disk.demand_directory(fd, name)
+                self._disk.require_directory(fd, name)
                 self._disk.rename(fd, name, new_name)
 
     def _make_replica(self, fd: int, name: str, topic_id: TopicId | None) -> None:
-        """Make the directory, or take over an empty one; where the disk is full, a new one is removed again."""
+        """Make the directory, or take over an empty one; on a full disk a new one is removed again."""
         is_new = True
         try:
             self._disk.mkdir(fd, name)
         except FileExistsError:
-            demand_nothing_stored(self._disk, fd, name)
+            require_nothing_stored(self._disk, fd, name)
             is_new = False
         if topic_id is None:
             return
@@ -262,7 +262,7 @@ class LogDirs:
             self._disk.write_whole(inside, PARTITION_METADATA, temporary, encode_partition_metadata(topic_id))
 
     def _fill(self, fd: int, name: str) -> DiskOutcome:
-        """Fill an empty replica; where the disk is full it is empty again afterwards."""
+        """Fill an empty replica; on a full disk empty it again."""
         made: list[str] = []
         with self._disk.directory(fd, name) as inside:
             try:
@@ -275,7 +275,7 @@ class LogDirs:
                 return DiskOutcome(explain(error))
 
     def _sync_round(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
-        """Make durable what the answers will promise."""
+        """Sync everything that the answers acknowledge."""
         identified = [op for op in done if isinstance(op, CreateReplica | AssignTopicId) and op.topic_id is not None]
         if len(identified) > SMALL_ROUND:
             self._disk.sync_file_system(opened.fd)
@@ -288,7 +288,7 @@ class LogDirs:
             self._disk.sync_directory(opened.fd)
 
     def _complete(self, opened: _OpenDir, operation: DiskOperation) -> DiskOutcome:
-        """The part that comes after: segments, which are ballast and not synced, go where the id is on disk."""
+        """The part after the sync: write segments, which are ballast and not synced."""
         match operation:
             case CreateReplica(topic_id=topic_id) | AssignTopicId(topic_id=topic_id):
                 return DiskOutcome(size_bytes=0 if topic_id is None else len(encode_partition_metadata(topic_id)))
@@ -297,8 +297,8 @@ class LogDirs:
             case _:
                 return DiskOutcome()
 
-    def _book(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
-        """Bring the checkpoint files in line: what is gone at once, what is new with the next tick."""
+    def _update_checkpoints(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
+        """Update the checkpoint files: removed replicas at once, new ones with the next tick."""
         gone = [op.topic_partition for op in done if isinstance(op, RenameForDeletion | SetAside)]
         opened.checkpoints.drop(gone)
         end_offset = len(self._segments) * RECORDS_PER_SEGMENT
@@ -309,11 +309,11 @@ class LogDirs:
         if opened.checkpoints.owes_at_once:
             opened.checkpoints.write(opened.fd, self._disk, only_at_once=True)
 
-    # --- now and then ---------------------------------------------------------------------------------------------
+    # --- periodic work ---------------------------------------------------------------------------------------------
 
     def write_checkpoints(self) -> dict[str, str]:
-        """Write the checkpoint files that have changed, and see whether the directories are still there. Returns those
-        that are not: log directory → why."""
+        """Write the checkpoint files that have changed, and check that the directories still exist. Return the missing
+        ones: log directory → why."""
         lost: dict[str, str] = {}
         for log_dir, opened in list(self._open.items()):
             try:
@@ -337,7 +337,7 @@ class LogDirs:
         return found
 
     def _fail(self, log_dir: str, reason: str) -> None:
-        """Use the directory no more. Its lock is kept: what it holds is still this broker's."""
+        """Take the directory out of use. Its lock is kept, because its content still belongs to this broker."""
         self._failed.setdefault(log_dir, reason)
         opened = self._open.pop(log_dir, None)
         if opened is not None:
@@ -348,7 +348,7 @@ class LogDirs:
     def remove(self, directory: DirectoryRef, max_files: int) -> Removed:
         """Remove up to `max_files` entries of a directory that was renamed for deletion, then the directory itself.
 
-        A directory that is gone already is finished. Nothing but a name that ends in `-delete` is ever taken.
+        A missing directory counts as finished. Only names that end in `-delete` are accepted.
         """
         opened = self._open.get(directory.log_dir)
         if opened is None:
@@ -374,7 +374,7 @@ class LogDirs:
         return Removed(counted[0], counted[1], finished, error, failed)
 
     def _empty(self, parent: int, name: str, max_files: int, counted: list[int], depth: int) -> bool:
-        """Remove what is inside; False where the allowance was used up before the end. Links are unlinked, never
+        """Remove the content. Return False if the allowance was used up before the end. Links are unlinked, never
         followed; a directory on another file system, or nested too deeply, is refused."""
         with self._disk.directory(parent, name) as inside:
             if os.fstat(inside).st_dev != os.fstat(parent).st_dev:

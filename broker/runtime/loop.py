@@ -1,9 +1,9 @@
-"""Feeds the core and performs what it decides.
+"""Feed the core and perform its effects.
 
 `feed` takes one step, at once, on the event loop; every effect that takes time becomes a task whose result is fed as
 soon as it is there. The core keeps control requests in their order and at most one of them waits for a result, so
-nothing is queued here. A fault in a step leaves a state that nobody can vouch for: the agent then stops, and reads its
-directories anew when it is started again.
+nothing is queued here. A fault in a step leaves an undefined state: the agent then stops, and reads its directories
+anew at the next start.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from lethe.protocol.kafka.control import Addressed, ControlResponse
 logger = logging.getLogger(__name__)
 
 
-class Hands(Protocol):
-    """What the loop needs done; each method's result is the next input."""
+class EffectPerformer(Protocol):
+    """Performs the effects that take time; each method's result is the next input."""
 
     async def perform(self, operations: Sequence[DiskOperation]) -> tuple[DiskOutcome, ...]: ...
     async def remove(self, directories: Sequence[DirectoryRef]) -> tuple[RemovalOutcome, ...]: ...
@@ -66,17 +66,22 @@ class Hands(Protocol):
 
 
 class RequestRefused(Exception):
-    """The core gives no answer to the request; its connection is to be closed."""
+    """The core refused the request without an answer; its connection is to be closed."""
 
 
 class AgentLoop:
     """One agent's state and the steps that change it. To be used on the event loop only."""
 
     def __init__(
-        self, state: AgentState, hands: Hands, clock: Clock, tasks: asyncio.TaskGroup, halt: Callable[[str], None]
+        self,
+        state: AgentState,
+        performer: EffectPerformer,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+        halt: Callable[[str], None],
     ) -> None:
         self.state = state
-        self._hands = hands
+        self._performer = performer
         self._clock = clock
         self._tasks = tasks
         self._halt = halt
@@ -89,9 +94,9 @@ class AgentLoop:
         """Tasks that may be cancelled when the agent stops."""
 
     async def control(self, addressed: Addressed) -> ControlResponse:
-        """Have a control request carried out. Raises RequestRefused where it gets no answer.
+        """Perform a control request and return its answer. Raises RequestRefused if it gets none.
 
-        Who stops waiting does not stop the request: it is carried out all the same, as with Kafka.
+        Cancelling this call does not cancel the request, as with Kafka.
         """
         if self._stopped:
             raise RequestRefused("the agent is stopping")
@@ -106,7 +111,7 @@ class AgentLoop:
             self._waiting.pop(token, None)
 
     def feed(self, happened: Input) -> None:
-        """Take one step and have its effects performed."""
+        """Take one step and start its effects."""
         if self._stopped:
             return
         try:
@@ -128,8 +133,8 @@ class AgentLoop:
         await change
 
     def stop(self, reason: str) -> None:
-        """Take no further step; whoever waits for an answer is refused. Operations on disk that are under way come to
-        their end, everything else is given up: it is found again at the next start."""
+        """Take no further step, and refuse the requests that wait. Outstanding disk operations finish; other tasks are
+        cancelled, and the next start finds their work again."""
         self._stopped = True
         for task in self._background:
             task.cancel()
@@ -162,11 +167,11 @@ class AgentLoop:
             case SetTimer(at_ms):
                 self._set_timer(at_ms)
             case NotifyLogDirFailure():
-                self._start("log-dir-notification", self._hands.notify_log_dir_failure())
+                self._start("log-dir-notification", self._performer.notify_log_dir_failure())
             case Halt(reason):
                 self._halt(reason)
             case Record(fact):
-                self._hands.record(fact)
+                self._performer.record(fact)
 
     def _start(self, name: str, work: Coroutine[None, None, None]) -> None:
         task = self._tasks.create_task(work, name=f"agent-{name}")
@@ -174,19 +179,19 @@ class AgentLoop:
         task.add_done_callback(lambda done: self._background.pop(done, None))
 
     async def _feed_disk(self, operations: Sequence[DiskOperation]) -> None:
-        self.feed(DiskPerformed(await self._hands.perform(operations)))
+        self.feed(DiskPerformed(await self._performer.perform(operations)))
 
     async def _feed_topic_ids(self, topics: Sequence[str]) -> None:
-        self.feed(TopicIdsAnswered(await self._hands.ask_topic_ids(topics)))
+        self.feed(TopicIdsAnswered(await self._performer.ask_topic_ids(topics)))
 
     async def _feed_controller_epoch(self) -> None:
-        self.feed(ControllerEpochAnswered(await self._hands.ask_controller_epoch()))
+        self.feed(ControllerEpochAnswered(await self._performer.ask_controller_epoch()))
 
     async def _feed_removals(self, directories: Sequence[DirectoryRef]) -> None:
-        self.feed(DirectoriesRemoved(await self._hands.remove(directories)))
+        self.feed(DirectoriesRemoved(await self._performer.remove(directories)))
 
     async def _feed_isr(self, proposal: ProposeIsr) -> None:
-        self.feed(IsrProposed(await self._hands.propose_isr(proposal)))
+        self.feed(IsrProposed(await self._performer.propose_isr(proposal)))
 
     def _set_timer(self, at_ms: int) -> None:
         if self._timer is not None:

@@ -1,6 +1,6 @@
-"""What the agent measures. Each metric is declared once, in `METRICS`; at a scrape the core's state is read.
+"""The metrics of an agent. Each is declared once, in `METRICS`; a scrape reads the core's state.
 
-A scrape is served on the event loop, between two steps, so what it reads is consistent.
+A scrape runs on the event loop, between two steps, so its values are consistent.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ METRICS: Final = (
 
 @dataclass(slots=True)
 class AgentCounts:
-    """What is counted as it happens."""
+    """Counters that are increased as events happen."""
 
     requests: Counter[str] = field(default_factory=Counter)
     request_bytes: Counter[str] = field(default_factory=Counter)
@@ -153,11 +153,11 @@ class AgentCounts:
     refusals: Counter[str] = field(default_factory=Counter)
 
     def note_request(self, api: ApiKey, size_bytes: int) -> None:
-        """Count what a request took on its connection."""
+        """Count a request and its bytes."""
         self.request_bytes[api.name] += size_bytes
 
     def note_fact(self, fact: Fact) -> None:
-        """Count what a fact says."""
+        """Count a fact."""
         if fact.type is FactType.REQUEST:
             api = str(fact.data.get("api"))
             self.requests[api] += 1
@@ -177,18 +177,18 @@ class AgentMetrics(Collector):
         self.state: AgentState | None = None
         self.registered = False
         self.journal: JournalCounts | None = None
-        """Of its files, where it has any."""
+        """Counts of the journal's files; None without a journal."""
         self.journal_topic: JournalCounts | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        """What Prometheus' library asks for at a scrape."""
+        """Return the metric families of a scrape, as Prometheus' library requires."""
         yield from self._counted()
         if self.journal is not None:
             yield _family(_JOURNAL_LINES, {(): self.journal.written})
@@ -197,7 +197,7 @@ class AgentMetrics(Collector):
         if (topic := self.journal_topic) is not None:
             counted = (topic.written, topic.lost, topic.failing is not None)
             yield from (_family(each, {(): value}) for each, value in zip(_JOURNAL_TOPIC, counted, strict=True))
-        # Also before there has been any session: a wrong address is what it is for.
+        # Also before the first session, so that a wrong address shows.
         yield _family(_REGISTERED, {(): int(self.registered)})
         if self.state is not None:
             yield from self._read(self.state)

@@ -1,4 +1,4 @@
-"""Whose a log directory is: the lock that keeps a second process out, and `meta.properties`.
+"""Ownership of a log directory: the lock against a second process, and `meta.properties`.
 
 Kafka locks `.lock` with a POSIX record lock, which does not keep out a second opener in the same process; a BSD lock
 does. Both are taken, so that neither a Kafka broker nor another agent can share a directory.
@@ -27,7 +27,7 @@ _MAX_META_BYTES: Final = 64 * 1024
 
 
 class CannotStart(Exception):
-    """The agent must not start; the message says why and what to do."""
+    """The agent cannot start; the message names the cause and the remedy."""
 
 
 @dataclass(slots=True)
@@ -40,14 +40,14 @@ class Ownership:
     meta: MetaProperties | None
 
     def release(self) -> None:
-        """Let go of the lock and the descriptors."""
+        """Release the lock and the descriptors."""
         os.close(self.lock_fd)
         os.close(self.fd)
 
 
 def claim(path: Path, disk: Disk, broker_id: int) -> Ownership:
-    """Open and lock the directory and see that it is this broker's. Raises CannotStart, or OSError where it cannot be
-    used at all."""
+    """Open and lock the directory, and check that it belongs to this broker. Raises CannotStart, or OSError for an
+    unusable directory."""
     fd = disk.open_directory(path)
     try:
         lock_fd = disk.open_lock(fd, LOCK_FILE)
@@ -62,8 +62,8 @@ def claim(path: Path, disk: Disk, broker_id: int) -> Ownership:
         raise
 
 
-def demand_cluster(ownership: Ownership, cluster_id: str) -> None:
-    """See that the directory is this cluster's, or nobody's yet. Raises CannotStart."""
+def require_cluster(ownership: Ownership, cluster_id: str) -> None:
+    """Check that the directory belongs to this cluster or is unmarked. Raises CannotStart."""
     meta = ownership.meta
     where = ownership.path / META_PROPERTIES
     if meta is not None and meta.cluster_id not in (None, cluster_id):
@@ -74,8 +74,7 @@ def demand_cluster(ownership: Ownership, cluster_id: str) -> None:
 
 
 def identify(ownership: Ownership, disk: Disk, broker_id: int, cluster_id: str) -> None:
-    """Write down whose the directory is where that is not written yet; `demand_cluster` has found no fault. Raises
-    OSError."""
+    """Mark an unmarked directory as this broker's, after `require_cluster`. Raises OSError."""
     meta = ownership.meta
     wanted = MetaProperties(broker_id, cluster_id, () if meta is None else meta.others)
     if meta != wanted:

@@ -1,4 +1,4 @@
-"""What the agent shows over HTTP: metrics, health, readiness, and its directories with everything that is left over."""
+"""HTTP pages of the agent: metrics, health, readiness, and its directories with leftovers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AgentPages:
         return self._metrics.text()
 
     def health(self) -> Health:
-        """The process works as long as it answers; failed log directories are shown, they do not make it unhealthy."""
+        """Healthy if the process answers; failed log directories are shown and do not make it unhealthy."""
         loop = self._loop()
         return Health(True, () if loop is None else _failures(loop.state), {"broker": self._broker_id})
 
@@ -59,7 +59,7 @@ class AgentPages:
 
 
 def describe(state: AgentState) -> dict[str, object]:
-    """The agent's state for people and tools; lists are cut at MAX_LISTED entries, their counts are whole."""
+    """The agent's state as JSON; lists are cut at MAX_LISTED entries, counts are complete."""
     return {
         "broker": state.settings.broker_id,
         "broker_epoch": state.broker_epoch,
@@ -90,13 +90,13 @@ def describe(state: AgentState) -> dict[str, object]:
             ],
         },
         "freed_bytes": state.removal.freed_bytes,
-        "set_aside": {"directories": len(state.strays), "list": _leftovers(state, set_aside=True)},
-        "unknown": {"directories": len(state.unknown), "list": _leftovers(state, set_aside=False)},
+        "set_aside": {"directories": len(state.strays), "list": _leftovers(state, quarantined=True)},
+        "unknown": {"directories": len(state.unknown), "list": _leftovers(state, quarantined=False)},
     }
 
 
-def _leftovers(state: AgentState, *, set_aside: bool) -> list[dict[str, object]]:
-    leftovers = state.strays if set_aside else state.unknown
+def _leftovers(state: AgentState, *, quarantined: bool) -> list[dict[str, object]]:
+    leftovers = state.strays if quarantined else state.unknown
     return [
         {"path": f"{ref.log_dir}/{ref.name}", "bytes": leftover.size_bytes, "reason": leftover.reason}
         for ref, leftover in islice(leftovers.items(), MAX_LISTED)

@@ -1,7 +1,7 @@
-"""Where the agent's facts go: to the journal whole, to the metrics as counts, to the log where a person wants to know.
+"""Record the agent's facts: all in the journal, as counts in the metrics, and the notable ones in the log.
 
-What comes once per request, acknowledgement or directory is in the log at level DEBUG only; refusals and what was set
-aside are warnings. A thousand refusals of one kind in a minute are twenty lines and a count.
+Facts per request, acknowledgement or directory are logged at level DEBUG; refusals and quarantined directories are
+warnings. A thousand refusals of one kind in a minute give twenty lines and a count.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FactCounter(Protocol):
 
 
 class Recorder:
-    """Takes every fact of the agent; never raises for what a fact holds."""
+    """Records every fact of the agent; raises for no content of a fact."""
 
     def __init__(self, journal: FactSink | None, counts: FactCounter) -> None:
         self._journal = journal
@@ -53,7 +53,7 @@ class Recorder:
         if fact.type is FactType.BYTES_FREED and fact.data.get("error") is not None:
             level = logging.WARNING
         if fact.type is FactType.BROKER and fact.data.get("error") is not None:
-            # A log directory has failed, which lasts until a restart: that must not pass for news of the ordinary kind.
+            # A failed log directory stays failed until a restart, so it is logged as more than information.
             level = logging.ERROR
         if not logger.isEnabledFor(level) or (fact.type is FactType.REFUSAL and not self._is_worth_a_line()):
             return

@@ -1,8 +1,8 @@
-"""Removing what was renamed for deletion: in the background, paced, on a thread of its own.
+"""Remove directories that were renamed for deletion: in the background, paced, on a thread of its own.
 
-The pace counts files, for unlinking them is what a disk feels. A round is done in slices: each takes what the pace
-allows for a twentieth of a second, then the thread rests, so that neither other work on the disk nor the end of the
-process waits long for it. What is not finished when the process ends is found by its name at the next start.
+The pace counts files, because unlinking loads the disk. A round runs in slices: each removes the allowance of a
+twentieth of a second, then the thread rests, so that other disk work and the end of the process wait briefly. The next
+start finds unfinished directories by their names.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ UNLIMITED_SLICE_FILES: Final = 1_000
 
 class _Slice(NamedTuple):
     outcomes: list[RemovalOutcome]
-    """Of the directories that are done with, in order."""
+    """Outcomes of the finished directories, in order."""
     files: int
     unfinished: RemovalOutcome
-    """What was removed of the next one."""
+    """Progress on the next directory."""
 
 
 class Remover:
@@ -45,7 +45,7 @@ class Remover:
         self._rest = rest
 
     async def remove(self, directories: Sequence[DirectoryRef]) -> tuple[RemovalOutcome, ...]:
-        """Remove all of them; one outcome each."""
+        """Remove all directories; one outcome each."""
         allowance = max(1, self._files_per_second // SLICES_PER_SECOND) if self._files_per_second else 0
         outcomes: list[RemovalOutcome] = []
         begun = RemovalOutcome(None)

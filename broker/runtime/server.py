@@ -1,4 +1,4 @@
-"""Answers what arrives on the agent's listeners."""
+"""Answer the requests that arrive on the agent's listeners."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SERVED: Final[Mapping[ApiKey, VersionRange]] = {
         ApiKey.DESCRIBE_LOG_DIRS,
     )
 }
-"""ControlledShutdown and AlterPartition are for controllers to answer."""
+"""ControlledShutdown and AlterPartition are missing: controllers answer those."""
 
 
 def handler_for(listener: str, loop: AgentLoop, cluster_id: str, space: Callable[[], Mapping[str, Space]]) -> Handler:
-    """What answers the requests that come through this listener."""
+    """Return the handler of the requests on this listener."""
 
     async def handle(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
         match request:
@@ -54,7 +54,7 @@ def handler_for(listener: str, loop: AgentLoop, cluster_id: str, space: Callable
 
 
 class Listeners:
-    """One server per listener, so that an answer has the addresses of the listener through which was asked."""
+    """One server per listener, so that an answer has the addresses of the listener that received the request."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Listeners:
         limits: ServerLimits,
         note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
     ) -> None:
-        """`note_request` is told of each request and its bytes. The limits are those of all listeners together."""
+        """`note_request` receives each request and its bytes. The limits are shared by all listeners."""
         self._make_handler = make_handler
         self._note_request = note_request
         self._limits = limits
@@ -71,7 +71,7 @@ class Listeners:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def listen(self, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        """Bind all of them; the same endpoints with their real ports. Raises ListenFailed."""
+        """Bind all listeners. Return the endpoints with their real ports. Raises ListenFailed."""
         bound: list[Endpoint] = []
         for endpoint in endpoints:
             server = KafkaServer(
@@ -88,12 +88,12 @@ class Listeners:
         return tuple(bound)
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Serve all of them."""
+        """Serve all listeners."""
         for listener, server in self._servers.items():
             self._tasks.append(tasks.create_task(server.serve(), name=f"agent-listener-{listener.lower()}"))
 
     async def stop(self, grace_ms: int) -> None:
-        """End them: idle connections now, busy ones after their answer or the grace time."""
+        """Close idle connections now, busy ones after their answer or the grace period."""
         for server in self._servers.values():
             server.stop(grace_ms)
         if self._tasks:

@@ -1,8 +1,8 @@
 """The agent's ZooKeeper sessions: one after the other, each with a registration and so with a broker epoch of its own.
 
-Where ZooKeeper is not there the agent goes on trying, and what it hosts stays as it is. A process that was killed
-leaves its registration behind until its session expires; a process that takes its place waits for that, as long as a
-session can last, before it believes that the id is taken.
+While ZooKeeper is unreachable the agent keeps trying, and its replicas stay unchanged. The registration of a killed
+process lasts until its session expires. The next process waits for that, up to the maximum session timeout, before it
+reports that the id is taken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BACK_OFF: Final = BackOff(100, 5_000)
 LOG_EVERY_S: Final = 10.0
 POLL_S: Final = 0.25
 KEPT_SESSIONS: Final = 16
-"""Earlier sessions of this process whose registration may still be there."""
+"""Number of earlier sessions of this process that are stored: their registrations may still exist."""
 
 
 class Sessions:
@@ -54,7 +54,7 @@ class Sessions:
         self.session: ZooKeeperSession | None = None
         """The session under which the agent is registered; None between two of them."""
         self.problem: str | None = "no ZooKeeper session has been opened yet"
-        """Why there is none, in words that can be shown."""
+        """Why there is none, as text to show."""
         self.opened = 0
         self._open_session = open_session
         self._clock = clock
@@ -66,9 +66,9 @@ class Sessions:
         self._available = asyncio.Event()
 
     async def run(self) -> None:
-        """Hold one session after the other until cancelled; the last one is closed then, and the registration goes.
+        """Keep one session after the other until cancelled. Then close the last one, which removes the registration.
 
-        Raises CannotStart where going on is of no use.
+        Raises CannotStart if retrying cannot help.
         """
         while True:
             try:
@@ -98,7 +98,7 @@ class Sessions:
             logger.warning("the ZooKeeper session is lost: %s", self.problem)
 
     async def _register(self, session: ZooKeeperSession, broker: Broker) -> BrokerEpoch:
-        """Register, waiting for the registration of a process that is gone."""
+        """Register; wait until the registration of a dead process has expired."""
         patience_s = 1.5 * session.negotiated_timeout_ms / 1000 + 1.0
         until_s = time.monotonic() + patience_s
         told = False
@@ -128,10 +128,10 @@ class Sessions:
             self._logged_at_s = now_s
             logger.warning("ZooKeeper cannot be used; trying again: %s", problem, extra=fields(attempts=self._attempts))
 
-    # --- what the agent asks and tells ----------------------------------------------------------------------------
+    # --- reads and notifications ----------------------------------------------------------------------------
 
     async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]:
-        """What each topic's znode says."""
+        """The topic id in each topic's znode."""
         session = self.session
         if session is None:
             return (TopicIdUnavailable(self.problem or "there is no session"),) * len(topics)
@@ -142,7 +142,7 @@ class Sessions:
         return tuple(_topic_id(name, outcome) for name, outcome in zip(topics, outcomes, strict=True))
 
     async def ask_controller_epoch(self) -> ControllerEpochAnswer:
-        """What `/controller_epoch` says. A server that lags behind may name an epoch that is too low."""
+        """The value of `/controller_epoch`. A server that lags behind may return an older one."""
         session = self.session
         if session is None:
             return ControllerEpochUnavailable(self.problem or "there is no session")
@@ -153,7 +153,7 @@ class Sessions:
         return _controller_epoch(outcome)
 
     async def notify_log_dir_failure(self, broker: Broker) -> None:
-        """Tell the controller, now or as soon as there is a session again."""
+        """Notify the controller, now or with the next session."""
         while True:
             await self._available.wait()
             session = self.session

@@ -32,7 +32,7 @@ _NATURAL: Final = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose log directory it is."""
+    """The owner of a log directory."""
 
     broker_id: int | None
     cluster_id: str | None
@@ -52,7 +52,7 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(properties: Mapping[str, str]) -> MetaProperties:
-    """What the entries of the file say. Raises ValueError for a version other than 0, which KRaft writes."""
+    """The entries of the file. Raises ValueError for a version other than 0, which KRaft writes."""
     version = properties.get("version", "").strip()
     if version != "0":
         raise ValueError(

@@ -45,7 +45,7 @@ from lethe.broker.core.inputs import (
     TopicIdsAnswered,
     TopicIdUnavailable,
 )
-from lethe.broker.core.isr_ways import alter_partition_request, judge_answer, unanswered
+from lethe.broker.core.isr_update_paths import alter_partition_request, judge_answer, unanswered
 from lethe.broker.core.queries import answer_describe_log_dirs
 from lethe.broker.core.state import AgentState, Settings
 from lethe.protocol.kafka.control import Addressed, ControlResponse

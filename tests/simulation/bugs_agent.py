@@ -61,7 +61,7 @@ def agent_remembers_too_long() -> AbstractContextManager[object]:
     def keep(state: AgentState, broker_epoch: BrokerEpoch) -> None:
         state.cache_epoch = max(state.cache_epoch, broker_epoch)
 
-    return everywhere(agent._begin_cache_anew, keep)
+    return everywhere(agent._reset_cache, keep)
 
 
 def agent_knows_one_directory() -> AbstractContextManager[object]:

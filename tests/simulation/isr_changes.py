@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lethe.broker.core.effects import IsrChange, ProposeIsr
 from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
-from lethe.broker.core.isr_ways import accepted_partitions, judge_write, plan_write, unanswered
+from lethe.broker.core.isr_update_paths import accepted_partitions, judge_write, plan_write, unanswered
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (

@@ -123,14 +123,14 @@ def test_another_incarnation_whose_bytes_nobody_counts_on_is_set_aside(
 ) -> None:
     driver = Driver(found(topic_id, id_readable=id_readable))
     assert only_error(driver.leader_and_isr(become(isr=isr, is_new=is_new))) == ErrorCode.NONE
-    set_aside, created, _ = driver.disk.performed
-    assert isinstance(set_aside, SetAside)
-    assert set_aside.new_name.startswith("t-0.")
-    assert set_aside.new_name.endswith("-stray")
+    quarantined, created, _ = driver.disk.performed
+    assert isinstance(quarantined, SetAside)
+    assert quarantined.new_name.startswith("t-0.")
+    assert quarantined.new_name.endswith("-stray")
     assert isinstance(created, CreateReplica)
-    assert driver.disk.log_dirs[A][set_aside.new_name].topic_id == topic_id
+    assert driver.disk.log_dirs[A][quarantined.new_name].topic_id == topic_id
     assert driver.state.replicas[T0].topic_id == X
-    assert [ref.name for ref in driver.state.strays] == [set_aside.new_name]
+    assert [ref.name for ref in driver.state.strays] == [quarantined.new_name]
 
 
 def test_a_hosted_replica_of_another_incarnation_is_judged_in_the_same_way() -> None:

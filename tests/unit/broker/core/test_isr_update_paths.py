@@ -6,7 +6,7 @@ import pytest
 
 from lethe.broker.core.effects import IsrChange
 from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
-from lethe.broker.core.isr_ways import (
+from lethe.broker.core.isr_update_paths import (
     accepted_partitions,
     alter_partition_request,
     alter_partition_version,

@@ -1,4 +1,4 @@
-"""The two ways in which a leader has its ISR changed: what is sent or written for it, and what each answer means.
+"""The two paths of an ISR update, through the controller and through ZooKeeper: requests, writes and their outcomes.
 
 Through the controller (AlterPartition, since 2.7-IV2), by the error of the answer or of the partition in it:
 
@@ -59,7 +59,7 @@ _GIVEN_UP: Final = frozenset(
 
 
 def unanswered(changes: Sequence[IsrChange], reason: str) -> tuple[IsrOutcome, ...]:
-    """The outcomes where nobody knows what became of the whole proposal."""
+    """One UNANSWERED for each change of a proposal whose outcome is unknown."""
     return (IsrOutcome(IsrVerdict.UNANSWERED, reason=reason),) * len(changes)
 
 
@@ -69,7 +69,7 @@ def unanswered(changes: Sequence[IsrChange], reason: str) -> tuple[IsrOutcome, .
 def alter_partition_request(
     changes: Sequence[IsrChange], broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> AlterPartitionRequest:
-    """One request for all of them, each topic named in both ways. An agent leads only what counts as recovered."""
+    """One request for all changes, each topic with name and id. An agent leads recovered partitions only."""
     topics: dict[tuple[str, TopicId | None], list[AlterPartition]] = {}
     for change in changes:
         row = AlterPartition(
@@ -85,7 +85,7 @@ def alter_partition_request(
 
 
 def alter_partition_version(changes: Sequence[IsrChange], highest_common: int) -> int:
-    """The version to ask in: the highest that both sides speak, as with Kafka, if every topic has an id."""
+    """The request version: the highest that both sides speak if every topic has an id, as with Kafka."""
     has_ids = all(change.topic_id is not None for change in changes)
     return highest_common if has_ids else min(highest_common, LAST_VERSION_BY_NAME)
 
@@ -130,8 +130,8 @@ def _judge_row(change: IsrChange, broker_id: BrokerId, row: AlteredPartition | N
 def plan_write(
     change: IsrChange, broker_id: BrokerId, topic: ReadOutcome, state: ReadOutcome
 ) -> tuple[SetData, tuple[int, ...]] | IsrOutcome:
-    """What to write, with the ISR in it, by what `/brokers/topics/T` and the state znode are; or the outcome, where
-    nothing is to be written."""
+    """Return the write and its ISR, from `/brokers/topics/T` and the state znode; or the outcome, if nothing is
+    written."""
     for found in (topic, state):
         if isinstance(found, ReadFailed) and found.error is not ZkError.NO_NODE:
             return IsrOutcome(IsrVerdict.UNANSWERED, reason=f"ZooKeeper answered {found.error.name}")
@@ -165,7 +165,7 @@ def _judge_state(
 
 
 def judge_write(error: ZkError) -> IsrOutcome | None:
-    """What it means that ZooKeeper refused the write; None: somebody wrote in between, read again."""
+    """The outcome of a refused write; None if the znode has changed meanwhile and is to be read again."""
     if error is ZkError.BAD_VERSION:
         return None
     verdict = IsrVerdict.GIVEN_UP if error is ZkError.NO_NODE else IsrVerdict.UNANSWERED
@@ -173,7 +173,7 @@ def judge_write(error: ZkError) -> IsrOutcome | None:
 
 
 def accepted_partitions(changes: Sequence[IsrChange], outcomes: Sequence[IsrOutcome | None]) -> list[TopicPartition]:
-    """The partitions of which the controller has to be notified."""
+    """The accepted partitions, of which the controller is to be notified."""
     return [
         change.topic_partition
         for change, outcome in zip(changes, outcomes, strict=True)
